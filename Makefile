@@ -23,22 +23,22 @@ $(STAMP): requirements.lock
 	@test ! -e $(VENV)/.failed || { rm $(VENV)/.failed; exit 1; }
 	@touch $@
 
-tools: setup ## build tools that no package registry offers ready-made (Pulumi, Kubernetes and its operators), once
+tools: setup ## build the tools that package registries do not offer as binaries (Pulumi, Kubernetes and its operators), once
 	@$(BIN)/python -m localcloud.tools >/dev/null
 
 demo: tools ## run the whole lifecycle of a cluster on a local AWS: preview, create, resize, refresh, destroy
 	@$(BIN)/python scripts/cluster demo
 
-demo-ec2: tools ## the same for an EC2 cluster (without Kubernetes) on local hosts: build the AMI, join, train on four nodes, scale, destroy
+demo-ec2: tools ## run the whole lifecycle of an EC2 cluster (without Kubernetes) on local hosts: build the AMI, join, train on four nodes, scale, destroy
 	@$(BIN)/python scripts/cluster demo --ec2
 
 test: tools ## run all tests in random order, except those that compile Open MPI 5, need a framework or run demo-ec2 (test-ami, mission)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not compile and not mission_only"
 
-test-ami: tools ## run the AMI tests with both series of Open MPI; the first run compiles each, ten minutes of CPU time
+test-ami: tools ## run the AMI tests with Open MPI 4 and 5; the first run compiles both (ten minutes of CPU time)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup tests/amis
 
-mission: tools ## run the tests of each mission row, print the table, write docs/mission.md; compiles like test-ami
+mission: tools ## run the tests behind each row of docs/mission.md, print the table and write it there; compiles Open MPI like test-ami
 	$(BIN)/python -m pytest -p tests.mission.plugin -m "mission or mission_only" --mission-table docs/mission.md -n $(WORKERS) --dist loadgroup
 
 check: setup format lint types ## run the quick checks: format, lint, types, pure and program tests
@@ -47,7 +47,7 @@ check: setup format lint types ## run the quick checks: format, lint, types, pur
 format: setup ## format the code
 	@$(BIN)/ruff format --quiet .
 
-format-check: setup ## fail where `make format` would change a file
+format-check: setup ## fail if `make format` would change a file
 	@$(BIN)/ruff format --check .
 
 lint: setup ## run the linter
@@ -67,7 +67,7 @@ bench: tools ## run the benchmarks behind the figures in docs/measurements.md
 	$(BIN)/python -m bench.kubernetes_scale
 	$(BIN)/python -m bench.hosts
 
-conformance: setup ## run the stacks with the official Pulumi CLI and providers, if installed
+conformance: setup ## run the stacks with the official Pulumi CLI and providers, if they are installed
 	@$(BIN)/python -m localcloud.conformance
 
 lock: ## update requirements.lock from requirements*.txt (needs uv)
@@ -77,6 +77,6 @@ lock: ## update requirements.lock from requirements*.txt (needs uv)
 	uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --python-version 3.10 --build-constraints amis/frameworks/build-constraints.in amis/frameworks/chainermn.in -o amis/frameworks/chainermn.txt
 	for set in tensorflow horovod boto3; do uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --build-constraints amis/frameworks/build-constraints.in amis/frameworks/$$set.in -o amis/frameworks/$$set.txt; done
 
-clean: ## stop the local cloud and remove everything created here (not the cache of built tools)
+clean: ## stop the local cloud and remove everything created in this folder (not the cache of built tools)
 	@test ! -x $(BIN)/python || $(BIN)/python scripts/cluster local stop
 	@rm -rf $(VENV) .local .pytest_cache .mypy_cache .ruff_cache .hypothesis

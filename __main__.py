@@ -1,4 +1,4 @@
-"""`pulumi up` enters here."""
+"""Entry point of the Pulumi program."""
 
 from infra.program import run
 

@@ -1,1 +1,1 @@
-"""Benchmarks. Their figures and goals are in docs/measurements.md; nothing here is a test."""
+"""Benchmarks. docs/measurements.md has their results and goals; none of them is a test."""

@@ -1,6 +1,6 @@
-"""`python -m bench.figures`: draw the plots in docs/figures/ from the benchmarks' JSON there, and write docs/plots.md.
+"""`python -m bench.figures`: draw plots from the benchmark results in docs/figures/*.json, and write docs/plots.md.
 
-To update a plot: `python -m bench.scale --json > docs/figures/scale.json`, then run this. It measures nothing itself.
+This module measures nothing. To update a plot, run `python -m bench.scale --json > docs/figures/scale.json` first.
 """
 
 import argparse
@@ -25,13 +25,13 @@ class Figure:
 
     title: str
     reading: str
-    """How to read it."""
+    """Explanation of how to read the plots."""
     draw: Callable[[Any], Mapping[str, str]]
-    """Convert the benchmark's JSON to SVGs, by file name suffix."""
+    """Convert the benchmark's JSON results to SVGs, keyed by file name suffix."""
 
 
 def _note(result: Any) -> str:
-    """Return machine and date if the JSON has them."""
+    """Return the machine, date and remark recorded in the JSON, if any."""
     if not isinstance(result, Mapping):
         return ""
     return ", ".join(str(result[key]) for key in ("machine", "date", "remark") if key in result)
@@ -109,11 +109,11 @@ FIGURES: Mapping[str, Figure] = {
         _scale,
     ),
 }
-"""By name of the benchmark and of its JSON file."""
+"""Figures by benchmark name, which is also the name of the JSON file."""
 
 
 def drawn(folder: Path = FOLDER) -> dict[str, str]:
-    """Draw every JSON file in the folder; return SVGs by file name."""
+    """Draw plots for every JSON file in the folder and return the SVGs by file name."""
     found = {}
     for name, figure in FIGURES.items():
         file = folder / f"{name}.json"
@@ -142,7 +142,7 @@ def page(folder: Path = FOLDER) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.figures", description=__doc__)
-    parser.add_argument("--json", action="store_true", help="print the names of the written files as JSON")
+    parser.add_argument("--json", action="store_true", help="print the names of the files written, as JSON")
     arguments = parser.parse_args()
     files = drawn()
     for name, text in files.items():

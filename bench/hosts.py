@@ -1,6 +1,6 @@
-"""`python -m bench.hosts`: EC2 clusters on this machine: from `up` to the first mpiexec, and the time until N nodes have joined.
+"""`python -m bench.hosts`: time of EC2 clusters on this machine from `up` to the first mpiexec, and until N nodes have joined.
 
-All hosts share this machine's cores, so the growth with the number of nodes depends on the machine as much as on the program.
+All hosts share this machine's cores, so scaling with the number of nodes depends on the machine as much as on the program.
 """
 
 import argparse
@@ -28,32 +28,32 @@ from localcloud.stack import LocalStack
 
 STACK = "local-ec2"
 NODES = (2, 4, 8, 16)
-"""Including the head node."""
+"""Cluster sizes to measure, including the head node."""
 LIMIT_SECONDS = 1800.0
 EVERY_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
 class Start:
-    """Seconds since `up` began."""
+    """Durations in seconds since `up` began."""
 
     created: float
     joined: float
     mpiexec: float
-    """End of the first mpiexec, with one rank per slot."""
+    """Time at which the first mpiexec ended, with one rank per slot."""
     nodes: int
     load: float
-    """Load average of the machine in the minute before."""
+    """One-minute load average of the machine before the measurement."""
 
 
 @dataclass(frozen=True)
 class Joined:
     nodes: int
     seconds: float
-    """From the new group size until the head node's hostfile lists all nodes."""
+    """Time from setting the group size until the head node's hostfile lists all nodes."""
     seconds_a_node: float
     mpiexec: float
-    """With one rank per node."""
+    """Duration of mpiexec with one rank per node."""
     load: float
 
 
@@ -66,7 +66,7 @@ class Bench:
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
         self._stack.set_config("gpumpi:target.ssh.publicKeys[0]", key.with_suffix(".pub").read_text().strip())
         self._stack.set_config("gpumpi:pools[0].maxSize", str(max(NODES) - 1))
-        os.environ.update(self._environment)  # commands read the AWS settings from there, as in a user's shell
+        os.environ.update(self._environment)  # commands read the AWS settings from the environment, as in a user's shell
         self._cluster = DeployedEc2Cluster(STACK, self._stack.project)
 
     def start(self) -> Start:
@@ -81,7 +81,7 @@ class Bench:
         return Start(created, joined, seconds(), nodes, load)
 
     def join(self, nodes: int) -> Joined:
-        """Scale from zero to this number of nodes at once."""
+        """Scale the workers from zero to this number of nodes in one step, and return the durations."""
         self._cluster.scale(0)
         self._wait()
         load, seconds = _load(), _clock()
@@ -108,7 +108,7 @@ class Bench:
 
 
 def _clock() -> Callable[[], float]:
-    """Start a clock and return a function that returns its seconds."""
+    """Start a clock and return a function that returns the seconds elapsed since then."""
     started = time.monotonic()
     return lambda: round(time.monotonic() - started, 1)
 
@@ -119,7 +119,7 @@ def _load() -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.hosts", description=__doc__)
-    parser.add_argument("--nodes", type=int, nargs="+", default=NODES, help="numbers of nodes, including the head node")
+    parser.add_argument("--nodes", type=int, nargs="+", default=NODES, help="cluster sizes to measure, including the head node")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     able = examine()
@@ -147,7 +147,7 @@ def _show(start: Start, joins: list[Joined]) -> None:
     first = Table("nodes", "created, s", "joined, s", "first mpiexec ended, s", "load before", title="From `up`")
     first.add_row(*map(str, (start.nodes, start.created, start.joined, start.mpiexec, start.load)))
     growth = Table(
-        "nodes", "joined, s", "s per node", "mpiexec, s", "load before", title="From `scale`, starting without workers"
+        "nodes", "joined, s", "s per node", "mpiexec, s", "load before", title="From `scale`, starting with no workers"
     )
     for one in joins:
         growth.add_row(*map(str, (one.nodes, one.seconds, one.seconds_a_node, one.mpiexec, one.load)))

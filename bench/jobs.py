@@ -1,4 +1,4 @@
-"""`python -m bench.jobs`: time of an MPI job from submission to success, and its recovery from a killed worker."""
+"""`python -m bench.jobs`: duration of an MPI job from submission to success, and its recovery after a worker is killed."""
 
 import argparse
 import json
@@ -23,7 +23,7 @@ STACK, POOL, IMAGE = "start", "train", "gpumpi/openmpi:5"
 WORKERS = 2
 REPEATS = 5
 SUCCEEDED_SECONDS, NOTICED_SECONDS, RECOVERED_SECONDS = 15.0, 5.0, 60.0
-"""Goals."""
+"""Target durations."""
 STEPS, KILLED_AFTER = 20, 5
 STEPWISE = f"""
 import pathlib, time
@@ -40,13 +40,15 @@ world.Barrier()
 if world.rank == 0:
     file.unlink()
 """
-"""One second per step; progress is saved on the shared volume."""
+"""Program with one step per second that saves its progress on the shared volume."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=REPEATS)
-    parser.add_argument("--cloud", type=Path, help="local cloud in which the stack is already running; it stays unchanged")
+    parser.add_argument(
+        "--cloud", type=Path, help="local cloud in which the stack is already running; the benchmark leaves it running"
+    )
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     about = machine()
@@ -95,20 +97,20 @@ def submitted(bench: Bench) -> dict[str, float]:
 
 
 def worker_killed(bench: Bench) -> dict[str, float]:
-    """Kill a worker's processes; return the seconds until the launcher notices and until the job succeeds."""
+    """Kill a worker, and return the seconds until the launcher notices and until the job succeeds."""
     name = "bench-killed"
     with bench.watched(name, WORKERS, "mpijob") as timeline:
-        # an aborted run may have left its file
+        # a new file name per run: an aborted run may have left its file behind
         bench.submit(_job(name, STEPWISE.replace("RUN", f"bench-{time.time_ns()}")), bench.described)
         try:
             if not timeline.wait(lambda seen: {"launcher runs", "workers ready"} <= seen.times.keys(), LIMIT_SECONDS):
-                sys.exit("the job does not start")
+                sys.exit("the job did not start")
             victim = _first_process_of_a_worker(bench, name)
             _await_step(bench, name, timeline)
             killed = time.time()
             victim.kill()
             if not timeline.wait(lambda seen: "over" in seen.times, LIMIT_SECONDS):
-                sys.exit("the job does not end")
+                sys.exit("the job did not end")
         finally:
             bench.remove(name)
     if len(timeline.ended_launchers) < 2:
@@ -117,7 +119,7 @@ def worker_killed(bench: Bench) -> dict[str, float]:
 
 
 def _await_step(bench: Bench, name: str, seen: Timeline) -> None:
-    """Wait for the step in the log. Following a log can end early if its container has just started, so try again."""
+    """Wait until the log shows the step. Retry, because following a log can end early if the container has just started."""
     (launcher,) = bench.client.list("Pod", bench.namespace, {JOB_LABEL: name, ROLE_LABEL: "launcher"})
     while "launcher ended" not in seen.times:
         for line in bench.client.log(launcher["metadata"]["name"], bench.namespace, follow=True):
@@ -128,7 +130,7 @@ def _await_step(bench: Bench, name: str, seen: Timeline) -> None:
 
 
 def _first_process_of_a_worker(bench: Bench, name: str) -> psutil.Process:
-    """Return process 1 of a worker's container. Killing it ends the whole container, as running out of memory does."""
+    """Return process 1 of a worker's container. Killing it ends the whole container, like an out-of-memory kill."""
     pods = bench.client.list("Pod", bench.namespace, {JOB_LABEL: name, ROLE_LABEL: "worker"})
     uid = max(pods, key=lambda pod: str(pod["metadata"]["name"]))["metadata"]["uid"]
     found = [

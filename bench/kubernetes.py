@@ -18,7 +18,7 @@ from testkit.eks_clusters import Account
 from testkit.node_groups import node_group
 
 COLD_SECONDS, WARM_SECONDS = 40.0, 20.0
-"""Goals, including the start of the local cloud and in a running one. Programs built from source are cached."""
+"""Target durations: cold, including the start of the local cloud, and warm, in a running one. Built programs are cached."""
 SYSTEM, GPU = ("system", 1, "m7i.large"), ("train", 2, "p4d.24xlarge")
 
 
@@ -52,7 +52,7 @@ def measure() -> list[dict[str, str | float]]:
 
 
 def life(account: Account, name: str, start: float, goal: float) -> dict[str, str | float]:
-    """Create and delete one cluster with its nodes."""
+    """Create and delete one cluster with its nodes, and return the durations."""
     with ExitStack() as groups:
         with stopwatch() as control_plane:
             cluster = account.create(name)
@@ -76,7 +76,7 @@ def life(account: Account, name: str, start: float, goal: float) -> dict[str, st
 
 @contextmanager
 def stopwatch() -> Iterator[list[float]]:
-    """Measure the block; the list gets its seconds when it ends."""
+    """Measure the duration of the block, and append its seconds to the yielded list."""
     taken: list[float] = []
     begun = time.perf_counter()
     yield taken

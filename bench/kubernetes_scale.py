@@ -25,15 +25,15 @@ from localcloud.kubernetes.nodes.labels import SIMULATED
 
 STACK, POOL = "thousand", "train"
 NODES, BIG, SMALL_JOBS, SMALL = 1000, 512, 200, 4
-"""Nodes, workers of the big job, number of small jobs, workers of each: more than fit at once."""
+"""Nodes, workers of the big job, number of small jobs, workers per small job. The jobs do not all fit at once."""
 ANY_QUOTA = {"L-417A185B": 1e6}
-"""vCPUs of P instances."""
+"""Quota code of the vCPUs of P instances, with a practically unlimited value."""
 LIMIT_SECONDS = 1500.0
 
 
 @dataclass
 class Seen:
-    """State collected from watches. Events are in the API server's order."""
+    """Cluster state collected from watches. Events arrive in the API server's order."""
 
     sizes: dict[str, int]
     """Job -> number of workers."""
@@ -45,11 +45,11 @@ class Seen:
     whole: dict[str, float] = field(default_factory=dict)
     """Job -> time at which all its workers were bound."""
     over: dict[str, float] = field(default_factory=dict)
-    """Job -> time of its success."""
+    """Job -> time at which it succeeded."""
     queued: dict[str, str] = field(default_factory=dict)
-    """Job -> time at which it entered the queue, from the API server."""
+    """Job -> time at which it entered the queue, as recorded by the API server."""
     admitted: list[str] = field(default_factory=list)
-    """Jobs in the order in which they got quota."""
+    """Jobs in the order in which Kueue reserved quota for them."""
     changed: threading.Condition = field(default_factory=threading.Condition)
 
     def hear_node(self, kind: str, node: Object, _: float) -> None:
@@ -95,7 +95,7 @@ class Seen:
                 sys.exit(f"{doing}: not done after {LIMIT_SECONDS:.0f} s; {self}")
 
     def overtaken(self) -> list[str]:
-        """Return jobs admitted before one that was queued in an earlier second. Times have a resolution of one second."""
+        """Return jobs admitted before a job that was queued at least one second earlier (the resolution of the timestamps)."""
         later = [self.queued[job] for job in self.admitted]
         return [job for number, job in enumerate(self.admitted) if any(other < self.queued[job] for other in later[number + 1 :])]
 
@@ -105,7 +105,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class NodeGroup:
-    """The pool's node group, resized through the EKS API."""
+    """Node group of the pool, resized through the EKS API."""
 
     bench: Bench
 
@@ -132,12 +132,14 @@ class NodeGroup:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, default=NODES)
-    parser.add_argument("--big", type=int, default=BIG, help="workers of the big job")
+    parser.add_argument("--big", type=int, default=BIG, help="number of workers of the big job")
     parser.add_argument(
         "--jobs", type=int, default=SMALL_JOBS, help="number of small jobs, half of them submitted before the big one"
     )
-    parser.add_argument("--small", type=int, default=SMALL, help="workers of a small job")
-    parser.add_argument("--cloud", type=Path, help="local cloud in which the stack is already running; it stays unchanged")
+    parser.add_argument("--small", type=int, default=SMALL, help="number of workers of each small job")
+    parser.add_argument(
+        "--cloud", type=Path, help="local cloud in which the stack is already running; the benchmark leaves it running"
+    )
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     about = machine()
@@ -151,7 +153,7 @@ def main() -> None:
 
 
 def sizes(big: int, jobs: int, small: int) -> dict[str, int]:
-    """Return the workers of each job in the order of submission, with the big job in the middle."""
+    """Return the number of workers of each job, in order of submission, with the big job in the middle."""
     every = [(f"small-{number}", small) for number in range(jobs)]
     return dict([*every[: jobs // 2], ("big", big), *every[jobs // 2 :]])
 
@@ -204,15 +206,15 @@ def measure(bench: Bench, nodes: int, wanted: dict[str, int]) -> dict[str, Any]:
 
 def _problems(seen: Seen, nodes: int, instances: int) -> Iterable[str]:
     if seen.highest_node_count != nodes:
-        yield f"the maximum was {seen.highest_node_count} nodes, expected {nodes}"
+        yield f"the cluster had at most {seen.highest_node_count} nodes, expected {nodes}"
     if seen.nodes or instances:
-        yield f"{len(seen.nodes)} nodes and {instances} instances are left"
+        yield f"{len(seen.nodes)} nodes and {instances} instances were not removed"
     if overtaken := seen.overtaken():
-        yield f"jobs were admitted before jobs that had waited longer: {', '.join(overtaken)}"
+        yield f"jobs overtook jobs that had waited longer: {', '.join(overtaken)}"
 
 
 def _larger(described: ClusterDescription, nodes: int) -> ClusterDescription:
-    """Return the description with this many simulated nodes. Launchers run on them too, because workers are not real."""
+    """Return the description with this many simulated nodes. Launchers run on them too, as the workers are not real."""
     taint = TaintDescription(key=SIMULATED.key, value=SIMULATED.value)
     pools = [
         one.model_copy(update={"max_size": nodes, "taints": (*one.taints, taint)}) if one.name == POOL else one
@@ -226,7 +228,7 @@ def _let_queue_know(bench: Bench, described: ClusterDescription) -> None:
     patch = json.dumps({"spec": {"resourceGroups": spec["resourceGroups"], "queueingStrategy": spec["queueingStrategy"]}})
     done = bench.shell.kubectl("patch", "clusterqueue", QUEUE_NAME, "--type", "merge", "-p", patch)
     if done.code:
-        sys.exit(f"cannot raise the queue's quota: {done.err}")
+        sys.exit(f"could not raise the queue's quota: {done.err}")
 
 
 def _job(name: str, workers: int) -> dict[str, object]:
@@ -247,7 +249,7 @@ def _show(result: dict[str, Any]) -> None:
     for problem in result["problems"]:
         console.print(f"WRONG: {problem}", style="red")
     if not result["problems"]:
-        console.print("no surplus nodes, nothing left over, jobs admitted in order")
+        console.print("no extra nodes were started, all nodes were removed, and jobs were admitted in order")
 
 
 if __name__ == "__main__":

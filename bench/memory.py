@@ -1,4 +1,4 @@
-"""Peak memory of a cluster's own programs."""
+"""Peak memory usage of a cluster's control-plane programs."""
 
 import threading
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ EVERY_SECONDS = 1.0
 PROGRAMS = {
     "kube-apiserver": "API server",
     "etcd": "etcd",
-    "kube-controller": "controller manager",  # truncated by the kernel
+    "kube-controller": "controller manager",  # the kernel truncates process names
     "kube-controller-manager": "controller manager",
     "kube-scheduler": "scheduler",
     "kwok": "kwok",
@@ -23,7 +23,7 @@ PROGRAMS = {
 
 
 class Peaks(threading.Thread):
-    """Samples memory every second; `peaks` has the maximum in MiB by program."""
+    """Sampler of memory usage, once per second; `peaks` has the maximum per program in MiB."""
 
     def __init__(self, cloud: LocalCloud) -> None:
         super().__init__(daemon=True)
@@ -50,7 +50,7 @@ class Peaks(threading.Thread):
                 self.peaks[name] = max(used, self.peaks.get(name, 0))
 
     def _ours(self) -> Iterator[tuple[psutil.Process, str]]:
-        """Yield the processes of this cloud's clusters, found by command line or, for pods, by cgroup."""
+        """Yield the processes of this cloud's clusters, identified by command line or, for pods, by cgroup."""
         for process in psutil.process_iter(["name", "cmdline"]):
             if process.pid == self._aws:
                 yield process, "local AWS"
@@ -61,7 +61,7 @@ class Peaks(threading.Thread):
 
 
 def groups_of(pid: int) -> str:
-    """Return a process's cgroups; empty if it has ended."""
+    """Return the process's cgroups, or an empty string if it has ended."""
     try:
         return Path(f"/proc/{pid}/cgroup").read_text()
     except OSError:

@@ -1,4 +1,4 @@
-"""`python -m bench.mpi_start`: time from a job's submission until its ranks run, by workers and launcher."""
+"""`python -m bench.mpi_start`: time from submitting a job until its ranks run, by number of workers and launcher."""
 
 import argparse
 import json
@@ -20,15 +20,17 @@ REPEATS = 3
 IMAGE = "gpumpi/openmpi:5"
 STACK, POOL = "start", "train"
 RESOURCES = {"cpu": "1", "memory": "256Mi", "sharedMemoryMib": 64}
-"""Requests of a worker that shares its node with many others."""
+"""Resource requests of a worker that shares its node with many others."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--workers", type=_numbers, default=WORKERS, help="numbers of workers, for example 2,4,8")
+    parser.add_argument("--workers", type=_numbers, default=WORKERS, help="numbers of workers to measure, for example 2,4,8")
     parser.add_argument("--repeats", type=int, default=REPEATS)
     parser.add_argument("--image", default=IMAGE)
-    parser.add_argument("--cloud", type=Path, help="local cloud in which the stack is already running; it stays unchanged")
+    parser.add_argument(
+        "--cloud", type=Path, help="local cloud in which the stack is already running; the benchmark leaves it running"
+    )
     parser.add_argument("--plot", type=Path, help="write a plot to this SVG file")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
@@ -56,7 +58,7 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def row(bench: Bench, launcher: str, workers: int, repeats: int, image: str) -> dict[str, Any]:
-    """Return the successful run with the median time until all ranks run."""
+    """Return the median run, by time until all ranks run, of the successful ones."""
     runs: list[dict[str, Any]] = []
     for number in range(1, repeats + 1):
         try:
@@ -75,7 +77,7 @@ def row(bench: Bench, launcher: str, workers: int, repeats: int, image: str) -> 
 
 
 def measure(bench: Bench, launcher: str, workers: int, image: str) -> dict[str, Any]:
-    """Return the seconds from submission to each stage."""
+    """Run one job and return the seconds from its submission to each stage."""
     name = f"start-{launcher}-{workers}"
     job = {
         "name": name,
@@ -93,7 +95,7 @@ def measure(bench: Bench, launcher: str, workers: int, image: str) -> dict[str, 
         begun = bench.submit(job, bench.without_gpus(POOL))
         try:
             if not timeline.wait(lambda seen: "over" in seen.times, LIMIT_SECONDS):
-                raise SystemExit(f"{name} has not ended after {LIMIT_SECONDS:.0f} s; it reached {timeline.since(begun)}")
+                raise SystemExit(f"{name} did not end within {LIMIT_SECONDS:.0f} s; stages reached: {timeline.since(begun)}")
             ranks = bench.printed(name, "ranks")
         finally:
             bench.remove(name)

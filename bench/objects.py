@@ -1,4 +1,4 @@
-"""`python -m bench.objects`: create 500 objects with the Kubernetes provider emulator and with `kubectl apply --server-side`."""
+"""`python -m bench.objects`: compare the Kubernetes provider emulator with `kubectl apply --server-side` on 500 objects."""
 
 import argparse
 import json
@@ -29,7 +29,7 @@ from testkit.projects import Project
 
 COUNT = 500
 PARALLEL = 16
-"""Concurrent requests."""
+"""Number of concurrent requests."""
 PROGRAM = """
     for manifest in json.loads(pathlib.Path("objects.json").read_text()):
         made = {"ConfigMap": k8s.core.v1.ConfigMap, "Role": k8s.rbac.v1.Role, "Service": k8s.core.v1.Service}[manifest["kind"]]
@@ -39,7 +39,7 @@ PROGRAM = """
 
 
 def manifests(count: int) -> list[dict[str, Any]]:
-    """Return objects of three kinds that need no await logic."""
+    """Return objects of three kinds that do not need Pulumi's await logic."""
     found: list[dict[str, Any]] = []
     rule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]}
     for number in range(count):
@@ -54,7 +54,7 @@ def manifests(count: int) -> list[dict[str, Any]]:
 
 
 def with_pulumi(folder: Path, plane: ControlPlane, objects: list[dict[str, Any]]) -> dict[str, float]:
-    """Return the seconds of each Pulumi operation. The folder's name becomes the namespace."""
+    """Return the seconds that each Pulumi operation took. The namespace is named after the folder."""
     namespace = folder.name
     plane.request("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
     cloud = LocalCloud(folder / "cloud")
@@ -77,13 +77,13 @@ def with_pulumi(folder: Path, plane: ControlPlane, objects: list[dict[str, Any]]
 
 
 def saved_once(folder: Path, plane: ControlPlane, objects: list[dict[str, Any]]) -> dict[str, float]:
-    """Measure without checkpoints: the engine saves its state only at the end, so a killed one would lose track of objects."""
+    """Measure without checkpoints. The engine then saves its state only at the end, and loses track of objects if killed."""
     with mock.patch.dict(os.environ, {"PULUMI_SKIP_CHECKPOINTS": "true"}):
         return with_pulumi(folder, plane, objects)
 
 
 def with_emulator(plane: ControlPlane, objects: list[dict[str, Any]]) -> dict[str, float]:
-    """Measure the emulator alone: Check and Create of each object as the engine sends them, concurrently."""
+    """Measure the emulator alone, with the Check and Create requests that the engine would send, concurrently."""
     plane.request("POST", "/api/v1/namespaces", {"metadata": {"name": "alone"}})
     running, port = server.start(0)
     try:

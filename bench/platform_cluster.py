@@ -1,4 +1,4 @@
-"""A local cluster with the whole platform for benchmarks, and a description of the machine."""
+"""Local cluster with the complete platform for benchmarks, and a description of the machine."""
 
 import os
 import platform
@@ -22,17 +22,17 @@ STACKS = ROOT / "bench" / "stacks"
 
 
 def say(line: str) -> None:
-    """Print progress to stderr; the result goes to stdout."""
+    """Print progress to stderr, because stdout is for the result."""
     print(line, file=sys.stderr, flush=True)
 
 
 @contextmanager
 def running(stack: str, cloud_folder: Path | None = None, nodes: str = "") -> Iterator[JobCluster]:
-    """Create a stack of bench/stacks and destroy it at the end, or use the one in a running local cloud.
+    """Create a stack from bench/stacks in a temporary local cloud, or use the existing one in `cloud_folder`.
 
-    `nodes`: limit of real nodes, if not the default.
+    `nodes` overrides the default limits on real nodes.
     """
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # run the cleanup below
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # so that the cleanup below runs
     with TemporaryDirectory() as text:
         folder = Path(text)
         cloud = LocalCloud(cloud_folder or folder / "cloud")
@@ -43,7 +43,7 @@ def running(stack: str, cloud_folder: Path | None = None, nodes: str = "") -> It
             done = cluster.cluster("kubeconfig", "-s", stack, "--config-dir", str(STACKS), "-o", str(cluster.kubeconfig))
             if done.code:
                 sys.exit(f"cannot write a kubeconfig:\n{done.err}")
-            os.environ.update(cluster.environment)  # `aws eks get-token` needs it for credentials
+            os.environ.update(cluster.environment)  # `aws eks get-token` reads the credentials from the environment
             yield cluster
         finally:
             if cloud_folder is None:
@@ -61,11 +61,11 @@ def _bring_up(cloud: LocalCloud, stack: str, nodes: str) -> None:
     made = wanted.run("up")
     if not made.ok:
         sys.exit(f"pulumi up of {stack} failed:\n{made.output[-4000:]}")
-    say(f"the stack is up after {made.seconds:.0f} s")
+    say(f"the stack was created in {made.seconds:.0f} s")
 
 
 def machine() -> dict[str, str | float]:
-    """Return date, machine and its current load."""
+    """Return the date, a description of the machine, and its current load."""
     memory = psutil.virtual_memory().total / 2**30
     text = f"{psutil.cpu_count()} cores, {memory:.0f} GiB, Python {platform.python_version()}"
     return {"date": date.today().isoformat(), "machine": text, "load": round(os.getloadavg()[0], 1)}

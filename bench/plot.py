@@ -1,6 +1,6 @@
-"""SVG charts with the standard library only; the same numbers give the same bytes.
+"""SVG charts, drawn with the standard library only. The same numbers always produce the same bytes.
 
-Line charts have logarithmic axes, because they show times over powers of two; bars start at zero.
+Line charts have logarithmic axes because they plot times against powers of two. Bars start at zero.
 """
 
 import math
@@ -16,7 +16,7 @@ INK, GRID = "#57606a", "#d0d7de"
 
 @dataclass(frozen=True)
 class Line:
-    """A series of points."""
+    """Named series of points."""
 
     name: str
     points: tuple[tuple[float, float], ...]
@@ -59,14 +59,14 @@ def svg(lines: Sequence[Line], *, title: str, x: str, y: str, note: str) -> str:
 
 @dataclass(frozen=True)
 class Bar:
-    """A named value."""
+    """Named value."""
 
     name: str
     value: float
 
 
 def bars(every: Sequence[Bar], *, title: str, unit: str, note: str) -> str:
-    """Return a chart of horizontal bars in the given order, each with its value."""
+    """Return a chart of horizontal bars, in the given order and labeled with their values, as an SVG document."""
     left, thickness, gap = 230, 18, 10
     most = max((bar.value for bar in every), default=0.0) or 1.0
     height = TOP + len(every) * (thickness + gap) + 30
@@ -96,7 +96,7 @@ def _document(root: Element) -> str:
 
 
 def _ticks(values: Sequence[float]) -> list[float]:
-    """Return ticks 1, 2, 5, 10, ... that enclose all values."""
+    """Return the ticks (1, 2, 5, 10, ...) that cover the range of the values."""
     every = [digit * 10.0**power for power in range(-2, 5) for digit in (1, 2, 5)]
     low = max(tick for tick in every if tick <= min(values))
     high = min(tick for tick in every if tick >= max(values))

@@ -1,4 +1,4 @@
-"""`python -m bench.scale`: how the time of Pulumi operations grows for stacks of about 100 to 500 resources."""
+"""`python -m bench.scale`: duration of Pulumi operations for stacks of about 100 to 500 resources."""
 
 import argparse
 import json
@@ -17,11 +17,11 @@ from localcloud.instance import LocalCloud
 from localcloud.stack import LocalStack
 
 POOLS = (1, 8, 16, 24)
-"""Each pool has about 20 resources."""
+"""Numbers of pools to measure. Each pool has about 20 resources."""
 
 
 def stack_file(folder: Path, pools: int) -> str:
-    """Write a stack file with this many pools; return the stack's name."""
+    """Write a stack file with this many pools and return the stack's name."""
     name = f"scale-{pools}"
     entries = [{"name": f"pool{number}", "instanceType": "g6.8xlarge", "maxSize": 1} for number in range(pools)]
     config = {"aws:region": "us-west-2", "gpumpi:target": {"kind": "eks"}, "gpumpi:pools": entries}

@@ -26,7 +26,7 @@ COMMANDS = {
         1.5,
     ),
 }
-"""Command and goal in seconds."""
+"""Name -> command line and target duration in seconds."""
 
 
 def main() -> None:

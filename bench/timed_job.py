@@ -1,4 +1,4 @@
-"""An MPI job in a running cluster, watched from submission to its end."""
+"""MPI jobs in a running cluster, timed from submission to completion."""
 
 import json
 import time
@@ -29,17 +29,17 @@ ranks = world.gather((began, time.time(), os.environ["GPUMPI_NODE"]))
 if world.rank == 0:
     print("ranks", json.dumps(ranks), flush=True)
 """
-"""Each rank reports when its program started and when it passed the barrier with all others."""
+"""Program in which each rank reports when it started and when it passed the barrier shared by all ranks."""
 LIMIT_SECONDS = 600.0
 
 
 class JobFailed(Exception):
-    """A job failed or printed no result; the message has the end of its log."""
+    """A job failed or printed no result; the message contains the end of its log."""
 
 
 @dataclass(frozen=True)
 class Bench:
-    """A cluster with a client that is already authenticated."""
+    """Cluster with an authenticated client."""
 
     shell: JobCluster
     client: Cluster
@@ -55,7 +55,7 @@ class Bench:
         return self.described.namespaces[0].name
 
     def without_gpus(self, pool: str) -> ClusterDescription:
-        """Return the description without the pool's GPUs, so that many workers fit on one node."""
+        """Return the cluster description without the pool's GPUs, so that many workers fit on one node."""
         pools = [
             one.model_copy(update={"gpus": 0, "efa": 0, "hugepages_mib": 0}) if one.name == pool else one
             for one in self.described.pools
@@ -64,7 +64,7 @@ class Bench:
 
     @contextmanager
     def watched(self, name: str, workers: int, launcher: str) -> Iterator[Timeline]:
-        """Record the timeline of a job that is submitted inside the block."""
+        """Record the timeline of a job that the caller submits inside the block."""
         timeline = Timeline(workers)
         base, selector = f"namespaces/{self.namespace}", f"{JOB_LABEL}={name}"
         jobs = f"/apis/kubeflow.org/v2beta1/{base}/mpijobs" if launcher == "mpijob" else f"/apis/batch/v1/{base}/jobs"
@@ -77,14 +77,14 @@ class Bench:
             yield timeline
 
     def submit(self, values: Mapping[str, object], described: ClusterDescription) -> float:
-        """Submit the job and return the start time."""
+        """Submit the job and return the time of submission."""
         pieces = render(judged(values, described), described)
         begun = time.time()
         job_objects.create(self.client, pieces)
         return begun
 
     def printed(self, name: str, word: str) -> Any:
-        """Return the JSON that the launcher printed after a word. Raises JobFailed if there is none."""
+        """Return the JSON that the launcher printed after the word. Raise JobFailed if it printed none."""
         done = self.shell.cluster("logs", name)
         line = next((line for line in done.out.splitlines() if line.startswith(f"{word} ")), None)
         if line is None:

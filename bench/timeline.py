@@ -1,4 +1,4 @@
-"""Timeline of a job: when it reached each stage."""
+"""Timeline of a job: the time at which it reached each stage."""
 
 import threading
 from collections.abc import Callable
@@ -13,7 +13,7 @@ STAGES = ("created", "admitted", "pods made", "pods bound", "workers ready", "la
 
 @dataclass
 class Timeline:
-    """Collects events of a job and its pods; thread-safe."""
+    """Thread-safe collector of the events of a job and its pods."""
 
     workers: int
     times: dict[str, float] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Timeline:
             self._changed.notify_all()
 
     def hear_job(self, kind: str, job: Object, now: float) -> None:
-        """Handle an event of the MPIJob, or of the launcher's Job."""
+        """Handle an event of the MPIJob or of the launcher's Job."""
         with self._changed:
             if kind == "DELETED":
                 return
@@ -62,11 +62,11 @@ class Timeline:
             return bool(self._changed.wait_for(lambda: reached(self), seconds))
 
     def since(self, begun: float) -> dict[str, float]:
-        """Return the seconds to each stage."""
+        """Return the seconds from `begun` to each stage that the job reached."""
         return {stage: round(self.times[stage] - begun, 2) for stage in STAGES if stage in self.times}
 
     def _count(self, stage: str, pod: str, now: float) -> None:
-        """Reach a stage when the last worker has reached it."""
+        """Record the stage once all workers have reached it."""
         seen = self._seen.setdefault(stage, set())
         seen.add(pod)
         if len(seen) == self.workers:

@@ -20,13 +20,13 @@ from localcloud.stack import LocalStack, Run, Verb
 
 STACKS = ("local", "02-p4d-efa")
 DELAY_FACTOR = 0.1
-"""One minute of AWS takes six seconds: long compared with the engine's own time, short enough to wait for."""
+"""One minute of AWS time takes six seconds: long compared with the engine's own time, but short enough to wait for."""
 console = Console()
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A Pulumi operation and the number of its AWS calls."""
+    """Result of a Pulumi operation, with the number of AWS calls it made."""
 
     name: str
     run: Run
@@ -55,7 +55,7 @@ def measure(cloud: LocalCloud, stack: LocalStack, name: str, verb: Verb) -> Meas
 
 
 def life(name: str) -> tuple[list[Measured], list[Step]]:
-    """Measure a cold preview, up, unchanged up and destroy without AWS's delays."""
+    """Measure a cold preview, an up, an unchanged up and a destroy, without AWS's delays."""
     with tempfile.TemporaryDirectory() as folder:
         cloud = LocalCloud(Path(folder) / "cloud")
         try:
@@ -75,8 +75,8 @@ def life(name: str) -> tuple[list[Measured], list[Step]]:
 def with_delays(name: str, factor: float, own_seconds: float) -> dict[str, Any]:
     """Measure `up` with AWS's delays and compare it with the critical path.
 
-    `own_seconds`: duration of `up` without delays. With a small factor the engine's own time weighs more than on AWS, so
-    the ratio is given with and without it.
+    `own_seconds` is the duration of `up` without delays. At a small factor the engine's own time has more weight than on AWS,
+    so the result contains the ratio with and without that time.
     """
     with tempfile.TemporaryDirectory() as folder:
         cloud = LocalCloud(Path(folder) / "cloud")
@@ -131,15 +131,16 @@ def _show(name: str, result: dict[str, Any]) -> None:
     for row in result["runs"]:
         table.add_row(row["run"], str(row["resources"]), str(row["seconds"]), str(row["awsReads"]), str(row["awsWrites"]))
     console.print(table)
-    slowest = Table("seconds", "type", "name", title=f"{name}: the ten slowest resources of up")
+    slowest = Table("seconds", "type", "name", title=f"{name}: the ten slowest resources to create")
     for step in result["slowest"]:
         slowest.add_row(str(step["seconds"]), step["type"], step["name"])
     console.print(slowest)
     delays = result["delays"]
     console.print(
-        f"{name} with AWS's delays times {delays['factor']}: up {delays['seconds']} s = {delays['awsSeconds']} s of AWS; "
-        f"the critical path is {delays['necessaryAwsSeconds']} s: ratio {delays['ratio']}, "
-        f"{delays['ratioWithoutOwnSeconds']} without the engine's own time; "
+        f"{name} with AWS's delays times {delays['factor']}: "
+        f"up took {delays['seconds']} s = {delays['awsSeconds']} s of AWS time; "
+        f"the critical path takes {delays['necessaryAwsSeconds']} s (ratio {delays['ratio']}, "
+        f"{delays['ratioWithoutOwnSeconds']} without the engine's own time); "
         f"{delays['addedToControlPlaneAwsSeconds']} s more than the control plane alone"
     )
 

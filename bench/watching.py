@@ -1,4 +1,4 @@
-"""Watch a cluster's objects, with local timestamps: Kubernetes' own have a resolution of one second."""
+"""Watches on a cluster's objects, with local timestamps because those of Kubernetes have a resolution of one second."""
 
 import json
 import threading
@@ -14,11 +14,11 @@ import urllib3.exceptions
 
 Object = dict[str, Any]
 Hear = Callable[[str, Object, float], None]
-"""Called with the event type, the object and the time."""
+"""Callback that gets the event type, the object and the time."""
 
 
 class Watch(threading.Thread):
-    """Calls `hear` for every future change of the objects at a path."""
+    """Thread that calls `hear` for every future change of the objects at an API path."""
 
     def __init__(self, kubeconfig: Path, path: str, hear: Hear, selector: str = "") -> None:
         super().__init__(daemon=True)
@@ -49,7 +49,7 @@ class Watch(threading.Thread):
                 for event in map(json.loads, filter(None, lines)):
                     self._hear(event["type"], event["object"], now)
         except (urllib3.exceptions.HTTPError, OSError):
-            if not self._is_over:  # missed events would look like events that did not happen
+            if not self._is_over:  # raise: a missed event would look like one that never happened
                 raise
 
     def _ask(self, **query: str) -> Any:
@@ -67,6 +67,6 @@ class Watch(threading.Thread):
 
 
 def condition(found: Mapping[str, Any], name: str) -> bool:
-    """Whether the object's status has this condition with status True."""
+    """Return whether the object's status has this condition with status True."""
     conditions = found.get("status", {}).get("conditions", ())
     return any(one["type"] == name and one["status"] == "True" for one in conditions)

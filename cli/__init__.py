@@ -1,1 +1,1 @@
-"""The command line behind `scripts/cluster`: one module per verb, imported only when the verb is used."""
+"""Implementation of `scripts/cluster`: one module per verb, imported only when the verb runs."""

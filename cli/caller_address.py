@@ -1,4 +1,4 @@
-"""The public IPv4 address of this machine, as a web service sees it."""
+"""Detect the public IPv4 address of this machine with a web service."""
 
 import http.client
 import ipaddress
@@ -11,15 +11,15 @@ from cli.within import within
 from infra.config.messages import shown
 
 CHECKIP: Final = "https://checkip.amazonaws.com"
-"""AWS's own service; it answers with the caller's address as text."""
+"""AWS service that returns the caller's address as plain text."""
 URL_VARIABLE: Final = "GPUMPI_CHECKIP_URL"
-"""Another service that answers the same way, for tests and for networks that do not reach AWS's."""
+"""Variable with the URL of a compatible service, for tests and for networks that cannot reach AWS's."""
 LIMIT_SECONDS: Final = 2.0
 MAX_BYTES: Final = 64
 
 
 class Undetected(Exception):
-    """The address is not known; the message says why."""
+    """The public address could not be detected; the message gives the reason."""
 
 
 def url() -> str:
@@ -27,11 +27,11 @@ def url() -> str:
 
 
 def detect() -> ipaddress.IPv4Address:
-    """Ask the service. Raises Undetected, at the latest after two seconds."""
+    """Query the service and return the address. Raises Undetected after two seconds at the latest."""
     try:
         answer = within(LIMIT_SECONDS, _answer)
     except urllib.error.HTTPError as error:
-        raise Undetected(f"{url()} answered HTTP {error.code}") from None
+        raise Undetected(f"{url()} returned HTTP {error.code}") from None
     except (OSError, ValueError) as error:  # URLError and TimeoutError are OSErrors
         reason = getattr(error, "reason", None) or error
         raise Undetected(f"{url()}: {getattr(reason, 'strerror', None) or reason}") from None
@@ -49,7 +49,7 @@ def _public(answer: str) -> ipaddress.IPv4Address:
     try:
         address = ipaddress.IPv4Address(answer)
     except ValueError:
-        raise Undetected(f"{url()} answered {shown(answer)}, which is not an IPv4 address") from None
+        raise Undetected(f"{url()} returned {shown(answer)}, which is not an IPv4 address") from None
     if not address.is_global or address.is_multicast:
-        raise Undetected(f"{url()} answered {address}, which is not a public address")
+        raise Undetected(f"{url()} returned {address}, which is not a public address")
     return address

@@ -18,13 +18,13 @@ POLL_SECONDS: Final = 0.5
 
 def command(
     name: Annotated[str, typer.Argument(help="Job name.")],
-    wait: Annotated[bool, typer.Option(help="Wait until its pods are gone.")] = True,
+    wait: Annotated[bool, typer.Option(help="Wait until the pods of the job are gone.")] = True,
     kubeconfig: options.Kubeconfig = None,
     context: options.Context = None,
     namespace: options.Namespace = None,
     as_json: options.Json = False,
 ) -> int:
-    """Running jobs are stopped."""
+    """Also stops and deletes jobs that are still running."""
     cluster = Access(kubeconfig, context).connect()
     place = job_objects.default_namespace(cluster, namespace)
     state = job_objects.find(cluster, name, place)
@@ -45,5 +45,5 @@ def _wait_for_pods(cluster: Cluster, state: JobState) -> None:
     except RetryError as timeout:
         left = ", ".join(pod["metadata"]["name"] for pod in timeout.last_attempt.result()[:3])
         raise CommandError(
-            f"job {state.name} is deleted, but after {PODS_GONE_SECONDS:.0f} s pods are still there: {left}"
+            f"job {state.name} was deleted, but these pods still exist after {PODS_GONE_SECONDS:.0f} s: {left}"
         ) from None

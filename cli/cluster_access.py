@@ -1,4 +1,4 @@
-"""A Kubernetes cluster, reached through a kubeconfig. Every failure is a CommandError with one sentence."""
+"""Access to a Kubernetes cluster through a kubeconfig. Every failure raises a one-sentence CommandError."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -30,13 +30,13 @@ PATHS: Final = {
     "StatefulSet": "apis/apps/v1/{namespace}statefulsets",
     "Workload": "apis/kueue.x-k8s.io/v1beta2/{namespace}workloads",
 }
-"""API path of each kind that jobs consist of."""
+"""API path of each kind that the verbs read or write."""
 
 Object = dict[str, Any]
 
 
 class Cluster:
-    """One context of a kubeconfig."""
+    """Client for the cluster of one kubeconfig context."""
 
     def __init__(self, kubeconfig: Path | None, context: str | None) -> None:
         try:
@@ -62,7 +62,7 @@ class Cluster:
         return self._connection.namespace
 
     def version(self) -> str:
-        """Kubernetes version, like `v1.35.0`."""
+        """Return the Kubernetes version, such as `v1.35.0`."""
         return str(self._call("GET", "version", doing="ask for its version")["gitVersion"])
 
     # --- requests ------------------------------------------------------------------------------------------------------
@@ -72,14 +72,14 @@ class Cluster:
         return found
 
     def find(self, kind: str, name: str, namespace: str | None = None) -> Object | None:
-        """The object; None if it, or its kind, does not exist."""
+        """Return the object, or None if the object or its kind does not exist."""
         try:
             return self.get(kind, name, namespace)
         except NotFound:
             return None
 
     def list(self, kind: str, namespace: str | None = None, selector: Mapping[str, str] | None = None) -> "list[Object]":
-        """All objects of a kind; empty if the cluster does not have the kind."""
+        """Return all objects of a kind, or an empty list if the cluster does not have the kind."""
         query = {"labelSelector": ",".join(f"{key}={value}" for key, value in selector.items())} if selector else {}
         try:
             answer = self._call("GET", _path(kind, namespace), query, doing=f"list {_words(kind, None, namespace)}")
@@ -106,7 +106,7 @@ class Cluster:
     def log(
         self, pod: str, namespace: str, *, container: str | None = None, since: str | None = None, follow: bool
     ) -> Iterator[str]:
-        """Lines of a container's log, each after its timestamp. Ends when the container or the connection ends."""
+        """Yield a container's log lines, each with a timestamp in front, until the container or the connection ends."""
         import urllib3.exceptions
 
         query = {"timestamps": "true", "follow": "true" if follow else "false"}
@@ -122,7 +122,7 @@ class Cluster:
                 *lines, rest = (rest + chunk).split(b"\n")
                 yield from (line.decode(errors="replace") for line in lines)
         except urllib3.exceptions.HTTPError:
-            return  # the caller checks whether the container still runs
+            return  # the caller checks whether the container is still running
         finally:
             answer.release_conn()
         if rest:
@@ -149,7 +149,7 @@ class Cluster:
         return answer if stream else json.loads(answer.data)
 
     def _refused(self, error: Any, doing: str) -> CommandError:
-        """What the API server reports, as one sentence."""
+        """Convert an API error into a one-sentence CommandError."""
         try:
             status: Mapping[str, Any] = json.loads(error.body)
         except (TypeError, ValueError):
@@ -171,27 +171,27 @@ class Cluster:
                 return CommandError(f"cannot {doing}: {message}", REFUSED)
         return CommandError(f"cannot {doing}: {self.server} answers {error.status}: {message}", UNREACHABLE)
 
-    # --- what `pulumi up` left there -----------------------------------------------------------------------------------
+    # --- written by `pulumi up` ----------------------------------------------------------------------------------------
 
     def description(self) -> ClusterDescription:
-        """The description of the cluster that `pulumi up` wrote."""
+        """Return the cluster description that `pulumi up` stored in a ConfigMap."""
         try:
             found = self.get("ConfigMap", CONFIG_MAP, CONFIG_MAP_NAMESPACE)
         except NotFound:
             where = f"ConfigMap {CONFIG_MAP} in namespace {CONFIG_MAP_NAMESPACE}"
-            raise NotFound(f"{self.server} has no {where}: `pulumi up` with `platform.install: true` writes it") from None
+            raise NotFound(f"{self.server} has no {where}: `pulumi up` with `platform.install: true` creates it") from None
         try:
             described = ClusterDescription.from_json(found.get("data", {}).get(CONFIG_MAP_KEY, ""))
         except ValueError:
-            raise CommandError(f"ConfigMap {CONFIG_MAP} is damaged; `pulumi up` repairs it", UNREACHABLE) from None
+            raise CommandError(f"ConfigMap {CONFIG_MAP} is corrupt; run `pulumi up` to restore it", UNREACHABLE) from None
         if described.version > VERSION:
-            raise CommandError("a newer version of this program set up the cluster; use that version", UNREACHABLE)
+            raise CommandError("a newer version of this program set up the cluster; use that version or a later one", UNREACHABLE)
         return described
 
 
 @dataclass(frozen=True)
 class Access:
-    """The options that choose a cluster and a namespace."""
+    """Command-line options that select a cluster and a namespace."""
 
     kubeconfig: Path | None = None
     context: str | None = None

@@ -1,4 +1,4 @@
-"""Output of every verb: one console, one kind of table, one form of JSON."""
+"""Console, tables and JSON output shared by all verbs."""
 
 import json
 from collections.abc import Sequence
@@ -10,11 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 ENDLESS: Final = 10_000
-"""Columns of a pipe or a file: nothing is wrapped or cut there, whatever COLUMNS says."""
+"""Width of output to a pipe or a file: no line is wrapped or cut, regardless of COLUMNS."""
 
 
 def make_console(*, stderr: bool = False) -> Console:
-    """Texts are printed as they are: no markup in messages of AWS and Kubernetes. rich respects NO_COLOR."""
+    """Return a console that prints messages from AWS and Kubernetes as is, without markup. rich respects NO_COLOR."""
     console = Console(stderr=stderr, highlight=False, markup=False, soft_wrap=True)
     if not console.is_terminal:
         console.width = ENDLESS
@@ -26,7 +26,7 @@ def print_json(document: Any) -> None:
 
 
 class Listing:
-    """A table. Where the terminal is too narrow for it, each row becomes a block of `heading: value` lines."""
+    """A table. If the terminal is too narrow, each row is printed as a block of `heading: value` lines."""
 
     def __init__(self, *headings: str, right: Sequence[str] = ()) -> None:
         self._headings, self._right = headings, right

@@ -1,4 +1,4 @@
-"""`demo`: the lifecycle of an EKS cluster in a local AWS. Each step checks what it must achieve."""
+"""`demo`: run the lifecycle of an EKS cluster in a local AWS. Each step verifies its own result."""
 
 import json
 import sys
@@ -22,40 +22,40 @@ BY_HAND = 9
 
 
 class EksDemo(Steps):
-    """An EKS cluster with a job on it."""
+    """Demo of an EKS cluster that runs an MPI job."""
 
     def steps(self) -> None:
-        self.step("make its images", self.make_images)
+        self.step("build the images", self.make_images)
         self.step("start the local cloud", self.start)
         self.step("preview", self.preview)
         self.step("create", self.create)
-        self.step("see its nodes", self.nodes)
+        self.step("check the nodes", self.nodes)
         self.step("run an MPI job", self.run_job)
         self.step("run again", self.unchanged)
         self.step("resize", self.resize)
         self.step("refresh", self.refresh)
-        self.step("put it right", self.repair)
+        self.step("revert the manual change", self.repair)
         self.step("destroy", self.destroy)
-        self.step("look for leftovers", self.leftovers)
+        self.step("check for leftovers", self.leftovers)
         self.step("stop the local cloud", self.stop, always=True)
 
     def make_images(self) -> str:
-        """Before a node pulls them: a pod that waits does not show why that takes minutes, or fails."""
-        _must_run_containers("no node here pulls an image")
+        """Build the images before a node pulls them: a pending pod would not show why the pull is slow or fails."""
+        _must_run_containers("nodes on this machine pull no images")
         for image in PLATFORM_IMAGES:
             build.ensure_image(image, self.tell)
         build.ensure(whole_name(SMOKE_IMAGES["OpenMPI"]), self.tell)
         return f"{len(PLATFORM_IMAGES) + 1} images, each built once and kept in {build.cache_folder()}"
 
     def start(self) -> str:
-        self.cloud.stop()  # left by an interrupted demo
+        self.cloud.stop()  # an interrupted demo may have left it running
         self.cloud.start(self.tell, kubernetes=True)
         self.stack.prepare()
         return f"AWS and Pulumi's providers on loopback; {capability.examine()}"
 
     def preview(self) -> str:
         run = self.pulumi("preview")
-        must(not self.cloud.control().leftovers(), "a preview must create nothing")
+        must(not self.cloud.control().leftovers(), "a preview must not create resources")
         return f"{run.changes.get('create', 0)} resources to create"
 
     def create(self) -> str:
@@ -65,7 +65,7 @@ class EksDemo(Steps):
         return f"{run.changes.get('create', 0)} resources: {outputs['clusterName']} with {pools}"
 
     def nodes(self) -> str:
-        """The nodes that the stack reports are ready, and the device plugin offers GPUs on the GPU nodes."""
+        """Check that all nodes are ready and that the device plugin advertises GPUs on the GPU nodes."""
         wanted = sum(pool["desiredSize"] for pool in self.stack.outputs()["pools"])
         self.kubeconfig.write_text(self.stack.outputs(secrets=True)["kubeconfig"])
         self.kubeconfig.chmod(0o600)
@@ -77,8 +77,8 @@ class EksDemo(Steps):
         return f"{len(ready)} ready, {len(with_gpus)} of them with GPUs: {', '.join(sorted(map(_name, with_gpus)))}"
 
     def run_job(self) -> str:
-        """Ranks over SSH on two nodes; the job itself fails unless each ran where it should."""
-        _must_run_containers("no node here runs containers")
+        """Run ranks over SSH on two nodes. The job itself fails unless each rank runs on the expected node."""
+        _must_run_containers("nodes on this machine run no containers")
         command = [sys.executable, str(ROOT / "scripts" / "cluster"), "smoke", "--pool", JOB_POOL, "--workers", "2", "--json"]
         verdict = json.loads(self._in_cluster(*command))
         reports = sorted(verdict["reports"], key=lambda report: int(report["rank"]))
@@ -88,7 +88,7 @@ class EksDemo(Steps):
     def resize(self) -> str:
         self.stack.set_config("gpumpi:pools[0].maxSize", str(NEW_MAX_SIZE))
         run = self.pulumi("up")
-        must(set(run.changed) == {"update"}, f"a resize must only update, but: {run.changed}")
+        must(set(run.changed) == {"update"}, f"a resize must only update resources (changes: {run.changed})")
         self._must_have_max_size(NEW_MAX_SIZE)
         return f"maxSize is now {NEW_MAX_SIZE}, updated in place"
 
@@ -100,8 +100,8 @@ class EksDemo(Steps):
             scalingConfig=group["scalingConfig"] | {"maxSize": BY_HAND},
         )
         run = self.pulumi("refresh")
-        must(bool(run.changed), "the refresh did not notice the change")
-        return f"noticed maxSize {BY_HAND}, set by hand"
+        must(bool(run.changed), "the refresh did not detect the manual change")
+        return f"detected maxSize {BY_HAND}, set outside Pulumi"
 
     def repair(self) -> str:
         self.pulumi("up")
@@ -113,14 +113,14 @@ class EksDemo(Steps):
         return self.cloud.folder / "project" / "kubeconfig.json"
 
     def _in_cluster(self, *command: str) -> str:
-        """Output of a program that reaches the cluster as its users do. Raises StepFailed."""
+        """Run a program with the kubeconfig of the cluster and return its output. Raises StepFailed."""
         return self.command(*command, variables={"KUBECONFIG": str(self.kubeconfig)})
 
     def _eks(self) -> Any:
         return self.cloud.clients(self.stack.region)("eks")
 
     def _node_group(self) -> dict[str, Any]:
-        """The first GPU pool's node group, as EKS describes it."""
+        """Return the node group of the first GPU pool, as EKS describes it."""
         outputs = self.stack.outputs()
         name = {"clusterName": outputs["clusterName"], "nodegroupName": outputs["pools"][0]["nodeGroup"]}
         group: dict[str, Any] = self._eks().describe_nodegroup(**name)["nodegroup"]
@@ -132,7 +132,7 @@ class EksDemo(Steps):
 
 
 def _must_run_containers(otherwise: str) -> None:
-    """Raises StepSkipped."""
+    """Raise StepSkipped if nodes on this machine cannot run containers."""
     if not (machine := capability.examine()).real_nodes:
         raise StepSkipped(f"{otherwise}: {'; '.join(machine.missing)}")
 
@@ -155,11 +155,11 @@ SHOW = Show(
 
 
 def command(
-    ec2: Annotated[bool, typer.Option("--ec2", help="An EC2 cluster instead of EKS.")] = False,
+    ec2: Annotated[bool, typer.Option("--ec2", help="Use an EC2 cluster instead of EKS.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print Pulumi's output.")] = False,
     as_json: options.Json = False,
 ) -> int:
-    """Creates, uses, changes and deletes a cluster. Takes minutes, needs no account."""
+    """Creates, uses, changes and deletes a cluster. Takes several minutes and needs no AWS account."""
     run = demo_ec2.main if ec2 else main
     return run(verbose=verbose, as_json=as_json)
 

@@ -1,4 +1,4 @@
-"""`demo --ec2`: the lifecycle of an EC2 cluster whose instances are hosts on this machine."""
+"""`demo --ec2`: run the lifecycle of an EC2 cluster whose instances are emulated on this machine."""
 
 import json
 import subprocess
@@ -14,38 +14,38 @@ from localcloud.processes import ROOT
 from localcloud.tools.build import BuildError
 
 RANKS = ("mpiexec", "-n", "8", "-N", "2")
-"""On a head node and three workers with two slots each."""
+"""Eight ranks: two slots on the head node and on each of three workers."""
 OPENMPI = "ompi_info --parsable --all | grep -e ^ompi:version:full: -e :mpi_built_with_cuda_support:value:"
 HOSTS = 4
 FEWER = 1
-"""Workers after scaling down."""
+"""Number of workers after scaling down."""
 
 
 @dataclass
 class Ec2Demo(Steps):
-    """The AMI; a head node and workers that join by themselves; MPI jobs on them."""
+    """Demo of an EC2 cluster: builds an AMI, lets a head node and workers join, and runs MPI jobs on them."""
 
     image: str = ""
-    """The AMI that was built."""
+    """ID of the AMI that the demo built."""
 
     def steps(self) -> None:
         self.step("start the local cloud", self.start)
         self.step("build the AMI", self.build_ami)
         self.step("create", self.create)
-        self.step("wait until all have joined", self.join)
-        self.step("see what they started from", self.look)
-        self.step("bring programs there", self.bring_programs)
+        self.step("wait until all hosts have joined", self.join)
+        self.step("check the AMI of the hosts", self.look)
+        self.step("copy the programs", self.bring_programs)
         self.step("allreduce on four hosts", self.allreduce)
         self.step("train on four hosts", self.train)
         self.step("scale down", self.scale)
         self.step("run again", self.unchanged)
         self.step("destroy", self.destroy)
         self.step("delete the AMI", self.delete_ami)
-        self.step("look for leftovers", self.leftovers)
+        self.step("check for leftovers", self.leftovers)
         self.step("stop the local cloud", self.stop, always=True)
 
     def start(self) -> str:
-        self.cloud.stop()  # left by an interrupted demo
+        self.cloud.stop()  # an interrupted demo may have left it running
         able = capability.examine()
         must(able.hosts, str(able))
         self.cloud.start(self.tell, hosts=True)
@@ -56,17 +56,17 @@ class Ec2Demo(Steps):
         return f"AWS and Pulumi's providers on loopback; {able}"
 
     def build_ami(self) -> str:
-        """With Packer and the template for AWS. The stack finds the AMI by its tags."""
+        """Build the AMI with Packer and the template used for AWS. The stack finds the AMI by its tags."""
         lines: list[str] = []
 
-        def hear(line: str) -> None:
+        def on_line(line: str) -> None:
             lines.append(line)
-            if told := line if line.startswith(("building", "built")) else ami.stage(line):
-                self.tell(told)
+            if progress := line if line.startswith(("building", "built")) else ami.stage(line):
+                self.tell(progress)
 
         output = self.log.parent / ami.MANIFESTS
         try:
-            self.image = ami.build(self.cloud, self.stack.region, hear, output)
+            self.image = ami.build(self.cloud, self.stack.region, on_line, output)
         except BuildError as error:
             self.console.print(str(error), markup=False, soft_wrap=True)
             raise StepFailed(last_words(str(error))) from None
@@ -75,12 +75,12 @@ class Ec2Demo(Steps):
         made = ami.manifest(output)
         return (
             f"{self.image}: Open MPI {made['mpi']['version']}; {len(made['installed'])} provisioners ran,"
-            f" {len(made['skipped'])} were skipped, for reasons in the manifest"
+            f" {len(made['skipped'])} were skipped (reasons in the manifest)"
         )
 
     def create(self) -> str:
         run = self.pulumi("up")
-        return f"{run.changes.get('create', 0)} resources: a head node and a group of workers, which now boot"
+        return f"{run.changes.get('create', 0)} resources: a head node and a group of workers, now booting"
 
     def join(self) -> str:
         self._cluster("wait", *self._identity, "--json")
@@ -91,7 +91,7 @@ class Ec2Demo(Steps):
         return f"{len(joined)} hosts with {slots} slots: {', '.join(host['address'] for host in joined)}"
 
     def look(self) -> str:
-        """All hosts run the AMI that was built, and its CUDA-aware Open MPI."""
+        """Check that all hosts run the AMI that was built, with its CUDA-aware Open MPI."""
         ec2 = self.cloud.clients(self.stack.region)("ec2")
         found = ec2.describe_instances(InstanceIds=[host.instance_id for host in self.cloud.hosts()])["Reservations"]
         images = sorted(one["ImageId"] for entry in found for one in entry["Instances"])
@@ -103,26 +103,26 @@ class Ec2Demo(Steps):
         return f"{HOSTS} hosts from {self.image}; CUDA support of their Open MPI {', '.join(versions)}: true"
 
     def bring_programs(self) -> str:
-        """As on AWS: an archive through SSH into the shared folder."""
+        """Copy the programs into the shared folder as on AWS: a tar archive over SSH."""
         command = self._command("ssh", *self._identity, "--", "tar", "x", "-C", "/shared")
         environment = self.cloud.process_environment()
         with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             assert process.stdin is not None and process.stderr is not None
-            with suppress(BrokenPipeError):  # tar reports the error on stderr
+            with suppress(BrokenPipeError):  # tar ended early and reports the reason on stderr
                 workloads.pack(process.stdin, self.tell)
                 process.stdin.close()
             said = process.stderr.read().decode(errors="replace")
         self.note((*command,), said)
         if process.returncode:
             raise StepFailed(said.strip() or f"tar ended with {process.returncode}")
-        return "ChainerMN, its training program and the digits it learns are in /shared"
+        return "ChainerMN, its training program and the digits data set are in /shared"
 
     def allreduce(self) -> str:
-        """Each rank prints its host; the sum must be correct on all."""
+        """Run an allreduce. Each rank prints its host, and the sum must be correct on every rank."""
         return self._run(*RANKS, "python3", "allreduce.py")[-1]
 
     def train(self) -> str:
-        """The program fails unless it learns and ends with equal weights on all ranks."""
+        """Train a model. The program fails unless the model learns and all ranks end with equal weights."""
         lines = self._run(*RANKS, "-x", f"PYTHONPATH=/shared/{workloads.PYTHON}", "python3", "train_mnist.py")
         for line in lines[:-1]:
             self.console.print(f"  {line}", markup=False, soft_wrap=True)
@@ -133,11 +133,11 @@ class Ec2Demo(Steps):
         return self._run("mpiexec", "-n", str(2 * (FEWER + 1)), "-N", "2", "python3", "allreduce.py")[-1]
 
     def unchanged(self) -> str:
-        """`up` keeps the size that `scale` set."""
-        return f"{super().unchanged()}, {FEWER} worker stays"
+        """Check that `up` keeps the size that `scale` set."""
+        return f"{super().unchanged()}, still {FEWER} worker"
 
     def delete_ami(self) -> str:
-        """AMIs do not belong to a stack: they outlive it and cost as much as their snapshots."""
+        """Delete the AMI. It does not belong to the stack, so it outlives it, and its snapshots cost money."""
         snapshots = ami.remove(self.cloud, self.stack.region, self.image)
         return f"{self.image}, and {', '.join(snapshots)}"
 
@@ -149,7 +149,7 @@ class Ec2Demo(Steps):
 
     @property
     def key(self) -> Path:
-        """The demo's own key pair, deleted with its local cloud."""
+        """SSH key pair of the demo, deleted with its local cloud."""
         return self.cloud.folder / "project" / "ssh" / "key"
 
     @property
@@ -157,12 +157,12 @@ class Ec2Demo(Steps):
         return "--identity", str(self.key)
 
     def _run(self, *command: str) -> list[str]:
-        """Output of a command on the head node, without mpiexec's own lines: `[host:process] ...`."""
+        """Run a command on the head node; return its output without mpiexec's own `[host:process] ...` lines."""
         lines = self._cluster("run", *self._identity, "--", *command).splitlines()
         return [line for line in lines if line and not line.startswith("[")]
 
     def _cluster(self, verb: str, *options: str) -> str:
-        """Output of `scripts/cluster VERB`. Raises StepFailed."""
+        """Return the output of `scripts/cluster VERB`. Raises StepFailed."""
         return self.command(*self._command(verb, *options))
 
     def _command(self, verb: str, *options: str) -> list[str]:
@@ -174,7 +174,7 @@ SHOW = Show(
     name="demo-ec2",
     stack="local-ec2",
     steps=Ec2Demo,
-    title="The lifecycle of an EC2 cluster in a local AWS whose instances are hosts on this machine. No account, no cost.",
+    title="The lifecycle of an EC2 cluster in a local AWS whose instances are emulated on this machine. No account, no cost.",
     goes_on="scripts/cluster local start, then scripts/cluster local up -s local-ec2 (docs/operations.md)",
 )
 

@@ -1,4 +1,4 @@
-"""Steps of a demo: each does something, checks it, and is a row of the final table."""
+"""Base class of the demos. Each step performs an action, verifies it and adds a row to the final table."""
 
 import fcntl
 import json
@@ -25,15 +25,15 @@ from localcloud.processes import ROOT
 from localcloud.stack import LocalStack, Run, Verb
 
 FOLDER = ROOT / ".local"
-"""Git ignores it."""
+"""Folder of the demos' files; ignored by Git."""
 
 
 class StepFailed(Exception):
-    """The step ran but did not achieve what it should."""
+    """The step ran, but its verification failed."""
 
 
 class StepSkipped(Exception):
-    """This machine cannot run the step; the text says why."""
+    """This machine cannot run the step; the message gives the reason."""
 
 
 @dataclass
@@ -49,7 +49,7 @@ class StepResult:
 
 @dataclass
 class Steps(ABC):
-    """The steps in order. After a failed step, all are skipped but the cleanup."""
+    """Steps of a demo, in order. After a failed step, all others except the cleanup are skipped."""
 
     cloud: LocalCloud
     stack: LocalStack
@@ -60,43 +60,43 @@ class Steps(ABC):
 
     @abstractmethod
     def steps(self) -> None:
-        """Call `step` for each."""
+        """Call `step` for each step of the demo."""
 
     def run(self) -> bool:
-        """Run all steps; return whether every one succeeded."""
+        """Run all steps; return whether all of them succeeded."""
         self.steps()
         return all(result.ok for result in self.results)
 
     def unchanged(self) -> str:
-        """A step: a second `up` changes nothing."""
+        """Step: check that a second `up` changes nothing."""
         control = self.cloud.control()
         control.forget_calls()
         run = self.pulumi("up")
         writes = control.writes()
-        must(not run.changed, f"nothing should change, but: {run.changed}")
-        must(not writes, f"an unchanged up must not write to AWS, but called {writes}")
-        return f"{run.changes.get('same', 0)} resources unchanged, no AWS write"
+        must(not run.changed, f"a second up must change nothing (changes: {run.changed})")
+        must(not writes, f"a second up must not write to AWS (calls: {writes})")
+        return f"{run.changes.get('same', 0)} resources unchanged, no AWS writes"
 
     def destroy(self) -> str:
-        """A step."""
+        """Step: destroy the stack."""
         run = self.pulumi("destroy")
         self.stack.remove()
         return f"{run.changes.get('delete', 0)} resources deleted"
 
     def leftovers(self) -> str:
-        """A step."""
+        """Step: check that nothing is left in the account."""
         left = self.cloud.control().leftovers()
         must(not left, f"AWS still holds: {left}")
         return "the account is as it was before"
 
     def stop(self) -> str:
-        """The last step of every demo."""
+        """Last step of every demo: stop the local cloud."""
         servers = self.cloud.servers()
         self.cloud.stop()
         alive = [server.name for server in servers if server.process()]
         must(not alive, f"still running: {alive}")
         must(not self.cloud.folder.exists(), f"{self.cloud.folder} is not empty")
-        return "no process and no file left"
+        return "no processes or files left"
 
     def step(self, title: str, action: Callable[[], str], *, always: bool = False) -> None:
         result = StepResult(title)
@@ -112,14 +112,14 @@ class Steps(ABC):
         except StepSkipped as reason:
             result.ok = result.skipped = True
             result.detail = str(reason)
-        except Exception as error:  # the table shows any error, and the cloud must still be stopped
+        except Exception as error:  # show any error in the table, and still stop the cloud
             result.detail = str(error) if isinstance(error, StepFailed) else f"{type(error).__name__}: {error}"
         result.seconds = round(time.monotonic() - started, 1)
         self.console.print(Text.assemble("  ", _mark(result), f" {result.seconds} s  "), end="")
         self.console.print(result.detail, markup=False, soft_wrap=True)
 
     def pulumi(self, verb: Verb) -> Run:
-        """One Pulumi operation. Its output goes to the log; with --verbose or after a failure, to the terminal too."""
+        """Run one Pulumi operation and log its output. With --verbose or after a failure, print the output as well."""
         with nullcontext() if self.verbose else progress.shown(self.console, verb) as watch:
             run = self.stack.run(verb, stream=self.console.file if self.verbose else None, watch=watch)  # type: ignore[arg-type]
         with self.log.open("a") as log:
@@ -131,7 +131,7 @@ class Steps(ABC):
         return run
 
     def command(self, *command: str, variables: Mapping[str, str] | None = None) -> str:
-        """Output of a program that reaches the local cloud as its users do. Raises StepFailed."""
+        """Run a program against the local cloud and return its output. Raises StepFailed."""
         environment = {**self.cloud.process_environment(), **(variables or {})}
         done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         self.note(command, done.stdout + done.stderr)
@@ -140,7 +140,7 @@ class Steps(ABC):
         return done.stdout
 
     def tell(self, line: str) -> None:
-        """Print what a step is doing."""
+        """Print a progress line of a step."""
         self.console.print(f"  {line}", style="dim", markup=False, soft_wrap=True)
 
     def note(self, command: tuple[str, ...], said: str) -> None:
@@ -155,7 +155,7 @@ def _mark(result: StepResult) -> Text:
 
 
 def last_words(text: str) -> str:
-    """The end of a failed program's output, in one line."""
+    """Return the last lines of a failed program's output, joined into one line."""
     return "; ".join(text.strip().splitlines()[-3:])
 
 
@@ -169,17 +169,17 @@ class Show:
     """A demo and its settings."""
 
     name: str
-    """Name of its lock, log and table, and of its local cloud's folder."""
+    """Base name of its lock file, log, table and local cloud folder."""
     stack: str
     steps: type[Steps]
     title: str
     goes_on: str
-    """What to do after it."""
+    """Commands to try after the demo."""
 
     def run(self, *, verbose: bool = False, as_json: bool = False, folder: Path = FOLDER) -> int:
-        """Run it, print the final table, write NAME.json; return the exit code."""
+        """Run the demo, print the final table, write NAME.json, and return the exit code."""
         console = make_console(stderr=as_json)
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # stop the local cloud, as ^C does
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM stops the local cloud, as ^C does
         with _only_one(folder, self.name):
             return self._run(console, folder, verbose=verbose, as_json=as_json)
 
@@ -201,7 +201,7 @@ class Show:
         console.print()
         console.print(_table(steps.results, time.monotonic() - started))
         console.print()
-        console.print(f"Pulumi's own output: {_shown(log)}; this table: {_shown(table)}", style="dim", soft_wrap=True)
+        console.print(f"Pulumi's output: {_shown(log)}; this table: {_shown(table)}", style="dim", soft_wrap=True)
         if ok:
             console.print(f"next: {self.goes_on}", style="dim", soft_wrap=True)
         if as_json:
@@ -216,7 +216,7 @@ def _only_one(folder: Path, name: str) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise CommandError(f"a demo already runs in {folder}", REFUSED) from None
+            raise CommandError(f"another demo is already running in {folder}", REFUSED) from None
         yield
 
 
@@ -233,7 +233,7 @@ def _table(results: list[StepResult], seconds: float) -> Table:
     )
     for result in results:
         table.add_row(result.step, _mark(result), f"{result.seconds:.1f}", result.detail)
-    table.add_row("in all", "", f"{seconds:.1f}", "", style="bold")
+    table.add_row("total", "", f"{seconds:.1f}", "", style="bold")
     return table
 
 

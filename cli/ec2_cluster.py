@@ -1,4 +1,4 @@
-"""An EC2 cluster by its stack's name, as AWS describes it. Needs no Pulumi state."""
+"""Query AWS about an EC2 cluster by its stack's name. Needs no Pulumi state."""
 
 import json
 import re
@@ -18,20 +18,20 @@ from infra.settings.targets import Ec2Target
 
 NODES: Final = "nodes/"
 HEAD_NODE: Final = "master"
-"""Its role, as its tag has it."""
+"""Value of the role tag on the head node."""
 ALIVE: Final = ("pending", "running")
 
 
 @dataclass(frozen=True)
 class Ec2Node:
-    """An instance of the cluster, as AWS describes it."""
+    """A node of the cluster, as EC2 describes its instance."""
 
     id: str
     role: str
     address: str
     instance_type: str
     state: str
-    """Of a worker, its lifecycle state in the group (`InService`: it has joined); of the head node, EC2's state."""
+    """Worker: lifecycle state in the Auto Scaling group (`InService`: it has joined). Head node: EC2 instance state."""
     launched: str
     profile_arn: str = ""
 
@@ -52,7 +52,7 @@ class WorkerGroup:
 
 @dataclass(frozen=True)
 class BootLog:
-    """The log that a node left when it could not join."""
+    """Log that a node uploaded because it could not join."""
 
     instance_id: str
     written: str
@@ -60,7 +60,7 @@ class BootLog:
 
 
 class DeployedEc2Cluster:
-    """What AWS reports about one EC2 cluster. Raises CommandError."""
+    """One deployed EC2 cluster, as AWS reports it. All methods may raise CommandError."""
 
     def __init__(self, stack: str, folder: Path) -> None:
         raw = stack_file.read(stack_file.find(stack, folder))
@@ -90,7 +90,7 @@ class DeployedEc2Cluster:
         return WorkerGroup(one["AutoScalingGroupName"], one["MinSize"], one["DesiredCapacity"], one["MaxSize"])
 
     def nodes(self) -> list[Ec2Node]:
-        """The head node first, then workers by address."""
+        """Return the head node first, then the workers sorted by address."""
         states = {one["InstanceId"]: one["LifecycleState"] for group in self._groups() for one in group["Instances"]}
         workers = self._described([{"Name": "instance-id", "Values": sorted(states)}]) if states else []
         head_nodes = [
@@ -98,7 +98,8 @@ class DeployedEc2Cluster:
             {"Name": f"tag:{ROLE_TAG}", "Values": [HEAD_NODE]},
             {"Name": "instance-state-name", "Values": list(ALIVE)},
         ]
-        newest = sorted(self._described(head_nodes), key=lambda one: str(one["LaunchTime"]))[-1:]  # two during a replacement
+        # two head nodes may run while one replaces the other
+        newest = sorted(self._described(head_nodes), key=lambda one: str(one["LaunchTime"]))[-1:]
         found = [_node(one, HEAD_NODE, one["State"]["Name"]) for one in newest]
         found += sorted((_node(one, "worker", states[one["InstanceId"]]) for one in workers), key=_by_address)
         return found
@@ -116,13 +117,13 @@ class DeployedEc2Cluster:
         self._ask(lambda: autoscaling.set_desired_capacity(AutoScalingGroupName=name, DesiredCapacity=size, HonorCooldown=False))
 
     def activities(self) -> list[Mapping[str, Any]]:
-        """Launches and terminations of workers, failed ones too; the newest first."""
+        """Return launches and terminations of workers, including failed ones, newest first."""
         describe, name = self._clients.autoscaling.describe_scaling_activities, self.naming.workers
         answer = self._ask(lambda: describe(AutoScalingGroupName=name, MaxRecords=MOST_ACTIVITIES))
         return list(answer["Activities"])
 
     def failed_launches(self) -> dict[str, str]:
-        """Activity ID -> why Auto Scaling could not launch."""
+        """Return the reason for each failed launch, by activity ID."""
         failed = [one for one in self.activities() if one["StatusCode"] == "Failed"]
         return {one["ActivityId"]: one.get("StatusMessage") or one["Description"] for one in failed}
 
@@ -139,7 +140,7 @@ class DeployedEc2Cluster:
     # --- key bucket ----------------------------------------------------------------------------------------------------
 
     def notice(self, node: Ec2Node) -> Mapping[str, Any] | None:
-        """What a node reported about itself, read where only it may write; None while there is nothing yet."""
+        """Return what a node published under its own S3 prefix, where only it may write; None if nothing yet."""
         key = f"{NODES}{self._role_id(node)}:{node.id}/notice.json"
         text = self._object(key)
         if text is None:
@@ -148,7 +149,7 @@ class DeployedEc2Cluster:
         return notice if notice.get("address") == node.address else None
 
     def boot_logs(self) -> Iterator[BootLog]:
-        """Logs of nodes that failed, the oldest first."""
+        """Yield the logs of nodes that could not join, oldest first."""
         s3, bucket = self._clients.s3, self.bucket
         pages = self._ask(lambda: list(s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=NODES)))
         listed = [one for page in pages for one in page.get("Contents", ()) if one["Key"].endswith("/boot.log")]
@@ -183,7 +184,7 @@ class DeployedEc2Cluster:
         return found
 
     def _role_id(self, node: Ec2Node) -> str:
-        """Role ID of the node's profile: the bucket policy lets an instance write only below its own role and instance ID."""
+        """Return the node's role ID. The bucket policy limits each instance's writes to its role ID and instance ID."""
         name = node.profile_arn.rpartition("/")[2]
         if name not in self._role_ids:
             iam = self._clients.iam
@@ -195,11 +196,11 @@ class DeployedEc2Cluster:
         try:
             return query(self.region, question)
         except Denied as denied:
-            raise CommandError(f"you may not call {denied}; ask for that permission", UNREACHABLE) from None
+            raise CommandError(f"you are not allowed to call {denied}; ask for that permission", UNREACHABLE) from None
 
 
 def _mount_path(storage: object) -> str | None:
-    """Mount path of the shared file system; None without one."""
+    """Return the mount path of the shared file system, or None if the stack has none."""
     efs = storage.get("efs", {}) if isinstance(storage, Mapping) else {}
     if efs == "none":
         return None

@@ -1,4 +1,4 @@
-"""Errors that end a verb: raised anywhere, reported in one place (`cli.lazy.Program`)."""
+"""Errors that end a verb. They are raised anywhere and reported in one place (`cli.lazy.Program`)."""
 
 import json
 import sys
@@ -26,17 +26,17 @@ CODES: Final = {
     "localcloud.stack.PulumiError": FAILED,
     "localcloud.tools.build.BuildError": FAILED,
 }
-"""Exceptions of other packages whose text is for the user. By name: importing them would slow down `--help`."""
+"""Exceptions of other packages whose message is for the user. Names, because imports would slow down `--help`."""
 
 
 class CommandError(Exception):
-    """A verb cannot do what it was asked. The message is one sentence that says what to do."""
+    """A verb cannot continue. The message is one sentence with the reason and, where possible, the fix."""
 
     def __init__(self, message: str, code: int = FAILED, *, problems: Sequence["Problem"] = ()) -> None:
         super().__init__(message)
         self.code = code
         self.problems = tuple(problems)
-        """Errors of a file that was refused, and its warnings."""
+        """Errors and warnings of a rejected file."""
 
 
 class NotFound(CommandError):
@@ -47,7 +47,7 @@ class NotFound(CommandError):
 
 
 def code_of(error: BaseException) -> int | None:
-    """The exit code for an error that is the user's to solve; None for a bug."""
+    """Return the exit code for an error that the user can fix; None for a bug."""
     if isinstance(error, CommandError):
         return error.code
     if isinstance(error, KeyboardInterrupt):
@@ -57,17 +57,17 @@ def code_of(error: BaseException) -> int | None:
 
 
 def problem_line(problem: "Problem") -> str:
-    """A problem as one line of text; a warning says that it is one."""
+    """Format a problem as one line of text. Warnings start with `warning:`."""
     return installation.pasteable(f"warning: {problem}" if problem.severity == "warning" else str(problem))
 
 
 def problem_json(problem: "Problem") -> dict[str, str]:
-    """A problem as part of a JSON document."""
+    """Format a problem for a JSON document."""
     return {"path": problem.path, "message": installation.pasteable(problem.message), "severity": problem.severity}
 
 
 def report(error: BaseException, code: int, verb: str, *, as_json: bool) -> None:
-    """Print an error: one JSON document on stdout, or plain sentences on stderr."""
+    """Print an error as one JSON document on stdout, or as text on stderr."""
     message = installation.pasteable(str(error)) or ("interrupted" if code == INTERRUPTED else type(error).__name__)
     problems = error.problems if isinstance(error, CommandError) else ()
     if as_json:

@@ -1,4 +1,4 @@
-"""The pools of a stack on an existing Kubernetes cluster: a table for people, rows for scripts."""
+"""Summary of the pools on an existing Kubernetes cluster: a table for users, JSON rows for scripts."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ from infra.validation.existing_cluster import unsaid_gpus
 
 def unchecked(settings: ExistingSettings, facts: ClusterFacts) -> list[str]:
     silent = unsaid_gpus(settings, facts)
-    return [f"GPUs of {', '.join(silent)}: no device plugin has reported yet how many there are"] if silent else []
+    return [f"GPUs of {', '.join(silent)}: no device plugin has reported the number yet"] if silent else []
 
 
 def rows(settings: ExistingSettings, facts: ClusterFacts) -> list[Mapping[str, object]]:
@@ -22,7 +22,7 @@ def rows(settings: ExistingSettings, facts: ClusterFacts) -> list[Mapping[str, o
 
 
 def show(console: Console, settings: ExistingSettings, facts: ClusterFacts | None) -> None:
-    """Without facts, only the name is known."""
+    """Print the pools as a table. Without facts, print only the cluster name."""
     where = f"Kubernetes {facts.version} at {facts.server}" if facts else "a Kubernetes cluster"
     console.print(f"{settings.cluster_name}: {where}")
     if facts is None:

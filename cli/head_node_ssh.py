@@ -1,4 +1,4 @@
-"""SSH to the head node through Session Manager: no open port, and a host key known before the first connection."""
+"""SSH to the head node through Session Manager: needs no open port, and the host key is known in advance."""
 
 import shlex
 import shutil
@@ -26,7 +26,7 @@ CONNECT_SECONDS: Final = 30
 
 @dataclass(frozen=True)
 class HeadNodeSsh:
-    """Command lines that reach one head node."""
+    """Builds ssh command lines for one head node."""
 
     instance_id: str
     user: str
@@ -35,7 +35,10 @@ class HeadNodeSsh:
     identity: Path | None = None
 
     def options(self) -> dict[str, str]:
-        """https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-getting-started-enable-ssh-connections.html"""
+        """Return ssh options for a connection through Session Manager.
+
+        https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-getting-started-enable-ssh-connections.html
+        """
         session = f"aws ssm start-session --region {self.region} --target {self.instance_id}"
         identity = {"IdentityFile": str(self.identity), "IdentitiesOnly": "yes"} if self.identity else {}
         return {
@@ -52,7 +55,7 @@ class HeadNodeSsh:
         }
 
     def command(self, *remote: str, batch: bool = True, tty: bool = False) -> list[str]:
-        """The ssh command; `remote` are the words of a command line on the head node."""
+        """Return the ssh command. `remote` is the command to run on the head node, as a list of words."""
         options = {**self.options(), **({"BatchMode": "yes"} if batch else {})}
         given = [part for name, value in options.items() for part in ("-o", f"{name}={value}")]
         return ["ssh", *(["-t"] if tty else []), *given, f"{self.user}@{self.instance_id}", *(shlex.quote(one) for one in remote)]
@@ -63,14 +66,14 @@ def known_host_lines(instance_id: str, host_keys: Sequence[str]) -> str:
 
 
 def must_exist(identity: Path | None) -> None:
-    """Raises CommandError."""
+    """Raise NotFound if the private key file does not exist."""
     if identity is not None and not identity.exists():
         raise NotFound(f"--identity: {identity} does not exist")
 
 
 @contextmanager
 def to_head_node(cluster: DeployedEc2Cluster, identity: Path | None = None) -> Iterator[HeadNodeSsh]:
-    """Raises CommandError if the head node is not ready, or a program or key is missing here."""
+    """Yield SSH access. Raises CommandError if the head node is not ready, or if a program or key is missing here."""
     for name, fix in PROGRAMS.items():
         if shutil.which(name) is None:
             raise CommandError(f"{name} is not on PATH; {fix}")

@@ -1,4 +1,4 @@
-"""Compare the head node's hostfile, from which mpiexec takes its hosts, with the nodes that AWS reports."""
+"""Compare the hostfile that mpiexec uses on the head node with the nodes that AWS reports."""
 
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -12,23 +12,23 @@ from cli.head_node_ssh import to_head_node
 from cli.remote_run import SSH_FAILED
 
 HOSTFILE: Final = "/etc/gpumpi/hostfile"
-"""amis/join/gpumpi_join/service.py writes it."""
+"""Written by amis/join/gpumpi_join/service.py."""
 
 Slots = Mapping[str, int]
-"""Ranks by address."""
+"""Number of ranks by address."""
 Look = Callable[[DeployedEc2Cluster, Sequence[Ec2Node]], str]
-"""How the hostfile differs from these nodes; empty if it does not. Raises Unseen."""
+"""Returns how the hostfile differs from these nodes, or an empty string if it matches. Raises Unseen."""
 
 
 class Unseen(Exception):
-    """The hostfile cannot be read from here; the text says why. The cluster may be ready all the same."""
+    """The hostfile cannot be read from this machine; the message gives the reason. The cluster may still be ready."""
 
 
 def look(cluster: DeployedEc2Cluster, nodes: Sequence[Ec2Node], *, identity: Path | None) -> str:
-    """A `Look` through SSH. A head node that does not answer counts as a difference: it may answer later."""
+    """Implement `Look` through SSH. An unreachable head node counts as a difference: it may answer later."""
     expected, silent = wanted(cluster, nodes)
     if silent:
-        return f"{', '.join(silent)} published no keys yet"
+        return f"no keys published yet by {', '.join(silent)}"
     try:
         with to_head_node(cluster, identity) as head_node:
             done = subprocess.run(head_node.command("cat", HOSTFILE), stdin=subprocess.DEVNULL, capture_output=True, text=True)
@@ -37,14 +37,17 @@ def look(cluster: DeployedEc2Cluster, nodes: Sequence[Ec2Node], *, identity: Pat
             raise Unseen(str(error)) from None
         raise
     if "Permission denied" in done.stderr:
-        raise Unseen(f"the keys that ssh tried are not accepted for {cluster.user}; name another with --identity")
+        raise Unseen(f"the head node rejected the SSH keys for {cluster.user}; pass another key with --identity")
     if done.returncode == SSH_FAILED:
         return f"the head node cannot be reached: {done.stderr.strip()}"
     return difference(expected, parsed(done.stdout))
 
 
 def wanted(cluster: DeployedEc2Cluster, nodes: Sequence[Ec2Node]) -> tuple[Slots, list[str]]:
-    """The hostfile as `ssh_files.hostfile` of the join service writes it, and the nodes that have not published their slots."""
+    """Return the expected hostfile and the IDs of nodes that have not published their slots.
+
+    The hostfile follows the rules of `ssh_files.hostfile` in the join service.
+    """
     notices = {node: cluster.notice(node) for node in nodes}
     known = {node: notice for node, notice in notices.items() if notice is not None}
     alone = not any(notice["slots"] for notice in known.values())
@@ -56,7 +59,7 @@ def wanted(cluster: DeployedEc2Cluster, nodes: Sequence[Ec2Node]) -> tuple[Slots
 
 
 def parsed(text: str) -> Slots:
-    """Lines `address slots=N`; anything else counts as no slot."""
+    """Parse lines of the form `address slots=N`. A missing or invalid count means zero slots."""
     found = {}
     for words in filter(None, map(str.split, text.splitlines())):
         slots = next((word.removeprefix("slots=") for word in words[1:] if word.startswith("slots=")), "")

@@ -1,4 +1,4 @@
-"""`hosts`: the nodes of an EC2 cluster and whether they have joined."""
+"""`hosts`: list the nodes of an EC2 cluster and whether they have joined."""
 
 from cli import options
 from cli.console import Listing, make_console, print_json
@@ -20,7 +20,7 @@ def command(stack: options.Stack, config_dir: options.ConfigDir = options.STACK_
 
 
 def _row(cluster: DeployedEc2Cluster, node: Ec2Node) -> dict[str, object]:
-    """`joined`: the node published its keys, and a worker is in service."""
+    """Return a row. `joined` means that the node published its keys and, for a worker, that it is in service."""
     notice = cluster.notice(node) if node.profile_arn else None
     return {
         "instanceId": node.id,

@@ -1,4 +1,4 @@
-"""`scripts/cluster init`: a few questions, and a stack file that passes `validate`."""
+"""`scripts/cluster init`: ask a few questions and write a stack file that passes `validate`."""
 
 import shlex
 import sys
@@ -25,11 +25,11 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 STACKS: Final = ROOT / "stacks"
 
 Ask = Callable[[str, str], str]
-"""Prompt and default -> the answer."""
+"""Takes a prompt and a default, and returns the answer."""
 
 
 class Refused(Exception):
-    """Nothing is written; the message is for the user."""
+    """`init` stops without writing the file; the message is for the user."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
@@ -38,7 +38,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Agreed:
-    """Answers that passed, and what they make."""
+    """Validated answers and the resulting stack file."""
 
     answers: Mapping[str, str]
     text: str
@@ -46,7 +46,7 @@ class Agreed:
 
 
 def run(stack: str, folder: Path, given: Mapping[str, str | None], *, yes: bool, offline: bool, ask: Ask | None = None) -> int:
-    """Ask for whatever is not given, and write the file. `given`: `target`, and questions by name."""
+    """Ask for every value that is not given, and write the file. `given` has `target` and answers by question."""
     flags = {name: value for name, value in given.items() if value is not None}
     try:
         _check_name(stack)
@@ -69,7 +69,7 @@ def run(stack: str, folder: Path, given: Mapping[str, str | None], *, yes: bool,
 
 
 def _check_name(stack: str) -> None:
-    """Before the first question: no answer changes it."""
+    """Check the name before the first question, because no answer can fix it."""
     problems = list(names.stack(ExistingSettings(stack=stack, target=ExistingTarget(kind="existing"))))
     if problems:
         raise Refused("; ".join(map(str, problems)), USAGE)
@@ -81,12 +81,12 @@ def _refuse_existing(stack: str, folder: Path) -> None:
     for ending in ("yaml", "yml"):
         path = folder / f"Pulumi.{stack}.{ending}"
         if path.exists():
-            raise Refused(f"{path} exists and was not changed; choose another name, or edit the file", REFUSED)
+            raise Refused(f"{path} already exists and was not changed; choose another name, or edit the file", REFUSED)
 
 
 def _at_terminal() -> Ask:
     if not sys.stdin.isatty():
-        raise Refused("there is no terminal to ask at; give --yes, and a flag for each value without a default", USAGE)
+        raise Refused("stdin is not a terminal; pass --yes, and a flag for each value without a default", USAGE)
     return lambda prompt, default: str(typer.prompt(prompt, default=default, show_default=bool(default)))
 
 
@@ -115,7 +115,7 @@ def _refuse_other_flags(kind: str, form: Form, flags: Iterable[str]) -> None:
 
 
 def _agree(stack: str, form: Form, flags: Mapping[str, str], offline: bool, ask: Ask | None) -> Agreed:
-    """Ask until the whole file passes. Only the questions with a problem are asked again."""
+    """Ask until the whole file is valid. Only questions with a problem are asked again."""
     settled = dict(flags)
     while True:
         answers = _answers(form, settled, offline, ask)
@@ -166,7 +166,7 @@ def _answer(question: Question, draft: Draft, settled: str | None, ask: Ask | No
 def _default(question: Question, draft: Draft, ask: Ask | None) -> str:
     proposal = question.propose(draft)
     if proposal.is_required and ask is None:
-        raise Refused(f"--{question.name}: give it with --yes, like {question.example}. {proposal.note}".strip(), USAGE)
+        raise Refused(f"--{question.name}: required with --yes, like {question.example}. {proposal.note}".strip(), USAGE)
     if proposal.note:
         print(proposal.note)
     return proposal.default
@@ -176,7 +176,7 @@ def _default(question: Question, draft: Draft, ask: Ask | None) -> str:
 
 
 def _examined(stack: str, form: Form, text: str, *, offline: bool) -> tuple[Examined[Any, Any], tuple[Problem, ...]]:
-    """What `validate` reports, and the problems for which the file is not written."""
+    """Return the result of `validate`, and the problems that prevent writing the file."""
     with tempfile.TemporaryDirectory() as folder:
         draft = Path(folder) / f"Pulumi.{stack}.yaml"
         draft.write_text(text, encoding="utf-8")
@@ -190,7 +190,7 @@ def _examined(stack: str, form: Form, text: str, *, offline: bool) -> tuple[Exam
 
 
 def _question(form: Form, problem: Problem) -> Question | None:
-    """The question whose answer has the problem."""
+    """Return the question whose answer caused the problem."""
     for question in form.questions:
         if any(is_below(problem.path, path) for path in question.paths):
             return question
@@ -205,7 +205,7 @@ def _write(path: Path, text: str) -> Path:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise Refused(f"{path} exists and was not changed", REFUSED) from None
+        raise Refused(f"{path} already exists and was not changed", REFUSED) from None
     except OSError as error:
         raise Refused(f"{path} cannot be written: {error.strerror}", USAGE) from None
     return path
@@ -229,7 +229,7 @@ def _report(path: Path, stack: str, form: Form, agreed: Agreed, *, offline: bool
 
 
 def _commands_before(path: Path) -> tuple[str, ...]:
-    """Pulumi and the other commands find the file only in stacks/, and Pulumi runs in the checkout only."""
+    """Return commands to run first. Other verbs find stack files only in stacks/; Pulumi runs only in the checkout."""
     found: list[str] = []
     if path.resolve().parent != STACKS:
         found.append(f"cp {shlex.quote(str(path.resolve()))} {shlex.quote(str(STACKS))}/")

@@ -1,4 +1,4 @@
-"""`init`: its options. The questions and the file are in `cli.init` and `cli.init_forms`."""
+"""Options of `init`. `cli.init` asks the questions, and `cli.init_forms` writes the stack files."""
 
 from typing import Annotated, Final, Literal
 
@@ -18,17 +18,15 @@ def command(
     ] = None,
     storage: Annotated[
         Literal["efs", "none", "nfs", "storage-class"] | None,
-        typer.Option(help="Shared volume: efs or none; for target existing nfs, storage-class or none.", show_default=False),
+        typer.Option(help="Shared volume: efs or none; for target existing: nfs, storage-class or none.", show_default=False),
     ] = None,
     size: Annotated[
-        str | None, typer.Option(help="Maximum number of nodes; for target existing, how many there are.", show_default=False)
+        str | None, typer.Option(help="Maximum number of nodes; for target existing: the number of nodes.", show_default=False)
     ] = None,
-    offline: Annotated[
-        bool, typer.Option("--offline", help="Query neither AWS, nor the cluster, nor your public address.")
-    ] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Do not query AWS, the cluster or your public address.")] = False,
     config_dir: options.ConfigDir = options.STACK_FILES,
     region: Annotated[
-        str | None, typer.Option(help="AWS region; AWS_REGION by default.", show_default=False, rich_help_panel=FOR_AWS)
+        str | None, typer.Option(help="AWS region. Default: AWS_REGION.", show_default=False, rich_help_panel=FOR_AWS)
     ] = None,
     instance_type: Annotated[
         str | None, typer.Option(help="Instance type of the compute nodes.", show_default=False, rich_help_panel=FOR_AWS)
@@ -36,22 +34,27 @@ def command(
     allow: Annotated[
         str | None,
         typer.Option(
-            help="CIDRs, separated by commas, that reach the Kubernetes API (eks) or the head node's SSH port (ec2), or none. "
-            "Default: your own public address, from https://checkip.amazonaws.com (GPUMPI_CHECKIP_URL names another service).",
+            help="Comma-separated CIDRs allowed to reach the Kubernetes API (eks) or the head node's SSH port (ec2), or none. "
+            "Default: your own public address, from https://checkip.amazonaws.com (GPUMPI_CHECKIP_URL: another service).",
             show_default=False,
             rich_help_panel=FOR_AWS,
         ),
     ] = None,
     ssh_key: Annotated[
         str | None,
-        typer.Option(help="Target ec2: file of your public SSH key.", show_default=False, rich_help_panel=FOR_AWS),
+        typer.Option(help="Target ec2: path of your public SSH key.", show_default=False, rich_help_panel=FOR_AWS),
     ] = None,
     kubeconfig: Annotated[
         str | None,
-        typer.Option(help="KUBECONFIG or ~/.kube/config by default.", show_default=False, rich_help_panel=FOR_EXISTING),
+        typer.Option(
+            help="Kubeconfig file. Default: KUBECONFIG or ~/.kube/config.", show_default=False, rich_help_panel=FOR_EXISTING
+        ),
     ] = None,
     context: Annotated[
-        str | None, typer.Option(help="The current context by default.", show_default=False, rich_help_panel=FOR_EXISTING)
+        str | None,
+        typer.Option(
+            help="Context of the kubeconfig. Default: the current context.", show_default=False, rich_help_panel=FOR_EXISTING
+        ),
     ] = None,
     pool: Annotated[
         str | None, typer.Option(help="Name of the node pool.", show_default=False, rich_help_panel=FOR_EXISTING)
@@ -59,7 +62,7 @@ def command(
     node_selector: Annotated[
         str | None,
         typer.Option(
-            help="KEY=VALUE, separated by commas: labels that exactly the pool's nodes have.",
+            help="Comma-separated KEY=VALUE labels that select exactly the nodes of the pool.",
             show_default=False,
             rich_help_panel=FOR_EXISTING,
         ),
@@ -70,13 +73,13 @@ def command(
     ] = None,
     storage_class: Annotated[
         str | None,
-        typer.Option(help="Storage class with ReadWriteMany volumes.", show_default=False, rich_help_panel=FOR_EXISTING),
+        typer.Option(help="Storage class that supports ReadWriteMany.", show_default=False, rich_help_panel=FOR_EXISTING),
     ] = None,
     volume_size: Annotated[
         str | None, typer.Option(help="Size of each namespace's volume.", show_default=False, rich_help_panel=FOR_EXISTING)
     ] = None,
     mount_path: Annotated[
-        str | None, typer.Option(help="Where jobs see the volume.", show_default=False, rich_help_panel=FOR_EXISTING)
+        str | None, typer.Option(help="Mount path of the volume in jobs.", show_default=False, rich_help_panel=FOR_EXISTING)
     ] = None,
 ) -> int:
     """Never overwrites an existing file."""

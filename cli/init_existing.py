@@ -1,4 +1,4 @@
-"""`init` for a Kubernetes cluster that exists already: its questions, what the cluster proposes, the stack file."""
+"""`init` for an existing Kubernetes cluster: its questions, the defaults read from the cluster, and the stack file."""
 
 import json
 import os
@@ -36,15 +36,15 @@ from infra.validation.existing_cluster import MOST_GPUS
 
 NFS, STORAGE_CLASS = "nfs", "storage-class"
 LOOK_SECONDS: Final = 4.0
-"""How long `init` waits for a cluster that it only reads proposals from."""
+"""How long `init` waits for the cluster when it reads defaults."""
 GPU_PRESENT: Final = {"nvidia.com/gpu.present": "true"}
-"""NVIDIA's GPU feature discovery labels nodes with it."""
+"""Node label set by NVIDIA's GPU feature discovery."""
 
 # --- kubeconfig and context --------------------------------------------------------------------------------------------
 
 
 def _file(answer: str) -> Path | None:
-    """The kubeconfig; None for the several files of KUBECONFIG, which a stack file cannot name."""
+    """Return the kubeconfig path; None if KUBECONFIG lists several files, which a stack file cannot express."""
     return None if _is_list(answer) else Path(answer).expanduser()
 
 
@@ -60,12 +60,12 @@ def _kubeconfig(draft: Draft) -> Proposal:
 def _check_kubeconfig(answer: str, answers: Answers) -> None:
     file = _file(answer)
     if file is not None and not file.is_file():
-        raise Unfit("there is no such file; name the cluster's kubeconfig")
+        raise Unfit("the file does not exist; give the kubeconfig of the cluster")
     _contexts(answer)
 
 
 def _contexts(answer: str) -> tuple[list[str], str | None]:
-    """Names of the contexts, and the current one. Raises Unfit."""
+    """Return the context names and the current context. Raises Unfit."""
     names: list[str] = []
     current: str | None = None
     files = (Path(file).expanduser() for file in (answer.split(os.pathsep) if _is_list(answer) else [answer]))
@@ -74,9 +74,9 @@ def _contexts(answer: str) -> tuple[list[str], str | None]:
             names += [str(one["name"]) for one in content.get("contexts") or ()]
             current = current or content.get("current-context")
     except (OSError, ValueError, AttributeError, KeyError, TypeError, yaml.YAMLError):
-        raise Unfit("it is not a kubeconfig; name the cluster's") from None
+        raise Unfit("the file is not a kubeconfig; give the kubeconfig of the cluster") from None
     if not names:
-        raise Unfit("it has no context; name the cluster's kubeconfig")
+        raise Unfit("the file has no context; give the kubeconfig of the cluster")
     return names, current if current in names else None
 
 
@@ -91,12 +91,12 @@ def _check_context(answer: str, answers: Answers) -> None:
         raise Unfit(f"the kubeconfig has no such context{did_you_mean(answer, names)}; write {one_of(names)}")
 
 
-# --- what the cluster proposes -----------------------------------------------------------------------------------------
+# --- defaults from the cluster -----------------------------------------------------------------------------------------
 
 
 @lru_cache
 def _nodes(kubeconfig: str, context: str) -> tuple[Node, ...]:
-    """The cluster's nodes; none where it does not answer in time: then the user knows them."""
+    """Return the cluster's nodes, or none if it does not answer in time. `init` then asks without a default."""
 
     def read() -> tuple[Node, ...]:
         answer = kubeconfigs.load(_file(kubeconfig), context).call("GET", "api/v1/nodes")
@@ -104,7 +104,7 @@ def _nodes(kubeconfig: str, context: str) -> tuple[Node, ...]:
 
     try:
         return within(LOOK_SECONDS, read)
-    except Exception:  # whatever is wrong, the validation reports it; here it only means that there is no proposal
+    except Exception:  # validation reports the problem; here it only means that there is no default
         return ()
 
 
@@ -113,7 +113,7 @@ def _seen(draft: Draft) -> tuple[Node, ...]:
 
 
 def _selector_of(draft: Draft) -> Proposal:
-    """The label that exactly the nodes with GPUs have, if NVIDIA's feature discovery or the user set one."""
+    """Propose the label that only the GPU nodes have, if NVIDIA's feature discovery or the user set one."""
     nodes = _seen(draft)
     gpu_nodes = [node for node in nodes if node.gpus]
     if not gpu_nodes:
@@ -153,7 +153,7 @@ def _selector(answer: str) -> dict[str, str]:
 def _check_selector(answer: str, answers: Answers) -> None:
     found = parts(answer)
     if not found or any("=" not in part for part in found):
-        raise Unfit("write KEY=VALUE, like example.com/rack=1, several with commas")
+        raise Unfit("write KEY=VALUE, like example.com/rack=1, and separate several with commas")
 
 
 def _volume(answers: Answers) -> dict[str, str] | None:
@@ -171,7 +171,7 @@ def _volume(answers: Answers) -> dict[str, str] | None:
 def _text(stack: str, answers: Answers) -> str:
     path = {} if _is_list(answers["kubeconfig"]) else {"path": at_home(answers["kubeconfig"])}
     volume = _volume(answers)
-    storage = f"  gpumpi:storage: {flow(volume)}\n" if volume else "  # no gpumpi:storage: jobs share no volume\n"
+    storage = f"  gpumpi:storage: {flow(volume)}\n" if volume else "  # no gpumpi:storage: jobs have no shared volume\n"
     pool = {
         "name": answers["pool"],
         "nodeSelector": _selector(answers["node-selector"]),
@@ -179,7 +179,7 @@ def _text(stack: str, answers: Answers) -> str:
         "nodes": int(answers["size"]),
     }
     return f"""\
-# The operators, the queue and jobs on a Kubernetes cluster that exists already. Creates and queries nothing in AWS.
+# The operators, the queue and jobs on an existing Kubernetes cluster. Creates and queries nothing in AWS.
 config:
   gpumpi:target:
     kind: existing
@@ -208,12 +208,12 @@ def _next_steps(stack: str, answers: Answers) -> tuple[NextSteps, ...]:
 
 
 def _quoted(path: str) -> str:
-    """For a shell, which must still expand `~/`."""
+    """Quote a path for a shell that must still expand `~/`."""
     return f"~/{shlex.quote(path[2:])}" if path.startswith("~/") else shlex.quote(path)
 
 
 EXISTING: Final = Form(
-    "a Kubernetes cluster that you have, by its kubeconfig: operators, queue and jobs; nothing in AWS",
+    "an existing Kubernetes cluster, through its kubeconfig: operators, queue and jobs; nothing in AWS",
     "the cluster",
     (
         Question("kubeconfig", "kubeconfig", _kubeconfig, _check_kubeconfig, ("target.kubeconfig.path",)),
@@ -223,7 +223,7 @@ EXISTING: Final = Form(
         Question("pool", "name of the node pool", always("gpu"), paths=("pools[0].name",)),
         Question(
             "node-selector",
-            "labels that all nodes of the pool have and no other node (KEY=VALUE)",
+            "labels that select exactly the nodes of the pool (KEY=VALUE)",
             _selector_of,
             _check_selector,
             ("pools[0].nodeSelector",),
@@ -250,7 +250,7 @@ EXISTING: Final = Form(
         ),
         Question(
             "storage-class",
-            "storage class with ReadWriteMany volumes",
+            "storage class that supports ReadWriteMany",
             must_be_given,
             looks_like(r"\S+", "cephfs"),
             ("storage.name",),
@@ -269,7 +269,7 @@ EXISTING: Final = Form(
         ),
         Question(
             "mount-path",
-            "where jobs see the volume",
+            "mount path of the volume in jobs",
             always("/shared"),
             paths=("storage.mountPath",),
             applies=lambda answers: answers["storage"] != NONE,

@@ -1,4 +1,4 @@
-"""The stack files that `init` writes, one form for each target. A new target is one more form here."""
+"""Stack files that `init` writes, one form per target. To support a new target, add a form."""
 
 import re
 from collections.abc import Mapping
@@ -32,8 +32,8 @@ HERE: Final = "next"
 # --- eks ---------------------------------------------------------------------------------------------------------------
 
 PRIVATE_EKS: Final = (
-    "Without an address (empty, or none) the Kubernetes API is private: only machines inside the VPC reach it, `pulumi up` from "
-    "here leaves out the operators and the queue, and you install them and submit jobs from inside the VPC."
+    "Without an address (empty, or none) the Kubernetes API is private: only machines inside the VPC reach it. `pulumi up` from "
+    "here leaves out the operators and the queue. Install them and submit jobs from inside the VPC."
 )
 PRIVATE_COMMENT: Final = """\
     # The Kubernetes API is private: only machines inside the VPC (or on a VPN into it) reach it. `pulumi up` from
@@ -45,7 +45,7 @@ PRIVATE_COMMENT: Final = """\
 
 def _eks(stack: str, answers: Answers) -> str:
     allowed = cidrs(answers["allow"])
-    access = f"    endpointAccess: {{publicCidrs: {flow(allowed)}}} # who reaches the Kubernetes API\n"
+    access = f"    endpointAccess: {{publicCidrs: {flow(allowed)}}} # allowed to reach the Kubernetes API\n"
     return f"""\
 # A Kubernetes cluster with GPU nodes. A job brings up the nodes that it needs; idle nodes are deleted after ten minutes.
 config:
@@ -83,9 +83,9 @@ EKS: Final = Form(
         STORAGE,
         Question(
             "allow",
-            "addresses (CIDRs) that reach the Kubernetes API, or none",
-            # With --yes and no address this stops instead of writing a private endpoint: a user who accepts the defaults
-            # expects a usable cluster, not one that turns out unreachable after `pulumi up` (some 20 minutes).
+            "addresses (CIDRs) allowed to reach the Kubernetes API, or none",
+            # With --yes and no address, stop instead of writing a private endpoint. A user who accepts the defaults
+            # expects a usable cluster, not one that turns out to be unreachable after 20 minutes of `pulumi up`.
             own_address("the Kubernetes API", PRIVATE_EKS, is_required=True),
             check_cidrs,
             ("target.endpointAccess",),
@@ -115,9 +115,9 @@ def _key_file(answer: str, answers: Answers) -> None:
         return
     file = Path(answer).expanduser()
     if not file.is_file():
-        raise Unfit(f"{answer} is not a file; write the path of a public key, like ~/.ssh/id_ed25519.pub, or nothing")
+        raise Unfit(f"{answer} is not a file; write the path of a public key, like ~/.ssh/id_ed25519.pub, or leave it empty")
     if not re.match(r"(ssh|ecdsa|sk)-[\w@.-]+ [A-Za-z0-9+/=]+", file.read_text(errors="replace")):
-        raise Unfit(f"{answer} is not a public key; name the file that ends in .pub")
+        raise Unfit(f"{answer} is not a public key; give the file that ends in .pub")
 
 
 def _ec2(stack: str, answers: Answers) -> str:
@@ -127,12 +127,12 @@ def _ec2(stack: str, answers: Answers) -> str:
         key = Path(file).expanduser().read_text().strip()
         lines += ["    ssh:", f"      publicKeys: {flow([key])}"]
     if allowed:
-        lines.append(f"      cidrs: {flow(allowed)} # who reaches port 22 of the master")
+        lines.append(f"      cidrs: {flow(allowed)} # allowed to reach port 22 of the head node")
     else:
         lines.append("    # port 22 is closed: log in with `scripts/cluster ssh`, which goes through Session Manager")
     ssh = "".join(f"\n{line}" for line in lines)
     return f"""\
-# A master and workers without Kubernetes, ready for `mpiexec`. All start from the newest AMI that amis/ built in the account.
+# A head node and workers without Kubernetes, ready for `mpiexec`. All use the newest AMI built from amis/.
 config:
   aws:region: {answers["region"]}
   gpumpi:target:
@@ -151,7 +151,7 @@ def _ec2_steps(stack: str, answers: Answers) -> tuple[NextSteps, ...]:
 
 
 EC2: Final = Form(
-    "a master and workers (EC2 instances) for mpiexec, without Kubernetes",
+    "a head node and workers (EC2 instances) for mpiexec, without Kubernetes",
     "AWS",
     (
         REGION,
@@ -160,15 +160,16 @@ EC2: Final = Form(
         STORAGE,
         Question(
             "ssh-key",
-            "file of your public SSH key; without one only Session Manager opens a shell",
+            "path of your public SSH key; without one, you can log in only through Session Manager",
             _usual_key,
             _key_file,
             ("target.ssh.publicKeys",),
         ),
         Question(
             "allow",
-            "addresses (CIDRs) that reach the master by SSH, or none",
-            own_address("the master by SSH", CLOSED_SSH, is_required=False),  # without an address the cluster can still be used
+            "addresses (CIDRs) allowed to reach the head node by SSH, or none",
+            # no address is required: the cluster is usable through Session Manager
+            own_address("the head node by SSH", CLOSED_SSH, is_required=False),
             check_cidrs,
             ("target.ssh.cidrs",),
             applies=lambda answers: bool(answers["ssh-key"]),
@@ -186,4 +187,4 @@ def _storage_text(answers: Answers) -> str:
 
 
 FORMS: Final[Mapping[str, Form]] = {"eks": EKS, "ec2": EC2, "existing": EXISTING}
-"""By `target.kind`."""
+"""Forms by `target.kind`."""

@@ -1,4 +1,4 @@
-"""What `init` can ask: questions, what it proposes for each, and checks of single answers."""
+"""Questions of `init`: prompts, default answers, and checks of single answers."""
 
 import ipaddress
 import os
@@ -20,16 +20,16 @@ NONE: Final = "none"
 
 
 class Unfit(Exception):
-    """An answer that `init` does not accept; the message says what to write instead."""
+    """An answer that `init` rejects; the message says what to write instead."""
 
 
 @dataclass(frozen=True)
 class Draft:
-    """What is known when a question comes up."""
+    """Input for a question: the answers so far."""
 
     answers: Answers
     offline: bool = False
-    """Make no network call."""
+    """Whether network calls are forbidden."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class Proposal:
 
     default: str = ""
     note: str = ""
-    """Printed before the question, and with --yes too."""
+    """Printed before the question; with --yes as well."""
     is_required: bool = False
-    """There is no default. With --yes the flag must be given."""
+    """Whether the question has no default. With --yes, its flag must be given."""
 
 
 @dataclass(frozen=True)
@@ -51,22 +51,22 @@ class Question:
     prompt: str
     propose: Callable[[Draft], Proposal]
     check: Callable[[str, Answers], None] = lambda answer, answers: None
-    """Raises Unfit. Whether AWS or the cluster has such a thing is for the validation to say."""
+    """Raises Unfit. It checks only the form; validation checks whether AWS or the cluster has the value."""
     paths: tuple[str, ...] = ()
-    """The settings that follow from the answer: a problem there asks the question again."""
+    """Settings that depend on the answer. If one has a problem, `init` asks the question again."""
     is_final: bool = False
-    """The answer must also suit what AWS or the cluster reports. Other problems (a quota, an AMI that is not built yet,
-    a label that no node has yet) can be fixed after `init`."""
+    """Whether `init` rejects an answer that AWS or the cluster contradicts. Other problems (a quota, an AMI that is not
+    built yet, a label that no node has yet) can be fixed after `init`."""
     example: str = ""
-    """For questions that may have no default."""
+    """Example answer for questions that may have no default."""
     applies: Callable[[Answers], bool] = lambda answers: True
     condition: str = ""
-    """When the question applies, in words."""
+    """Text that says when the question applies."""
 
 
 @dataclass(frozen=True)
 class NextSteps:
-    """Commands to run next, all in one place."""
+    """Commands to run next, all on the same machine."""
 
     heading: str
     commands: tuple[str, ...]
@@ -74,16 +74,16 @@ class NextSteps:
 
 @dataclass(frozen=True)
 class Form:
-    """One target: what to ask, and what to write."""
+    """One target: its questions and its stack file."""
 
     summary: str
     queried: str
-    """Who reports the facts: AWS, or the cluster."""
+    """Source of the facts: AWS or the cluster."""
     questions: tuple[Question, ...]
     text: Callable[[str, Answers], str]
-    """Stack name and answers -> the stack file."""
+    """Renders the stack file from the stack name and the answers."""
     examine: Callable[..., Examined[Any, Any]]
-    """`examine(raw, offline=...)`, as `validate` does it."""
+    """Validates the stack file as `validate` does: `examine(raw, offline=...)`."""
     next_steps: Callable[[str, Answers], tuple[NextSteps, ...]]
 
     def examined(self, raw: RawStack, *, offline: bool) -> Examined[Any, Any]:
@@ -102,7 +102,7 @@ def must_be_given(draft: Draft) -> Proposal:
 
 
 def own_address(opens: str, undetected: str, *, is_required: bool) -> Callable[[Draft], Proposal]:
-    """The caller's own public address as /32. `undetected`: what follows from no address."""
+    """Propose the caller's public address as a /32. `undetected` explains the consequences if it is unknown."""
 
     def propose(draft: Draft) -> Proposal:
         if draft.offline:
@@ -112,7 +112,7 @@ def own_address(opens: str, undetected: str, *, is_required: bool) -> Callable[[
         except caller_address.Undetected as error:
             note = f"Your public address could not be detected ({error}). {undetected}"
             return Proposal(note=note, is_required=is_required)
-        note = f"Your public address is {address} ({caller_address.url()}). By default only it reaches {opens}."
+        note = f"Your public address is {address} ({caller_address.url()}). By default, only this address can reach {opens}."
         return Proposal(f"{address}/32", note)
 
     return propose
@@ -154,36 +154,36 @@ def check_cidrs(answer: str, answers: Answers) -> None:
         try:
             ipaddress.IPv4Network(part)
         except ValueError as error:
-            raise Unfit(f"{part} is not a range of IPv4 addresses ({error}); write one like 203.0.113.7/32") from None
+            raise Unfit(f"{part} is not an IPv4 CIDR ({error}); write one like 203.0.113.7/32") from None
 
 
 # --- text --------------------------------------------------------------------------------------------------------------
 
 
 def parts(answer: str) -> list[str]:
-    """Items of a comma-separated list; `none` means an empty list."""
+    """Split a comma-separated list; `none` means an empty list."""
     found = [part.strip() for part in answer.split(",") if part.strip()]
     return [] if found == [NONE] else found
 
 
 def cidrs(answer: str) -> list[str]:
-    """As a stack file has them: an address alone becomes a /32."""
+    """Return the CIDRs for the stack file. An address without a prefix length becomes a /32."""
     return [str(ipaddress.IPv4Network(part)) for part in parts(answer)]
 
 
 def flow(value: object) -> str:
-    """A value as YAML on one line."""
+    """Format a value as YAML on one line."""
     text = yaml.safe_dump(value, default_flow_style=True, width=10_000, sort_keys=False)
     return text.removesuffix("...\n").strip()
 
 
 def at_home(path: str) -> str:
-    """A path below the home folder with `~/`, so that the file suits colleagues too."""
+    """Shorten a path below the home folder to `~/`, so that the stack file also works for other users."""
     absolute, home = Path(path).expanduser().absolute(), Path.home()
     return f"~/{absolute.relative_to(home)}" if absolute.is_relative_to(home) else str(absolute)
 
 
-# --- questions of several targets ----------------------------------------------------------------------------------------
+# --- questions shared by targets ---------------------------------------------------------------------------------------
 
 REGION: Final = Question(
     "region",

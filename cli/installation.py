@@ -1,4 +1,4 @@
-"""How this command line was installed: as a clone of the repository, or from a wheel; and what to type to run it."""
+"""How this command line was installed (in a clone or from a wheel), and the command that runs it."""
 
 import os
 import shlex
@@ -11,15 +11,15 @@ _SCRIPT: Final = _PARENT / "scripts" / "cluster"
 _FROM_WHEEL: Final = not _SCRIPT.is_file() or Path(sys.argv[0]).name == "gpumpi"
 
 CLONE: Final = _PARENT if _SCRIPT.is_file() else None
-"""Root of the clone."""
+"""Root of the clone; None when installed from a wheel."""
 NAME: Final = "gpumpi" if _FROM_WHEEL else "cluster"
-"""In usage lines and before errors."""
+"""Program name in usage lines and error messages."""
 STACKS: Final = CLONE / "stacks" if CLONE else Path("stacks")
-"""Default folder of stack files; without a clone, that of the project in the current folder."""
+"""Default folder of stack files: stacks/ of the clone; without a clone, stacks/ in the current folder."""
 
 
 def command() -> str:
-    """The program in hints: works when pasted into the shell from which it was run."""
+    """Return the program name for hints: the user can paste it into the current shell."""
     if _FROM_WHEEL:
         return NAME
     here = Path.cwd()
@@ -28,12 +28,12 @@ def command() -> str:
 
 
 def pasteable(text: str) -> str:
-    """A message from `infra`, which cannot know how it was started."""
+    """Correct the command name in a message from `infra`, which does not know how it was started."""
     return text.replace("scripts/cluster", command()) if "scripts/cluster" in text else text
 
 
 def version() -> str:
-    """Of the package's metadata; in a clone that was not installed, of pyproject.toml."""
+    """Return the version from pyproject.toml in a clone, else from the package metadata."""
     from importlib import metadata
 
     if CLONE is None:

@@ -1,4 +1,4 @@
-"""Follow a job: its launcher's log through every attempt, then its result."""
+"""Follow a job: print its launcher's log across all attempts, then its result."""
 
 import re
 import sys
@@ -21,14 +21,14 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-]\d\d:\d\d)")
 
 EVERY_SECONDS = 1.0
 DRAIN_SECONDS = 10.0
-"""How long to retry reading the log of a finished job where it broke off."""
+"""How long to retry reading the rest of a finished job's log after an error."""
 
 API_SERVER_SECONDS = 120.0
-"""How long the API server may be unavailable while a job is followed: a control plane under upgrade comes back."""
+"""How long the API server may be unavailable while a job is followed, for example during a control plane upgrade."""
 
 
 def log_pods(found: list[Object], state: JobState) -> list[Object]:
-    """The pods whose logs are the job's: launchers, one per attempt; without a launcher, the first worker."""
+    """Return the pods whose logs are the job's: one launcher per attempt, or the first worker without a launcher."""
     if state.launcher == "torchrun":
         chosen = [pod for pod in found if _index(pod) == "0"]
     else:
@@ -37,8 +37,8 @@ def log_pods(found: list[Object], state: JobState) -> list[Object]:
 
 
 def lacks_workers(found: list[Object], state: JobState) -> bool:
-    """Whether the launcher waits for workers: following its log then would hide why they do not start."""
-    if state.launcher != "openmpi":  # MPI operator starts the launcher when its workers are ready
+    """Return whether the launcher waits for workers. Following its log would hide why they do not start."""
+    if state.launcher != "openmpi":  # MPI operator starts the launcher once the workers are ready
         return False
     workers = [pod for pod in found if role(pod) == "worker"]
     return not all(one.get("ready") for pod in workers for one in pod["status"].get("containerStatuses") or [{}])
@@ -49,29 +49,29 @@ def _index(pod: Object) -> str:
 
 
 def job_containers(pod: Object) -> list[Mapping[str, Any]]:
-    """States of the containers whose logs are the job's, in order. Sidecars, which never end, are left out."""
+    """Return the states of the containers whose logs are the job's, in order. Leaves out sidecars, which never end."""
     sidecars = {one["name"] for one in pod["spec"].get("initContainers", ()) if one.get("restartPolicy") == "Always"}
     return [one for one in containers(pod) if one["name"] not in sidecars]
 
 
 @dataclass
 class PodLog:
-    """A container's log; each read continues where the last one ended."""
+    """Log of one container. Each read continues where the previous one ended."""
 
     cluster: Cluster
     pod: str
     namespace: str
     container: str
     _last: str = ""
-    """Timestamp of the last line, in nanoseconds: no two lines share one."""
+    """Timestamp of the last line. It has nanoseconds, so no two lines share one."""
     is_complete: bool = False
 
     def lines(self, *, follow: bool) -> Iterator[str]:
-        """New lines. Raises CommandError where the node reports, in a line without a timestamp, that it cannot continue."""
+        """Yield new lines. A line without a timestamp is an error from the node and raises CommandError."""
         for line in self.cluster.log(self.pod, self.namespace, container=self.container, since=self._last or None, follow=follow):
             stamp, _, text = line.partition(" ")
             if not _TIME.fullmatch(stamp):
-                raise CommandError(f"the log of {self.pod} breaks off: {line}", UNREACHABLE)
+                raise CommandError(f"the log of {self.pod} ended early: {line}", UNREACHABLE)
             if stamp > self._last:
                 self._last = stamp
                 yield text
@@ -87,15 +87,15 @@ class Follower:
     out: TextIO = field(default_factory=lambda: sys.stdout)
     notes: TextIO = field(default_factory=lambda: sys.stderr)
     keep: Callable[[str], None] = lambda line: None
-    """Receives every line of the log as well."""
+    """Also receives every log line."""
     _logs: dict[tuple[str, str, int], PodLog] = field(default_factory=dict)
-    """By pod, container and restart count: MPI operator restarts its launcher within the pod by default."""
+    """Logs by pod, container and restart count. By default, MPI operator restarts the launcher within its pod."""
     _last_note: str = ""
 
     def run(self) -> tuple[JobState | None, int]:
         """Follow until the job ends; return its last state (None if it was deleted) and the exit code.
 
-        Raises CommandError if the cluster does not answer, or the job's image can never run.
+        Raises CommandError if the cluster does not answer, or if the job can never run with its image.
         """
         last: JobState | None = None
         while True:
@@ -114,13 +114,13 @@ class Follower:
                 self._drain(found, state)
                 return state, OK if state.phase == "Succeeded" else FAILED
             if reason := unusable_image(found):
-                fix = f"the job can never run, delete it: {program()} cancel {self.name}"
+                fix = f"the job can never run; delete it: {program()} cancel {self.name}"
                 raise CommandError(f"{reason}; {fix}", FAILED)
             self._note_why_it_waits(state, found)
             time.sleep(EVERY_SECONDS)
 
     def _look(self) -> tuple[JobState, list[Object]]:
-        """The job and its pods. Retries while the API server is unavailable."""
+        """Return the job and its pods. Retries while the API server is unavailable."""
 
         def look() -> tuple[JobState, list[Object]]:
             state = job_objects.find(self.cluster, self.name, self.namespace)
@@ -139,7 +139,7 @@ class Follower:
         return retrying(look)
 
     def _stream(self, pod: Object, number: int) -> None:
-        """Print the logs of a pod's containers, one after the other, until each ends or the connection does."""
+        """Print the logs of a pod's containers in order, each until the container or the connection ends."""
         name = pod["metadata"]["name"]
         for one in job_containers(pod):
             state = one.get("state", {})
@@ -156,7 +156,7 @@ class Follower:
                 log.is_complete = self._print(log) and "terminated" in state
 
     def _drain(self, found: list[Object], state: JobState) -> None:
-        """Print what is missing: logs of attempts that began and ended between two polls, or that broke off."""
+        """Print the missing lines: attempts that started and ended between two polls, and interrupted logs."""
         end = time.monotonic() + DRAIN_SECONDS
         while True:
             for number, pod in enumerate(log_pods(found, state)):

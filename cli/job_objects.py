@@ -16,11 +16,11 @@ from infra.naming import JOB_LABEL, JOB_NAMESPACE, POOL_LABEL, ROLE_LABEL
 
 OURS = {ROLE_LABEL: "job"}
 UNSEEN_SECONDS, PAUSE_SECONDS = 15.0, 0.3
-"""How long, and how often, to retry creating an object whose owner a webhook does not see yet."""
+"""How long and how often to retry if a webhook does not yet see the owner of a new object."""
 
 
 def default_namespace(cluster: Cluster, requested: str | None) -> str:
-    """The requested namespace, else the context's, else the cluster's first one for jobs."""
+    """Return the requested namespace, else the context's, else the first job namespace of the cluster."""
     if requested or cluster.namespace:
         return requested or cluster.namespace or ""
     try:
@@ -30,11 +30,11 @@ def default_namespace(cluster: Cluster, requested: str | None) -> str:
 
 
 def all_jobs(cluster: Cluster, namespace: str | None) -> list[JobState]:
-    """The jobs of a namespace, or of all namespaces; the newest first."""
+    """Return the jobs of one namespace or of all namespaces, newest first."""
     found = [{**one, "kind": "MPIJob"} for one in cluster.list("MPIJob", namespace)]
     found += [{**one, "kind": "Job"} for one in cluster.list("Job", namespace, OURS)]
     workers = {}
-    if any(one["kind"] == "Job" for one in found):  # without MPI operator, the StatefulSet has the workers
+    if any(one["kind"] == "Job" for one in found):  # without MPI operator, a StatefulSet runs the workers
         for one in cluster.list("StatefulSet", namespace, {ROLE_LABEL: "workers"}):
             workers[one["metadata"]["namespace"], one["metadata"]["labels"][JOB_LABEL]] = one
     states = [_with_workers(state_of(one), workers.get((one["metadata"]["namespace"], _name(one)))) for one in found]
@@ -54,7 +54,7 @@ def _with_workers(state: JobState, stateful_set: Object | None) -> JobState:
 
 
 def find(cluster: Cluster, name: str, namespace: str) -> JobState:
-    """Raises NotFound, with similar names."""
+    """Return the state of a job. Raises NotFound with similar names."""
     found = cluster.find("MPIJob", name, namespace)
     if found is not None:
         return state_of({**found, "kind": "MPIJob"})
@@ -67,7 +67,7 @@ def find(cluster: Cluster, name: str, namespace: str) -> JobState:
 
 
 def pods(cluster: Cluster, state: JobState) -> list[Object]:
-    """All pods of a job, including jobs that `submit` did not create."""
+    """Return all pods of a job, even if `submit` did not create the job."""
     found = cluster.list("Pod", state.namespace, {JOB_LABEL: state.name})
     if not found and state.kind == "MPIJob":
         found = cluster.list("Pod", state.namespace, {"training.kubeflow.org/job-name": state.name})
@@ -75,25 +75,25 @@ def pods(cluster: Cluster, state: JobState) -> list[Object]:
 
 
 def workload(cluster: Cluster, state: JobState) -> Object | None:
-    """The job's Workload in Kueue."""
+    """Return Kueue's Workload for the job; None if there is none."""
     return next((one for one in cluster.list("Workload", state.namespace) if is_of(one, state)), None)
 
 
 def is_of(workload: Object, state: JobState) -> bool:
-    """Whether Kueue created the Workload for this job."""
+    """Return whether Kueue created the Workload for this job."""
     owners = workload["metadata"].get("ownerReferences", ())
     return any(owner["kind"] == state.kind and owner["name"] == state.object_name for owner in owners)
 
 
 def create(cluster: Cluster, pieces: Sequence[Piece]) -> None:
-    """Create a job's objects, the job itself first: it owns the others, which are deleted with it.
+    """Create a job's objects. The job itself comes first: it owns the others, so they are deleted with it.
 
-    If one is refused, delete those created before. Raises CommandError.
+    If the API server rejects an object, delete those created before. Raises CommandError.
     """
     main: Object | None = None
-    keeper: Object | None = None
+    cleanup: Object | None = None
     for piece in pieces:
-        owner = keeper if piece.owner == "cleanup controller" else main if piece.owner == "main" else None
+        owner = cleanup if piece.owner == "cleanup controller" else main if piece.owner == "main" else None
         manifest = piece.manifest
         if owner is not None:
             reference = owner_reference(owner, owner["metadata"]["uid"])
@@ -107,11 +107,11 @@ def create(cluster: Cluster, pieces: Sequence[Piece]) -> None:
         if main is None:
             main = made
         if manifest["metadata"]["labels"].get(ROLE_LABEL) == "keeper" and manifest["kind"] == "Job":
-            keeper = made
+            cleanup = made
 
 
 def _create(cluster: Cluster, manifest: Object) -> Object:
-    """Kueue's webhook looks up the owner, created a moment ago, in a cache that may lag behind."""
+    """Create an object, with retries: Kueue's webhook looks up the new owner in a cache that may lag behind."""
     retrying = Retrying(
         retry=retry_if_exception(lambda error: isinstance(error, NotFound) and "admission webhook" in str(error)),
         stop=stop_after_delay(UNSEEN_SECONDS),
@@ -122,7 +122,7 @@ def _create(cluster: Cluster, manifest: Object) -> Object:
 
 
 def refuse_existing(cluster: Cluster, pieces: Sequence[Piece]) -> None:
-    """Raise CommandError if a job of that name exists, whatever its launcher."""
+    """Raise CommandError if a job with that name exists, regardless of its launcher."""
     first = pieces[0].manifest["metadata"]
     name, namespace = first["labels"][JOB_LABEL], first["namespace"]
     try:

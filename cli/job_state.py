@@ -1,4 +1,4 @@
-"""A job's phase and why it waits, derived from its Kubernetes objects. Pure functions."""
+"""Derive a job's phase, and the reason why it waits, from its Kubernetes objects. Pure functions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,22 +16,22 @@ Object = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class JobState:
-    """One row of `jobs`."""
+    """State of a job; one row of `jobs`."""
 
     name: str
     namespace: str
     kind: str
-    """MPIJob, or Job."""
+    """MPIJob or Job."""
     object_name: str
-    """Name of the object: the launcher's Job has another name than the job."""
+    """Name of the Kubernetes object. The launcher's Job is not named like the job."""
     launcher: str
     pool: str
     workers: int
     phase: Phase
     reason: str
-    """Why it failed, as Kubernetes reports it."""
+    """Reason for the failure, as reported by Kubernetes."""
     failures: int
-    """Failed attempts."""
+    """Number of failed attempts."""
     created: datetime
     ended: datetime | None
 
@@ -40,7 +40,7 @@ class JobState:
         return self.phase in ENDED
 
     def seconds(self, now: datetime) -> int:
-        """From creation to end, or until now."""
+        """Return the seconds from creation to the end, or until now."""
         return max(0, int(((self.ended or now) - self.created).total_seconds()))
 
     def as_json(self, now: datetime) -> dict[str, object]:
@@ -60,7 +60,7 @@ class JobState:
 
 
 def state_of(found: Object) -> JobState:
-    """The state of an MPIJob, or of the Job that is the job itself."""
+    """Return the state of a job from its MPIJob or main Job."""
     return _of_mpi_job(found) if found["kind"] == "MPIJob" else _of_job(found)
 
 
@@ -156,7 +156,7 @@ def _time(text: str) -> datetime:
 
 
 def waits_for(state: JobState, pods: Sequence[Object], workload: Object | None) -> str:
-    """Why ranks do not run yet, in one line; empty if unknown."""
+    """Return in one line why the ranks do not run yet; empty if unknown."""
     if state.phase == "Queued":
         held = [
             one
@@ -178,7 +178,7 @@ def role(pod: Object) -> str:
 
 
 def unusable_image(pods: Sequence[Object]) -> str:
-    """Why the job can never run with its image, as one of its pods reports; empty if none does."""
+    """Return why the job can never run with its image, as reported by a pod; empty if no pod reports it."""
     return next((text for pod in pods for container in containers(pod) if (text := _unusable(pod, container))), "")
 
 
@@ -191,12 +191,12 @@ def _unusable(pod: Object, container: Object) -> str:
 
 
 def containers(pod: Object) -> list[Object]:
-    """States of a pod's containers, in start order."""
+    """Return the states of a pod's containers, in start order."""
     return [*pod["status"].get("initContainerStatuses", ()), *pod["status"].get("containerStatuses", ())]
 
 
 def _trouble(pod: Object) -> str:
-    """Why a pod does not run."""
+    """Return why a pod does not run; empty if it runs or the reason is unknown."""
     name, status = pod["metadata"]["name"], pod["status"]
     for container in containers(pod):
         if unusable := _unusable(pod, container):

@@ -16,13 +16,13 @@ STYLES = {"Succeeded": "green", "Failed": "red", "Running": "cyan"}
 
 
 def command(
-    all_namespaces: Annotated[bool, typer.Option("--all-namespaces", "-A", help="Jobs of every namespace.")] = False,
+    all_namespaces: Annotated[bool, typer.Option("--all-namespaces", "-A", help="List jobs of all namespaces.")] = False,
     kubeconfig: options.Kubeconfig = None,
     context: options.Context = None,
     namespace: options.Namespace = None,
     as_json: options.Json = False,
 ) -> int:
-    """The newest job first."""
+    """Prints the newest job first."""
     cluster = Access(kubeconfig, context).connect()
     place = None if all_namespaces else job_objects.default_namespace(cluster, namespace)
     states = job_objects.all_jobs(cluster, place)

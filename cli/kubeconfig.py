@@ -1,4 +1,4 @@
-"""`kubeconfig`: from the endpoint and CA that EKS reports. Needs no Pulumi state."""
+"""`kubeconfig`: build a kubeconfig from the endpoint and CA that EKS reports. Needs no Pulumi state."""
 
 import json
 from pathlib import Path
@@ -20,14 +20,14 @@ def command(
     stack: options.Stack,
     config_dir: options.ConfigDir = options.STACK_FILES,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write this file, readable only by you.", show_default="stdout")
+        Path | None, typer.Option("--output", "-o", help="Write to this file, readable only by you.", show_default="stdout")
     ] = None,
     as_json: options.Json = False,
 ) -> int:
-    """It holds no secret: kubectl authenticates with your AWS credentials, through `aws eks get-token`."""
+    """The kubeconfig holds no secret: kubectl authenticates with your AWS credentials, through `aws eks get-token`."""
     raw = stack_file.read(stack_file.find(stack, config_dir))
     if stack_file.is_existing(raw.values):
-        raise CommandError(f"{stack} uses an existing cluster: take the kubeconfig of its administrator", USAGE)
+        raise CommandError(f"{stack} uses an existing cluster: get the kubeconfig from its administrator", USAGE)
     if not raw.region:
         reason = "; ".join(str(problem) for problem in raw.problems) or "aws:region: is missing"
         raise CommandError(reason, REFUSED)
@@ -48,8 +48,8 @@ def command(
 
 
 def _config(name: str, region: str) -> Any:
-    """The kubeconfig; None if there is no such cluster. Raises FactsError if AWS cannot be queried."""
-    from infra.kubernetes.eks_kubeconfig import kubeconfig  # loads Pulumi's SDK
+    """Return the kubeconfig, or None if the cluster does not exist. Raises FactsError if AWS cannot be queried."""
+    from infra.kubernetes.eks_kubeconfig import kubeconfig  # slow import: it loads Pulumi's SDK
 
     clients = Clients(region)
 
@@ -65,7 +65,7 @@ def _config(name: str, region: str) -> Any:
     try:
         found = query(region, describe)
     except Denied as denied:
-        raise CommandError(f"you may not call {denied}; ask for that permission", UNREACHABLE) from None
+        raise CommandError(f"you are not allowed to call {denied}; ask for that permission", UNREACHABLE) from None
     if found is None or not found["endpoint"]:
         return None
     return json.loads(kubeconfig(name=name, endpoint=found["endpoint"], certificate_authority=found["ca"], region=region))

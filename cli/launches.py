@@ -1,4 +1,4 @@
-"""Launches that failed in an Auto Scaling group. AWS shows them only in DescribeScalingActivities."""
+"""Failed launches of an Auto Scaling group. AWS reports them only in DescribeScalingActivities."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -7,9 +7,9 @@ from typing import Any, Final
 
 FAILED: Final = ("Failed", "Cancelled")
 LAUNCHING: Final = "Launching a new EC2 instance"
-"""How the description of a launch begins: https://docs.aws.amazon.com/autoscaling/ec2/userguide/CHAP_Troubleshooting.html"""
+"""Prefix of a launch description: https://docs.aws.amazon.com/autoscaling/ec2/userguide/CHAP_Troubleshooting.html"""
 MOST_ACTIVITIES: Final = 100
-"""Activities to read, the newest. A group that cannot reach its desired size retries every few minutes."""
+"""Number of newest activities to read. A group that cannot reach its desired size retries every few minutes."""
 
 
 @dataclass(frozen=True)
@@ -18,16 +18,16 @@ class FailedLaunch:
 
     at: datetime
     reason: str
-    """As EC2 or Auto Scaling reports it."""
+    """Reason reported by EC2 or Auto Scaling."""
     is_over: bool
-    """A later launch succeeded."""
+    """Whether a later launch succeeded."""
 
     def as_json(self) -> dict[str, object]:
         return {"at": self.at.isoformat(), "reason": self.reason, "laterLaunchSucceeded": self.is_over}
 
 
 def last_failed(activities: Iterable[Mapping[str, Any]]) -> FailedLaunch | None:
-    """Find it in a group's activities, which AWS returns newest first."""
+    """Return the newest failed launch from a group's activities, which AWS returns newest first."""
     succeeded = False
     for one in activities:
         if one["StatusCode"] == "Successful" and one["Description"].startswith(LAUNCHING):

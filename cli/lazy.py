@@ -1,6 +1,6 @@
-"""Verbs whose modules are imported only when they run, and the one place where their errors are caught.
+"""Import the module of a verb only when the verb runs, and handle the errors of all verbs in one place.
 
-The pattern: https://click.palletsprojects.com/en/stable/complex/#lazily-loading-subcommands
+Pattern: https://click.palletsprojects.com/en/stable/complex/#lazily-loading-subcommands
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,27 +22,27 @@ class Verb:
     """One line of the table in `cli.main`."""
 
     target: str
-    """`module:function`. The function declares the options; its docstring is the rest of `--help`; it returns the exit code."""
+    """`module:function`. The function declares options and returns the exit code. Its docstring is part of `--help`."""
     summary: str
     needs_clone: bool = False
-    """It uses files that the wheel does not have."""
+    """Whether the verb uses files that the wheel does not contain."""
     verbs: "Mapping[str, Verb]" = field(default_factory=dict)
-    """Of a group, which has no target."""
+    """Verbs of a group. A group has no target."""
     context: Mapping[str, Any] = field(default_factory=dict)
     """Click's context settings."""
 
 
 class LazyCommand(TyperCommand):
-    """Knows its summary; everything else is loaded on use."""
+    """Command that knows only its summary; the rest is loaded on use."""
 
     def __init__(self, path: str, verb: Verb, panel: str | None = None) -> None:
         super().__init__(path.rpartition(" ")[2], help=verb.summary, rich_help_panel=panel)
         self._path, self._verb = path, verb
 
     def load(self) -> Any:
-        """The real command. Raises CommandError where it cannot work."""
+        """Return the real command. Raises CommandError if it needs a clone and there is none."""
         if self._verb.needs_clone and installation.CLONE is None:
-            raise CommandError(f"`{self._path}` needs files of the repository; clone it and run the command there")
+            raise CommandError(f"`{self._path}` needs files from the repository; clone it and run the command there")
         module, _, function = self._verb.target.partition(":")
         callback = getattr(import_module(module), function)
         text = "\n\n".join(filter(None, (self._verb.summary, getdoc(callback))))
@@ -55,7 +55,7 @@ class LazyCommand(TyperCommand):
 
 
 def commands(verbs: Mapping[str, Verb], panel: str | None = None, before: str = "") -> Iterator[tuple[str, Any]]:
-    """Click's objects for a table of verbs."""
+    """Yield the Click commands for a table of verbs."""
     for name, verb in verbs.items():
         if verb.verbs:
             inner = dict(commands(verb.verbs, before=f"{name} "))
@@ -65,7 +65,7 @@ def commands(verbs: Mapping[str, Verb], panel: str | None = None, before: str = 
 
 
 class Program(TyperGroup):
-    """The root: runs a verb and turns its errors into a message and an exit code."""
+    """Root command: runs a verb and converts its errors into a message and an exit code."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -81,7 +81,7 @@ class Program(TyperGroup):
             code = super().invoke(ctx)
         except (Exception, KeyboardInterrupt) as error:
             known = errors.code_of(error)
-            if known is None and self._as_json and hasattr(error, "format_message"):  # wrong usage, as click found it
+            if known is None and self._as_json and hasattr(error, "format_message"):  # usage error found by Click
                 known, error = exit_codes.USAGE, CommandError(error.format_message())
             if known is None:
                 raise
@@ -91,7 +91,7 @@ class Program(TyperGroup):
 
 
 def _verb(group: TyperGroup, words: list[str]) -> str:
-    """The verb among the words of a command line, `validate` or `local up`."""
+    """Return the verb of a command line, such as `validate` or `local up`."""
     first, *rest = [*words, ""]
     inner = group.commands.get(first)
     return f"{first} {_verb(inner, rest)}".strip() if isinstance(inner, TyperGroup) else first if inner else ""

@@ -1,4 +1,4 @@
-"""`local ...`: the local cloud of this project, and stacks on it."""
+"""`local ...`: manage the local cloud and run stacks in it."""
 
 import os
 import shlex
@@ -38,7 +38,7 @@ AMI_MANIFESTS = ROOT / ".local" / MANIFESTS
 
 
 def report(line: str) -> None:
-    """On stderr: stdout is for results."""
+    """Print a line on stderr: stdout is for results."""
     make_console(stderr=True).print(line)
 
 
@@ -50,13 +50,17 @@ def start(
     home: Home = DEFAULT_HOME,
     delay_factor: Annotated[
         float | None,
-        typer.Option(help="Duration of AWS operations: 1 as in AWS, 0.01 a hundredth of it.", min=0.0, show_default="0"),
+        typer.Option(
+            help="Duration of AWS operations as a factor: 1 is the same as in AWS, 0.01 a hundredth of it.",
+            min=0.0,
+            show_default="0",
+        ),
     ] = None,
     kubernetes: Annotated[bool, typer.Option(help="Run EKS clusters as real Kubernetes on this machine.")] = True,
     hosts: Annotated[bool, typer.Option(help="Run EC2 instances as hosts on this machine.")] = True,
     as_json: options.Json = False,
 ) -> int:
-    """The first start builds Pulumi and Kubernetes, which takes minutes."""
+    """The first start builds Pulumi and Kubernetes, which takes several minutes."""
     cloud = LocalCloud(home)
     started = cloud.start(progress_line, delay_factor=delay_factor or 0.0, kubernetes=kubernetes, hosts=hosts)
     if not started and delay_factor is not None:
@@ -83,7 +87,7 @@ def stop(home: Home = DEFAULT_HOME, as_json: options.Json = False) -> int:
 
 
 def status(home: Home = DEFAULT_HOME, as_json: options.Json = False) -> int:
-    """Exit code 0 only if everything runs; 4 if no local cloud runs."""
+    """Exits with 0 only if everything runs, and with 4 if there is no local cloud."""
     cloud = LocalCloud(home)
     servers, clusters, hosts = cloud.servers(), cloud.clusters(), cloud.hosts()
     if as_json:
@@ -91,7 +95,7 @@ def status(home: Home = DEFAULT_HOME, as_json: options.Json = False) -> int:
         alive = {"clusters": [asdict(cluster) for cluster in clusters], "hosts": [asdict(host) for host in hosts]}
         print_json({"home": str(cloud.folder), "running": cloud.is_running(), "servers": rows, **alive})
     elif not servers:
-        raise NotFound(f"no local cloud runs in {cloud.folder}; start it with: {program()} local start")
+        raise NotFound(f"no local cloud is running in {cloud.folder}; start it with: {program()} local start")
     else:
         for server in servers:
             state = "running" if server.is_serving() else "starting" if server.process() else "ended by itself"
@@ -99,7 +103,7 @@ def status(home: Home = DEFAULT_HOME, as_json: options.Json = False) -> int:
         for server in cloud.crashed():
             report(f"the end of {server.log}:\n{server.log_tail()}")
         if cloud.crashed():
-            progress_line(f"{program()} local start starts again, with an empty account")
+            progress_line(f"{program()} local start restarts it with an empty account")
         for cluster in clusters:
             _print_cluster(cluster)
         for host in hosts:
@@ -137,7 +141,7 @@ def reset(home: Home = DEFAULT_HOME, as_json: options.Json = False) -> int:
 
 
 def env(home: Home = DEFAULT_HOME, as_json: options.Json = False) -> int:
-    """Use it as: eval "$(scripts/cluster local env)"."""
+    """Usage: eval "$(scripts/cluster local env)"."""
     variables = LocalCloud(home).environment()
     if as_json:
         print_json({"unset": list(foreign(os.environ)), "export": dict(variables)})
@@ -151,13 +155,13 @@ def env(home: Home = DEFAULT_HOME, as_json: options.Json = False) -> int:
 def ami(
     openmpi: Annotated[Literal["4", "5"], typer.Option(help="Open MPI series.")] = "4",
     framework: Annotated[
-        list[str] | None, typer.Option(help="A set of amis/frameworks/, like chainermn; repeatable.", show_default=False)
+        list[str] | None, typer.Option(help="Framework in amis/frameworks/, such as chainermn; repeatable.", show_default=False)
     ] = None,
     region: Annotated[str, typer.Option(help="Region of the AMI.")] = "us-west-2",
     home: Home = DEFAULT_HOME,
     as_json: options.Json = False,
 ) -> int:
-    """The first build compiles Open MPI, which takes minutes."""
+    """The first build compiles Open MPI, which takes several minutes."""
     image = build(LocalCloud(home), region, progress_line, AMI_MANIFESTS, openmpi, framework or ())
     print_json({"ami": image}) if as_json else print(image)
     return OK
@@ -238,7 +242,7 @@ def outputs(
     home: Home = DEFAULT_HOME,
     config_dir: options.ConfigDir = options.STACK_FILES,
     as_json: options.Json = False,
-    show_secrets: Annotated[bool, typer.Option(help="Print secrets too, like the kubeconfig.")] = False,
+    show_secrets: Annotated[bool, typer.Option(help="Also print secrets, such as the kubeconfig.")] = False,
 ) -> int:
     values = LocalStack(LocalCloud(home), stack, config_dir).outputs(secrets=show_secrets)
     if as_json:
@@ -249,13 +253,13 @@ def outputs(
 
 
 def _run(verb: Verb, stack: LocalStack, as_json: bool) -> int:
-    """One Pulumi operation: its output on the terminal; or one JSON document, and progress on stderr."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # stop the engine in order, as ^C does
+    """Run one Pulumi operation. Print its output; with --json, one document on stdout and progress on stderr."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM stops the engine cleanly, as ^C does
     if verb in ("preview", "up"):
         _check_file(stack)
         stack.prepare()
         if not stack.cloud.has_kubernetes:
-            progress_line("EKS clusters are only records in this local cloud: platform and jobs are left out")
+            progress_line("EKS clusters exist only in the API of this local cloud: platform and jobs are left out")
     else:
         stack.must_exist()
     if as_json:
@@ -269,7 +273,7 @@ def _run(verb: Verb, stack: LocalStack, as_json: bool) -> int:
 
 
 def _check_file(stack: LocalStack) -> None:
-    """Refuse a file with problems before the engine starts, with the messages and the exit code of `validate`."""
+    """Reject an invalid file before the engine starts, with the same messages and exit code as `validate`."""
     variables = stack.cloud.process_environment()
     os.environ.clear()
     os.environ.update(variables)
@@ -285,7 +289,7 @@ def _refuse(source: Path, examined: preflight.Examined[Any, Any]) -> None:
 
 
 def summary(name: str, run: Run) -> dict[str, Any]:
-    """The JSON document of an operation."""
+    """Return the JSON document of an operation."""
     slowest = sorted((step for step in run.steps if not step.is_component), key=lambda step: -step.seconds)
     return {
         "stack": name,

@@ -1,4 +1,4 @@
-"""`logs`: the log of a job's launcher."""
+"""`logs`: print the log of a job's launcher."""
 
 from typing import Annotated
 
@@ -20,9 +20,9 @@ def command(
     namespace: options.Namespace = None,
     as_json: options.Json = False,
 ) -> int:
-    """The log of the launcher's last attempt; of a torchrun job, that of rank 0's pod.
+    """Prints the log of the launcher's last attempt; for torchrun jobs, the log of rank 0's pod.
 
-    With --follow, the exit code tells whether the job succeeded, and --json prints the log on stderr and the result on stdout.
+    With --follow, the exit code shows whether the job succeeded, and --json prints the log on stderr and the result on stdout.
     """
     cluster = Access(kubeconfig, context).connect()
     place = job_objects.default_namespace(cluster, namespace)
@@ -38,7 +38,7 @@ def command(
 
 
 def _last_log(cluster: Cluster, name: str, namespace: str) -> list[str]:
-    """The log of the last attempt that wrote one."""
+    """Return the log of the last attempt that started."""
     state = job_objects.find(cluster, name, namespace)
     started = [pod for pod in log_pods(job_objects.pods(cluster, state), state) if pod["status"].get("phase") != "Pending"]
     if not started:

@@ -1,4 +1,4 @@
-"""`scripts/cluster`: the verbs. A new verb is a line in this table and a function; CONTRIBUTING.md has the steps."""
+"""Verbs of `scripts/cluster`. A new verb needs a line in this table and a function; see CONTRIBUTING.md."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any, Final
@@ -18,13 +18,13 @@ def _local(function: str, summary: str) -> Verb:
 LOCAL: Final = {
     "start": _local("start", "Start the local cloud. It keeps running between commands."),
     "stop": _local("stop", "Stop the local cloud and delete everything in it."),
-    "status": _local("status", "Show what runs, and where."),
-    "reset": _local("reset", "Empty the account and forget all stacks. The servers keep running."),
-    "env": _local("env", "Print environment variables for plain `pulumi` and AWS clients."),
+    "status": _local("status", "Show the running servers, clusters and hosts."),
+    "reset": _local("reset", "Empty the account and delete all stacks. The servers keep running."),
+    "env": _local("env", "Print environment variables for `pulumi` and AWS clients."),
     "ami": _local("ami", "Build the AMI of EC2 clusters with Packer and print its ID."),
     "preview": _local("preview", "Show what `up` would do."),
     "up": _local("up", "Create or update the stack."),
-    "refresh": _local("refresh", "Update the stack's state with what exists in AWS."),
+    "refresh": _local("refresh", "Update the stack's state to match AWS."),
     "destroy": _local("destroy", "Delete everything the stack created."),
     "grant": _local("grant", "Create what the stack references but does not create: VPC, reservations, AMI, users."),
     "recover": _local("recover", "Repair the stack after `pulumi` was killed."),
@@ -47,13 +47,13 @@ VERBS: Final = {
         "jobs": Verb("cli.jobs:command", "List jobs and their phases."),
         "logs": Verb("cli.logs:command", "Print a job's log."),
         "cancel": Verb("cli.cancel:command", "Delete a job and everything that belongs to it."),
-        "smoke": Verb("cli.smoke:command", "Prove that a pool works: ranks, GPUs, a correct sum, the expected network."),
+        "smoke": Verb("cli.smoke:command", "Test a pool with a job: ranks, GPUs, a correct sum, the expected network."),
     },
     "EC2 clusters": {
         "wait": Verb("cli.wait:command", "Wait until all nodes of an EC2 cluster have joined."),
         "hosts": Verb("cli.hosts:command", "List the nodes of an EC2 cluster."),
         "run": Verb("cli.run:command", "Run a command on the head node.", context={"ignore_unknown_options": True}),
-        "ssh": Verb("cli.ssh:command", "Open a shell on the head node, or run a command in it."),
+        "ssh": Verb("cli.ssh:command", "Open a shell on the head node, or run a command."),
         "scale": Verb("cli.scale:command", "Change the number of workers."),
     },
     "Local cloud": {
@@ -64,7 +64,7 @@ VERBS: Final = {
         "prepare-node": Verb("cli.prepare_node:command", "Prepare this machine for `kubeadm init` or `join`.", needs_clone=True),
     },
 }
-"""Heading in `--help` -> verb."""
+"""Verbs by heading in `--help`."""
 
 
 class _Cluster(lazy.Program):
@@ -98,7 +98,7 @@ def _program(
 
 
 def every_command() -> Iterator[tuple[str, Any]]:
-    """Each verb (`validate`, `local up`) and its loaded command. Imports everything."""
+    """Yield each verb (`validate`, `local up`) with its loaded command. Imports all modules."""
     root: Any = typer.main.get_command(app)
     for name, one in root.commands.items():
         if isinstance(one, TyperGroup):
@@ -109,7 +109,7 @@ def every_command() -> Iterator[tuple[str, Any]]:
 
 
 def markdown() -> str:
-    """The table in docs/command-line.md."""
+    """Return the table in docs/command-line.md."""
     lines = ["| verb | what it does |", "|---|---|"]
     for panel, verbs in VERBS.items():
         lines.append(f"| **{panel}** | |")

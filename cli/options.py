@@ -1,4 +1,4 @@
-"""Options and arguments that several verbs share."""
+"""Options and arguments shared by several verbs."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +9,7 @@ from cli.installation import STACKS
 
 Stack = Annotated[str, typer.Option("--stack", "-s", help="Stack name: NAME of Pulumi.NAME.yaml.")]
 ConfigDir = Annotated[Path, typer.Option("--config-dir", help="Folder of the stack files.", show_default="stacks/")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, also for errors.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document; also on errors.")]
 JsonErrors = Annotated[bool, typer.Option("--json", help="Report errors as one JSON document.")]
 
 Kubeconfig = Annotated[
@@ -17,11 +17,12 @@ Kubeconfig = Annotated[
 ]
 Context = Annotated[str | None, typer.Option("--context", help="Context of the kubeconfig.", show_default="the current one")]
 Namespace = Annotated[
-    str | None, typer.Option("--namespace", "-n", help="Namespace of the jobs.", show_default="the context's or cluster's own")
+    str | None,
+    typer.Option("--namespace", "-n", help="Namespace of the jobs.", show_default="the context's, or the cluster's first"),
 ]
 
-Identity = Annotated[Path | None, typer.Option("--identity", "-i", help="Your private SSH key.", show_default="ssh's own choice")]
+Identity = Annotated[Path | None, typer.Option("--identity", "-i", help="Your private SSH key.", show_default="chosen by ssh")]
 Minutes = Annotated[float, typer.Option("--minutes", min=0.0, help="Time limit.")]
 
 STACK_FILES = STACKS
-"""Default of `ConfigDir`."""
+"""Default value of `ConfigDir`."""

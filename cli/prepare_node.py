@@ -1,4 +1,4 @@
-"""`prepare-node`: prepare this machine for kubeadm, with the provisioners that also build images."""
+"""`prepare-node`: prepare this machine for kubeadm, with the provisioners used for AMIs."""
 
 import os
 import subprocess
@@ -16,16 +16,18 @@ PROVISIONER = Path(__file__).resolve().parents[1] / "amis" / "provisioners" / "p
 
 
 def command(
-    check: Annotated[bool, typer.Option("--check", help="Only report what is present and what is missing.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Change nothing; only report what is present and what is missing.")
+    ] = False,
     kubernetes_folder: Annotated[
         Path | None,
         typer.Option(help="Air-gapped: folder with kubeadm, kubelet and kubectl.", show_default="download from pkgs.k8s.io"),
     ] = None,
     as_json: options.JsonErrors = False,
 ) -> int:
-    """Run it as root on the node (docs/on-premises.md). The exit code is 0 if the machine is ready."""
+    """Run it as root on the node (see docs/on-premises.md). Exits with 0 if the machine is ready."""
     if sys.platform != "linux":
-        raise CommandError("nodes are machines with Debian or Ubuntu; run it on the node", USAGE)
+        raise CommandError("this machine does not run Linux; run the command on a node with Debian or Ubuntu", USAGE)
     environment = dict(os.environ)
     if kubernetes_folder is not None:
         environment["KUBERNETES_FOLDER"] = str(kubernetes_folder.resolve())

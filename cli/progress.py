@@ -1,4 +1,4 @@
-"""Progress of a Pulumi operation: one line that changes on a terminal, a line every few seconds elsewhere."""
+"""Progress of a Pulumi operation: one updating line on a terminal, otherwise a line every few seconds."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,11 +11,11 @@ from localcloud.stack import Verb, Watch
 
 EVERY_SECONDS = 5.0
 NAMED = 2
-"""Resources named in a line; more would not fit."""
+"""Maximum number of resources named in a line."""
 
 
 def line(verb: Verb, events: EventLog, seconds: float) -> str:
-    """`up, 12 s: 57 resources done, working on gpumpi-local-cluster and 3 more`"""
+    """Return a line like `up, 12 s: 57 resources done, working on gpumpi-local-cluster and 3 more`."""
     running, done = events.running(), events.done()
     if not running and not done:
         return f"{verb}, {seconds:.0f} s: engine and program are starting"
@@ -27,7 +27,7 @@ def line(verb: Verb, events: EventLog, seconds: float) -> str:
 
 @contextmanager
 def shown(console: Console, verb: Verb) -> Iterator[Watch]:
-    """Yield the callback for `LocalStack.run`."""
+    """Show progress. Yield the callback for `LocalStack.run`."""
     if console.is_terminal:
         with console.status(f"{verb}: starting") as status:
             room = console.width - len("* ")

@@ -1,4 +1,4 @@
-"""`recover`: settle what a killed `pulumi` had begun."""
+"""`recover`: repair a stack after `pulumi` was killed."""
 
 import os
 import subprocess
@@ -14,9 +14,9 @@ from infra.recovery.recover_stack import Recovered, clients, recover
 
 
 def command(stack: options.Stack, as_json: options.Json = False) -> int:
-    """Run it only while nobody works on the stack. It removes the lock and records in the stack's state what AWS created.
+    """Run it only while no other Pulumi operation uses the stack. Removes the lock and records what AWS created.
 
-    The next `pulumi up` or `pulumi destroy` continues from there and creates nothing twice.
+    The next `pulumi up` or `pulumi destroy` continues from there and creates no duplicates.
     """
     _unlock(stack)
     recovered = recover(_pulumi, stack, clients, lambda line: print(line, file=sys.stderr))
@@ -42,7 +42,7 @@ def describe(recovered: Recovered, report: Callable[[str], None]) -> None:
 
 
 def _unlock(stack: str) -> None:
-    """Some backends fail if nothing is locked. If a lock stays, the next command reports it."""
+    """Remove the lock. Ignore errors: some backends fail without a lock; the next command reports a remaining one."""
     try:
         _pulumi("cancel", "--yes", "--stack", stack)
     except NotFound:

@@ -1,6 +1,7 @@
-"""A command on the head node that survives a broken connection.
+"""Run a command on the head node that survives a lost connection.
 
-It runs in its own session and writes to a log there. Following it reads the log from where the last connection ended.
+The command runs in its own session and writes to a log on the head node. After a reconnect, output continues where the
+previous connection ended.
 """
 
 import json
@@ -15,15 +16,15 @@ from typing import BinaryIO, Final
 
 RUNS: Final = "~/.gpumpi/runs"
 PAUSES: Final = (1.0, 2.0, 5.0, 10.0)
-"""Seconds between attempts to reconnect; the last one repeats."""
+"""Seconds between attempts to reconnect; the last value repeats."""
 GIVE_UP_SECONDS: Final = 900.0
-"""A head node that reboots is back by then."""
+"""Long enough for the head node to reboot."""
 CHUNK: Final = 65536
 SSH_FAILED: Final = 255
 _ENDED = re.compile(rb"^gpumpi-run (\d+|lost|unknown)$", re.MULTILINE)
 
 Command = Callable[[str], Sequence[str]]
-"""A script for the head node's bash -> the command line that runs it there."""
+"""Takes a bash script and returns the command line that runs it on the head node."""
 
 
 class Lost(Exception):
@@ -35,7 +36,7 @@ def new_id() -> str:
 
 
 def start_script(id: str, words: Sequence[str], folder: str | None) -> str:
-    """Start it once, however often this is sent: mkdir succeeds only once."""
+    """Return the script that starts the command. It can be sent repeatedly: mkdir succeeds only once."""
     line = shlex.join(words)
     place = f"cd {shlex.quote(folder)}" if folder else "cd"
     inner = f'{line}; code=$?; echo "$code" >"$GPUMPI_RUN/exit.part"; mv "$GPUMPI_RUN/exit.part" "$GPUMPI_RUN/exit"'
@@ -53,7 +54,7 @@ mv "$run/pid.part" "$run/pid"
 
 
 def follow_script(id: str, offset: int) -> str:
-    """Print the log from `offset` until the command ends, and its exit code on stderr."""
+    """Return the script that prints the log from `offset` until the command ends, and its exit code on stderr."""
     return f"""run={RUNS}/{id}
 if ! test -e "$run/pid"; then echo 'gpumpi-run unknown' >&2; exit 0; fi
 if test "$(cat "$run/boot")" = "$(cat /proc/sys/kernel/random/boot_id)"; then
@@ -67,14 +68,14 @@ echo "gpumpi-run $(cat "$run/exit" 2>/dev/null || echo lost)" >&2
 
 
 def stop_script(id: str) -> str:
-    """End the command and the processes it started."""
+    """Return the script that ends the command and the processes it started."""
     return f'kill -TERM -- "-$(cat {RUNS}/{id}/pid)"\n'
 
 
 def start(
     ssh: Command, id: str, words: Sequence[str], folder: str | None, *, wait: Callable[[float], object] = time.sleep
 ) -> None:
-    """Raises Lost with ssh's own message if the head node cannot be reached."""
+    """Start the command. Raises Lost with ssh's message if the head node is unreachable."""
     for pause in (*PAUSES[:3], None):
         done = subprocess.run(ssh(start_script(id, words, folder)), capture_output=True, text=True, stdin=subprocess.DEVNULL)
         if done.returncode == 0:
@@ -85,7 +86,7 @@ def start(
 
 
 def _is_final(message: str) -> bool:
-    """Whether another attempt would fail the same way."""
+    """Return whether another attempt would fail the same way."""
     return "Permission denied" in message or "Host key verification failed" in message
 
 
@@ -98,7 +99,7 @@ def follow(
     wait: Callable[[float], object] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> int:
-    """Write the log as it grows; return the command's exit code. Raises Lost."""
+    """Copy the log to `output` as it grows; return the command's exit code. Raises Lost."""
     offset, failures, since = 0, 0, clock()
     while True:
         received, messages = _read(ssh(follow_script(id, offset)), output)
@@ -114,15 +115,15 @@ def follow(
         if received:
             failures, since = 0, clock()
         if clock() - since > GIVE_UP_SECONDS or _is_final(reason):
-            raise Lost(f"{id} may still run, but the head node cannot be reached: {reason}")
+            raise Lost(f"{id} may still be running, but the head node is unreachable: {reason}")
         if failures == 0:
-            report("the connection broke; the command keeps running, reconnecting")
+            report("the connection was lost; the command keeps running; reconnecting")
         wait(PAUSES[min(failures, len(PAUSES) - 1)])
         failures += 1
 
 
 def _read(command: Sequence[str], output: BinaryIO) -> tuple[int, bytes]:
-    """One connection: how many bytes of the log arrived, and the messages of ssh and the script."""
+    """Read over one connection. Return the number of log bytes received, and the stderr of ssh and the script."""
     received = 0
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL) as ssh:
         assert ssh.stdout is not None and ssh.stderr is not None

@@ -1,4 +1,4 @@
-"""`run`: a command on the head node, as the login user."""
+"""`run`: run a command on the head node as the login user."""
 
 import subprocess
 import sys
@@ -21,19 +21,21 @@ from cli.remote_run import Lost
 def command(
     stack: options.Stack,
     words: Annotated[list[str] | None, typer.Argument(metavar="-- COMMAND", help="The command and its arguments.")] = None,
-    workdir: Annotated[str | None, typer.Option(help="Folder on the head node.", show_default="the shared file system")] = None,
+    workdir: Annotated[
+        str | None, typer.Option(help="Working directory on the head node.", show_default="the shared file system")
+    ] = None,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Print the ID of the run and return.")] = False,
-    attach: Annotated[str | None, typer.Option(help="Follow a run that was started before, by its ID.")] = None,
+    attach: Annotated[str | None, typer.Option(help="Follow the run with this ID, which was started earlier.")] = None,
     identity: options.Identity = None,
     config_dir: options.ConfigDir = options.STACK_FILES,
     as_json: options.JsonErrors = False,
 ) -> int:
     """Example: `run -s STACK -- mpiexec -n 32 -N 8 python train_mnist.py`.
 
-    The command keeps running if the connection breaks, and its output continues after reconnecting. ^C ends it.
+    The command keeps running if the connection breaks, and its output continues after a reconnect. ^C stops it.
     """
     if bool(words) == bool(attach):
-        raise CommandError("name a command behind --, like `-- mpiexec hostname`, or --attach ID, but not both", USAGE)
+        raise CommandError("give either a command after --, like `-- mpiexec hostname`, or --attach ID", USAGE)
     with not_started(stack):
         cluster = DeployedEc2Cluster(stack, config_dir)
         with to_head_node(cluster, identity) as head_node:
@@ -49,7 +51,7 @@ def command(
 
 @contextmanager
 def not_started(stack: str = "") -> Iterator[None]:
-    """Exit code 255 where the command could not be started; a missing stack and wrong usage keep theirs."""
+    """Exit with 255 if the command could not be started. A missing stack and wrong usage keep their own codes."""
     try:
         yield
     except Lost as error:
@@ -76,5 +78,5 @@ def _follow(head_node: HeadNodeSsh, id: str, stack: str) -> int:
 
 def _hint(message: str, stack: str) -> str:
     if "Permission denied" in message:
-        return f"; add your public key to target.ssh.publicKeys of {stack}, or name its private key with --identity"
+        return f"; add your public key to target.ssh.publicKeys of {stack}, or pass the matching private key with --identity"
     return ""

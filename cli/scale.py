@@ -15,14 +15,17 @@ def command(
     size: Annotated[int, typer.Argument(metavar="N", help="Number of workers, from minSize to maxSize.")],
     stack: options.Stack,
     wait_for_nodes: Annotated[
-        bool, typer.Option("--wait/--no-wait", help="Wait until the workers have joined or are gone, and the hostfile is right.")
+        bool,
+        typer.Option(
+            "--wait/--no-wait", help="Wait until new workers have joined, removed ones are gone, and the hostfile is up to date."
+        ),
     ] = True,
     minutes: options.Minutes = wait.DEFAULT_MINUTES,
     identity: options.Identity = None,
     config_dir: options.ConfigDir = options.STACK_FILES,
     as_json: options.Json = False,
 ) -> int:
-    """`pulumi up` keeps this size."""
+    """Later runs of `pulumi up` keep this size."""
     cluster = DeployedEc2Cluster(stack, config_dir)
     group = cluster.group()
     if not group.minimum <= size <= group.maximum:

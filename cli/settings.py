@@ -1,4 +1,4 @@
-"""`settings`: every setting of a stack file or a job file, read from the models themselves."""
+"""`settings`: list every setting of a stack file or a job file, read from the Pydantic models."""
 
 import json
 from collections.abc import Iterator
@@ -17,10 +17,10 @@ from infra.jobs.model import Job
 from infra.settings.existing import ExistingSettings
 from infra.settings.stack import Settings
 
-FURTHER_DOWN = "see its fields."
-"""The change of a field that only holds other fields."""
+FURTHER_DOWN = "see the individual fields."
+"""`Change:` text of a field that only holds other fields."""
 INTERNAL = ("region", "stack")
-"""Fields that a stack file sets elsewhere, or not at all."""
+"""Fields without a row: a stack file sets them outside `gpumpi:`, or not at all."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Setting:
 
 
 def rows(model: type[BaseModel] = Settings, prefix: str = "") -> Iterator[Setting]:
-    """Every field of the model and of nested models, in the order of declaration. Jobs have a table of their own."""
+    """Yield a row for every field of the model and nested models, in declaration order. Jobs have their own table."""
     for name, info in model.model_fields.items():
         if model in (Settings, ExistingSettings) and name in INTERNAL:
             continue
@@ -55,7 +55,7 @@ def rows(model: type[BaseModel] = Settings, prefix: str = "") -> Iterator[Settin
 
 
 def _discriminator(model: type[BaseModel], name: str) -> bool:
-    """`kind` of one of several kinds: described with the field that holds them."""
+    """Return whether the field is a `kind` discriminator, which the enclosing field describes."""
     return name == "kind" and model.model_fields[name].description is None
 
 
@@ -79,19 +79,19 @@ def _default(info: FieldInfo) -> str:
 
 
 def job_markdown() -> str:
-    """The table in docs/jobs.md."""
+    """Return the table in docs/jobs.md."""
     lines = ["| field | meaning | default |", "|---|---|---|"]
     lines += [f"| `{row.path}` | {row.meaning} | {f'`{row.default}`' if row.default else ''} |" for row in rows(Job)]
     return "\n".join(lines) + "\n"
 
 
 def existing_markdown() -> str:
-    """The table in docs/on-premises.md."""
+    """Return the table in docs/on-premises.md."""
     return markdown(ExistingSettings)
 
 
 def markdown(model: type[BaseModel] = Settings) -> str:
-    """The table of stack settings."""
+    """Return the table of stack settings."""
     lines = ["| setting | meaning | default | a change |", "|---|---|---|---|"]
     lines += [
         f"| `{row.path}` | {row.meaning} | {f'`{row.default}`' if row.default else ''} | {row.change} |" for row in rows(model)
@@ -110,7 +110,7 @@ def command(
     ] = "stack",
     as_json: options.Json = False,
 ) -> int:
-    """With meaning, default and what a change does to a live cluster."""
+    """Prints the meaning and default of each setting, and what a change does to a live cluster."""
     if as_json or form == "json":
         print_json([asdict(row) for row in rows(OF[of])])
     elif form == "markdown":

@@ -1,4 +1,4 @@
-"""`smoke`: prove that a pool works, with a job that fails unless it does."""
+"""`smoke`: test a pool with a job that fails unless the pool works."""
 
 import io
 import sys
@@ -26,12 +26,12 @@ from infra.jobs.smoke_verdict import Expected, Report, failures
 from infra.jobs.validation import check
 
 SHOWN_LINES = 20
-"""Of the log, where no rank reported."""
+"""Number of log lines to print if no rank reported."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What to try."""
+    """Options of a smoke test."""
 
     pool: str | None
     workers: int
@@ -44,14 +44,14 @@ class Trial:
 
 def command(
     pool: Annotated[str | None, typer.Option(help="Pool to test.", show_default="the first one with GPUs")] = None,
-    workers: Annotated[int, typer.Option(help="Nodes to use.")] = 2,
+    workers: Annotated[int, typer.Option(help="Number of nodes to use.")] = 2,
     image: Annotated[
-        str | None, typer.Option(help="Image with sshd, MPI, Python and mpi4py.", show_default="this project's own")
+        str | None, typer.Option(help="Image with sshd, MPI, Python and mpi4py.", show_default="this project's image")
     ] = None,
     launcher: Annotated[Launcher, typer.Option(help="Launcher of the job.")] = "mpijob",
     mpi: Annotated[MpiImplementation, typer.Option(help="MPI implementation of the image.")] = "OpenMPI",
     transport: Annotated[
-        Transport | None, typer.Option(help="Network to expect.", show_default="the one the pool is described with")
+        Transport | None, typer.Option(help="Network to expect.", show_default="the network of the pool")
     ] = None,
     name: Annotated[str, typer.Option(help="Name of the job.")] = smoke_jobs.NAME,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the job afterwards.")] = False,
@@ -60,7 +60,7 @@ def command(
     namespace: options.Namespace = None,
     as_json: options.Json = False,
 ) -> int:
-    """Runs ranks on as many nodes as requested and checks: all GPUs, a correct sum, the expected network."""
+    """Runs one worker on each of the requested nodes and checks all GPUs, a correct sum and the expected network."""
     cluster = Access(kubeconfig, context).connect()
     described = cluster.description()
     trial = Trial(pool, workers, image, launcher, mpi, transport, name)
@@ -73,7 +73,7 @@ def _job(trial: Trial, described: ClusterDescription, namespace: str | None) -> 
     if pool is None and trial.pool:
         raise NotFound(f"there is no pool {trial.pool}{did_you_mean(trial.pool, [one.name for one in described.pools])}")
     if pool is None:
-        raise NotFound("no pool has GPUs; name a pool with --pool")
+        raise NotFound("no pool has GPUs; choose a pool with --pool")
     job = smoke_jobs.smoke_job(
         pool.name,
         trial.workers,
@@ -90,7 +90,7 @@ def _job(trial: Trial, described: ClusterDescription, namespace: str | None) -> 
 
 
 def _run(cluster: Cluster, job: Job, pieces: Sequence[Piece], expected: Expected, *, keep: bool, as_json: bool) -> int:
-    """Submit the job, wait for it, check what its ranks report, delete it."""
+    """Submit the job, wait for it, check what its ranks report, and delete it."""
     namespace = pieces[0].manifest["metadata"]["namespace"]
     job_objects.refuse_existing(cluster, pieces)
     job_objects.create(cluster, pieces)

@@ -1,4 +1,4 @@
-"""`ssh`: a shell, or a command, on the head node."""
+"""`ssh`: open a shell or run a command on the head node."""
 
 import subprocess
 import sys
@@ -22,6 +22,6 @@ def command(
     """Connects through Session Manager, so no port needs to be open. The host key comes from the key bucket."""
     remote = words or []
     with not_started(), to_head_node(DeployedEc2Cluster(stack, config_dir), identity) as head_node:
-        # not in batch mode: ssh may prompt for the passphrase of a key
+        # no batch mode, so that ssh can prompt for the passphrase of a key
         line = head_node.command(*remote, batch=False, tty=not remote and sys.stdin.isatty())
         return subprocess.run(line, check=False).returncode

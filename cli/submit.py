@@ -33,7 +33,7 @@ def command(
     namespace: options.Namespace = None,
     as_json: options.Json = False,
 ) -> int:
-    """With --follow, the exit code tells whether the job succeeded, and --json prints the log on stderr."""
+    """With --follow, the exit code shows whether the job succeeded, and --json prints the log on stderr."""
     if not job.is_file():
         raise NotFound(f"there is no job file {job}")
     cluster = Access(kubeconfig, context).connect()
@@ -90,20 +90,20 @@ def follow_job(cluster: Cluster, name: str, namespace: str, *, as_json: bool) ->
 
 
 def result(state: JobState) -> str:
-    """`job train succeeded in 12 s`"""
+    """Return the result as text, such as `job train succeeded in 12 s`."""
     seconds = state.seconds(datetime.now(UTC))
     after = f", after {state.failures} failed attempt{'' if state.failures == 1 else 's'}" if state.failures else ""
     if state.phase == "Succeeded":
         return f"job {state.name} succeeded in {seconds} s{after}"
     reason = f": {state.reason}" if state.reason else ""
     log = f"{program()} logs {state.name}"
-    deadline = "deadline" in state.reason.lower()  # as the Job controller of Kubernetes words it
+    deadline = "deadline" in state.reason.lower()  # from the message of the Kubernetes Job controller
     cause = "a rank hung, or deadlineSeconds is too short" if deadline else "see its log"
     return f"job {state.name} failed in {seconds} s{reason}; {cause}: {log}"
 
 
 def _print_objects(pieces: Sequence[Piece], *, as_json: bool) -> int:
-    """A key pair printed here is never used."""
+    """Print the objects of a job. A key pair among them is never used."""
     manifests = [piece.manifest for piece in pieces]
     if as_json:
         print_json(manifests)

@@ -1,4 +1,4 @@
-"""`validate`: report every problem of a stack or a job, or show what the stack will be."""
+"""`validate`: report every problem of a stack file or job file, or summarize the stack."""
 
 from pathlib import Path
 from typing import Annotated
@@ -24,20 +24,20 @@ def command(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="STACK|FILE", help="A stack name; or a stack file or job file: ends in .yaml or .yml, or contains a /."
+            metavar="STACK|FILE", help="Stack name, or path of a stack file or job file (ends in .yaml or .yml, or contains a /)."
         ),
     ] = None,
-    stack: Annotated[str | None, typer.Option("--stack", "-s", help="The same as STACK.", show_default=False)] = None,
+    stack: Annotated[str | None, typer.Option("--stack", "-s", help="Same as STACK.", show_default=False)] = None,
     config_dir: options.ConfigDir = options.STACK_FILES,
     offline: Annotated[bool, typer.Option("--offline", help="Check only the file; do not query AWS or the cluster.")] = False,
     as_json: options.Json = False,
 ) -> int:
     """Creates nothing. Queries AWS, or the existing cluster, unless --offline. A job file is checked without a cluster.
 
-    Exit code 3 if there are problems; 5 if the file has none, but AWS or the cluster could not be queried.
+    Exits with 3 if there are problems, and with 5 if there are none but AWS or the cluster could not be queried.
     """
     if (name is None) == (stack is None):
-        raise CommandError("name one stack or file, like `validate local` or `validate job.yaml`", USAGE)
+        raise CommandError("give one stack or file, like `validate local` or `validate job.yaml`", USAGE)
     if stack is not None or not _is_file(name or ""):
         return run(stack or name or "", config_dir, offline=offline, as_json=as_json)
     path = Path(name or "")
@@ -53,7 +53,7 @@ def _is_file(name: str) -> bool:
 
 
 def run(stack: str, folder: Path, *, offline: bool, as_json: bool) -> int:
-    """Print the problems of a stack, or what it will be; return the exit code. Raises NoSuchStack."""
+    """Print the problems or the summary of a stack; return the exit code. Raises NoSuchStack."""
     return _check_stack(stack_file.find(stack, folder), offline=offline, as_json=as_json)
 
 

@@ -1,4 +1,4 @@
-"""`validate JOB.yaml`: the rules for a job that need no cluster."""
+"""`validate JOB.yaml`: check a job file with the rules that need no cluster."""
 
 from pathlib import Path
 from typing import Final
@@ -15,7 +15,7 @@ LEFT_OUT: Final = "whether the cluster has the pool, namespace, volumes and prio
 
 
 def is_job(path: Path) -> bool:
-    """Whether a file is a job rather than a stack: stack files keep everything below `config`."""
+    """Return whether a file is a job rather than a stack: stack files keep everything below `config`."""
     try:
         content, _ = yaml_text.read(path)
     except yaml_text.NotYaml:

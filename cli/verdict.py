@@ -18,13 +18,13 @@ class Verdict:
     examined: Examined[Any, Any]
     offline: bool
     left_out: str
-    """What is not checked offline."""
+    """Checks that are skipped offline, as text."""
     unchecked: Sequence[str]
-    """What could not be checked although AWS or the cluster was queried; sentences."""
+    """Sentences about checks that failed although AWS or the cluster was queried."""
     pools: Callable[[], list[Mapping[str, object]]]
-    """Pools of a stack without problems."""
+    """Returns the pools of a stack without problems."""
     show: Callable[[Console], None]
-    """Prints what a stack without problems will be."""
+    """Prints the summary of a stack without problems."""
 
     @property
     def code(self) -> int:

@@ -1,4 +1,4 @@
-"""`wait`: until the head node and all desired workers have joined and mpiexec knows them. Shows why a node cannot."""
+"""`wait`: wait until all nodes have joined and are in the hostfile, and show why a node could not join."""
 
 import sys
 import time
@@ -20,21 +20,21 @@ from cli.installation import command as program
 DEFAULT_MINUTES: Final = 20.0
 POLL_SECONDS: Final = 5.0
 HOSTFILE_SECONDS: Final = 120.0
-"""For the head node to learn what AWS reports; its join service polls every ten seconds."""
+"""Time for the head node to update its hostfile; its join service polls AWS every ten seconds."""
 MAX_FAILED_WORKERS: Final = 3
-"""After so many workers that could not join, the next one will not either."""
+"""Stop waiting after this many workers could not join: the next one will fail too."""
 TAIL_LINES: Final = 40
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The cluster at one poll."""
+    """State of the cluster at one poll."""
 
     group: WorkerGroup
     nodes: list[Ec2Node]
     head_node_joined: bool
     difference: str = ""
-    """Between the head node's hostfile and AWS, in words."""
+    """How the head node's hostfile differs from what AWS reports, as text."""
 
     @property
     def in_service(self) -> int:
@@ -46,7 +46,7 @@ class Snapshot:
 
     @property
     def has_joined(self) -> bool:
-        """Whether all nodes have joined, as AWS reports it."""
+        """Whether AWS reports that all nodes have joined."""
         others = sum(not node.is_head_node for node in self.nodes) - self.in_service
         return self.head_node_joined and self.in_service == self.group.desired and others == 0
 
@@ -66,9 +66,9 @@ def command(
     config_dir: options.ConfigDir = options.STACK_FILES,
     as_json: options.Json = False,
 ) -> int:
-    """Ready means: all desired nodes have joined, and the head node's hostfile lists exactly these.
+    """The cluster is ready when all desired nodes have joined and the head node's hostfile lists exactly these nodes.
 
-    Without an SSH key in the stack you only see the status reported by AWS, and the command says that.
+    Without an SSH key in the stack, the verb checks only the status reported by AWS, and prints a note.
     """
     ready = until_ready(DeployedEc2Cluster(stack, config_dir), minutes, identity)
     if as_json:
@@ -78,7 +78,7 @@ def command(
 
 
 def until_ready(cluster: DeployedEc2Cluster, minutes: float, identity: Path | None) -> Snapshot:
-    """`wait` with its progress on stderr. Raises CommandError."""
+    """Call `wait` and print its progress on stderr. Raises CommandError."""
     must_exist(identity)
     return wait(cluster, minutes * 60, say, partial(hostfile.look, identity=identity))
 
@@ -96,7 +96,7 @@ def wait(
     pause: Callable[[float], object] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> Snapshot:
-    """Raises CommandError after `seconds`, or as soon as it is certain that the cluster will not become ready."""
+    """Wait until the cluster is ready. Raises CommandError after `seconds`, or once it is certain to fail."""
     began, failures, last = clock(), _Failures(report), ""
     joined_since: float | None = None
     while True:
@@ -121,7 +121,7 @@ def wait(
 
 
 def _difference(cluster: DeployedEc2Cluster, seen: Snapshot, look: Look, report: Callable[[str], None]) -> str:
-    """Users who cannot log in only get the status reported by AWS, and a line that says why."""
+    """Compare the hostfile. For users who cannot log in, print the reason and return an empty string."""
     try:
         return look(cluster, seen.nodes)
     except Unseen as reason:
@@ -137,7 +137,7 @@ def _poll(cluster: DeployedEc2Cluster) -> Snapshot:
 
 
 class _Failures:
-    """Reports each failed boot and launch once; ends the wait when there are too many."""
+    """Reports each failed boot and launch once, and ends the wait after too many failures."""
 
     def __init__(self, report: Callable[[str], None]) -> None:
         self._report = report
@@ -146,14 +146,14 @@ class _Failures:
         self._failed_workers = 0
 
     def check(self, cluster: DeployedEc2Cluster, seen: Snapshot) -> None:
-        """Boot logs of existing nodes, new boot logs, and launches that AWS refused while we wait."""
+        """Report boot logs of existing nodes, new boot logs, and launches that AWS rejected during the wait."""
         existing = {node.id for node in seen.nodes}
         for boot_log in cluster.boot_logs():
             if boot_log.instance_id in self._seen:
                 continue
             self._seen.add(boot_log.instance_id)
             if self._is_first_check and boot_log.instance_id not in existing:
-                continue  # left by an instance that was terminated before
+                continue  # from an instance terminated before the wait
             self._report(_shown(boot_log))
             if any(node.is_head_node and node.id == boot_log.instance_id for node in seen.nodes):
                 raise CommandError(f"the head node {boot_log.instance_id} could not boot; its log is above", FAILED)

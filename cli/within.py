@@ -1,4 +1,4 @@
-"""A wall-clock limit for a call that has none of its own."""
+"""Wall-clock time limit for a call without a time limit of its own."""
 
 import threading
 from collections.abc import Callable
@@ -9,17 +9,17 @@ Result = TypeVar("Result")
 
 
 def within(seconds: float, function: Callable[[], Result]) -> Result:
-    """Return what the function returns, or raise what it raises; TimeoutError after `seconds`.
+    """Return the function's result or raise its exception. Raises TimeoutError after `seconds`.
 
-    Socket timeouts limit each single read and leave out name resolution, so neither a server that sends a byte now and
-    then nor a silent name server would end. The abandoned thread is a daemon: the process ends without it.
+    Socket timeouts apply to single reads and not to name resolution, so a slow server or a silent name server could
+    block forever. The abandoned thread is a daemon, so the process can exit without it.
     """
     results: SimpleQueue[tuple[Result | None, BaseException | None]] = SimpleQueue()
 
     def call() -> None:
         try:
             results.put((function(), None))
-        except BaseException as error:  # raised again below, in the caller's thread
+        except BaseException as error:  # re-raised below in the caller's thread
             results.put((None, error))
 
     threading.Thread(target=call, daemon=True).start()

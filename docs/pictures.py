@@ -1,11 +1,13 @@
-"""Pictures of the documents, as SVG: `python docs/pictures.py` writes them, `--check` fails if one is out of date.
+"""SVG pictures for the documents. `python docs/pictures.py` writes them; with `--check`, it fails if one is out of date.
 
 - architecture: the components of infra/, from `architecture` below
-- demo: the table at the end of `make demo`, from docs/pictures/demo.json, which has the form of .local/demo.json
+
+- demo: the table at the end of `make demo`, from docs/pictures/demo.json, which has the format of .local/demo.json
+
 - status: what `scripts/cluster status` prints, from a sample cluster
 
-demo.json is a sample, not a recorded run: the total and the seconds of create, job and destroy are close to those in
-docs/measurements.md, the other seconds and the node names are made up. Replace it with the .local/demo.json of a run.
+demo.json is a sample, not a recorded run. The total and the durations of create, job and destroy are close to those in
+docs/measurements.md; the other durations and the node names are invented. To use a real run, copy its .local/demo.json.
 """
 
 import io
@@ -23,14 +25,14 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 FOLDER: Final = ROOT / "docs" / "pictures"
 sys.path.insert(0, str(ROOT))
 
-from rich._export_format import CONSOLE_SVG_FORMAT  # noqa: E402
-from rich.console import Console, RenderableType  # noqa: E402
+from rich._export_format import CONSOLE_SVG_FORMAT
+from rich.console import Console, RenderableType
 
-from cli.demo_steps import StepResult, _table  # noqa: E402
-from cli.job_state import JobState, Phase  # noqa: E402
-from cli.launches import FailedLaunch  # noqa: E402
-from cli.status.model import JobLine, PoolStatus, QueueStatus, Status, VolumeStatus  # noqa: E402
-from cli.status.screen import screen  # noqa: E402
+from cli.demo_steps import StepResult, _table
+from cli.job_state import JobState, Phase
+from cli.launches import FailedLaunch
+from cli.status.model import JobLine, PoolStatus, QueueStatus, Status, VolumeStatus
+from cli.status.screen import screen
 
 # --- terminals ---------------------------------------------------------------------------------------------------------
 
@@ -39,12 +41,12 @@ SVG_FORMAT: Final = (
     .replace("font-family: Fira Code, monospace", "font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, monospace")
     .replace('<svg class="rich-terminal"', '<svg class="rich-terminal" xml:space="preserve"')
 )
-"""Without rich's web fonts, which a page that shows the picture as an image does not load; `preserve` because librsvg
-trims non-breaking spaces, with which rich aligns columns."""
+"""Template without rich's web fonts, because browsers do not load fonts for an SVG that a page embeds as an image.
+`preserve` is needed because rich aligns columns with non-breaking spaces, which librsvg would trim."""
 
 
 def terminal(name: str, command: str, content: RenderableType, width: int) -> str:
-    # variables of the shell that runs this (NO_COLOR, TERM, COLUMNS) must not change a picture
+    # the caller's NO_COLOR, TERM and COLUMNS must not affect the picture
     environment = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
     console = Console(
         record=True, file=io.StringIO(), width=width, height=60, force_terminal=True, highlight=False, _environ=environment
@@ -116,7 +118,7 @@ def status() -> str:
 # --- architecture ------------------------------------------------------------------------------------------------------
 
 TITLE_PIXELS, TEXT_PIXELS, MARGIN = 8.1, 6.1, 10
-"""Widths of an average character, and the inner margin of a box."""
+"""Average character widths of titles and texts, and the inner margin of a box."""
 
 STYLE: Final = """\
   text { font-family: -apple-system, "Segoe UI", "DejaVu Sans", Helvetica, Arial, sans-serif; fill: #1f2328 }
@@ -224,7 +226,7 @@ ARROWS: Final = (
 
 def architecture() -> str:
     lines = [f'<path class="arrow" d="M{x} {y} L{to_x} {to_y}" marker-end="url(#tip)"/>' for x, y, to_x, to_y in ARROWS]
-    lines.append('<path class="arrow" d="M870 90 L320 90"/>')  # the plan feeds both columns
+    lines.append('<path class="arrow" d="M870 90 L320 90"/>')  # the plan is the input of both columns
     return "\n".join(
         [
             '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 980 610" role="img" aria-label="Architecture of gpumpi">',
@@ -255,7 +257,7 @@ def main(arguments: list[str]) -> int:
     stale = [path for path, text in pictures().items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
     for path in stale:
         if arguments:
-            print(f"{path.relative_to(ROOT)} is out of date; renew it with: python docs/pictures.py", file=sys.stderr)
+            print(f"{path.relative_to(ROOT)} is out of date. Regenerate it with: python docs/pictures.py", file=sys.stderr)
         else:
             path.write_text(pictures()[path], encoding="utf-8")
     return 1 if arguments and stale else 0

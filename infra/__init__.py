@@ -1,1 +1,1 @@
-"""The Pulumi program: what is created on AWS for one stack. `program.py` is the table of contents."""
+"""Pulumi program that creates the resources of one stack. Start reading at `program.py`."""

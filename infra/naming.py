@@ -1,4 +1,4 @@
-"""Names, tags and labels of everything that a stack creates. No other module makes any."""
+"""Names, tags and labels of all resources of a stack. No other module defines them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,33 +12,33 @@ COMPONENT: Final = f"{PROJECT}:infra"
 
 STACK_NAME_LIMIT: Final = 24
 POOL_NAME_LIMIT: Final = 20
-"""Pulumi appends 8 characters, and names must fit the 63 characters of a node group and the 64 of an IAM role."""
+"""Pulumi appends 8 characters. Node group names have at most 63 characters, IAM role names at most 64."""
 
 SYSTEM_POOL: Final = "system"
-"""Name of the CPU pool, reserved for it."""
+"""Reserved name of the CPU pool for system pods."""
 
 # --- tags --------------------------------------------------------------------------------------------------------------
 
 STACK_TAG: Final = "gpumpi:stack"
 POOL_TAG: Final = "gpumpi:pool"
 PLACEMENT_TAG: Final = "gpumpi:placement"
-"""On a node group: what `placementGroup: auto` chose when the group was created."""
+"""Tag of a node group: the choice of `placementGroup: auto` when the group was created."""
 ROLE_TAG: Final = "gpumpi:role"
-"""On instances of an EC2 cluster: `HEAD_NODE` or `WORKER`. The join service identifies the head node by this name."""
+"""Tag of EC2 cluster instances: `HEAD_NODE` or `WORKER`. The join service identifies the head node by this tag."""
 HEAD_NODE: Final = "master"
 WORKER: Final = "worker"
-"""Role names of EC2 cluster nodes. The old name of the head node is recorded in users' state (URNs, tags), in IAM role
-names and in published AMIs, so it stays."""
+"""Roles of EC2 cluster nodes. The head node keeps the name `master`, because users' state (URNs, tags), IAM role names
+and published AMIs contain it."""
 AMI_TAG: Final = "gpumpi:ami"
 OPENMPI_TAG: Final = "gpumpi:openmpi"
-"""On AMIs built by amis/: the kind of node and the Open MPI version."""
+"""Tags of AMIs built by amis/: the kind of node and the Open MPI version."""
 COST_TAG: Final = "cost-center"
 MANAGED_TAG: Final = "managed-by"
 BASE_TAGS: Final = (STACK_TAG, COST_TAG, MANAGED_TAG)
 """Tags of every taggable resource."""
 
 AUTOSCALER_TAG: Final = "k8s.io/cluster-autoscaler"
-"""Prefix of the tags by which the cluster autoscaler finds node groups and learns what their nodes will offer."""
+"""Prefix of tags by which the cluster autoscaler finds node groups and knows the resources of their future nodes."""
 
 # --- labels and taints -------------------------------------------------------------------------------------------------
 
@@ -55,7 +55,7 @@ HUGEPAGES_RESOURCE: Final = "hugepages-2Mi"
 # --- jobs --------------------------------------------------------------------------------------------------------------
 
 LOGIN_USER: Final = "mpiuser"
-"""User who runs jobs on EC2 clusters. The AMI and the job images have that user."""
+"""User that runs jobs on EC2 clusters. It exists in the AMI and the job images."""
 
 JOB_NAMESPACE: Final = "mpi-jobs"
 JOB_SERVICE_ACCOUNT: Final = "mpi-job"
@@ -64,27 +64,27 @@ KEY_BUCKET_CONFIG: Final = "gpumpi-key-bucket"
 KEY_BUCKET_KEY: Final = "bucket"
 
 NAMESPACE_LIMIT: Final = 20
-"""The namespace is part of the name of its job role, and IAM allows 64 characters."""
+"""The namespace is part of the name of its job role, and IAM role names have at most 64 characters."""
 
 JOBS_LABEL: Final = "gpumpi.io/jobs"
-"""On job namespaces, with the value `true`: the queue manages these namespaces only."""
+"""Label of job namespaces, with the value `true`. The queue manages only these namespaces."""
 
 QUEUE_NAME: Final = "default"
-"""Name of the queue in each job namespace. Kueue puts a job that names no queue into the queue of this name."""
+"""Name of the queue in each job namespace. Kueue uses the queue with this name for jobs that name no queue."""
 
 PRIORITIES: Final = {"job-low": 100, "job-normal": 1000, "job-high": 10000}
-"""Priority classes for jobs. Above -10, because the autoscaler adds no nodes for pods below that cutoff."""
+"""Priority classes for jobs. Values are above -10, because the autoscaler adds no nodes for pods below that cutoff."""
 
 PLATFORM_NAMESPACE: Final = "gpumpi-system"
 MPI_OPERATOR_NAMESPACE: Final = "mpi-operator"
 QUEUE_NAMESPACE: Final = "kueue-system"
 AUTOSCALER_ACCOUNT: Final = "cluster-autoscaler"
-"""The autoscaler's service account, which has an IAM role."""
+"""Service account of the autoscaler, which has an IAM role."""
 
 SHARED_CLAIM: Final = "shared"
 """Name of the claim on the shared file system in each job namespace, and of the volume in jobs."""
 SHARED_VOLUME_LABEL: Final = "gpumpi.io/shared-volume"
-"""On the volume behind such a claim: the namespace of the jobs that share it."""
+"""Label of the volume bound to such a claim: the namespace of the jobs that share it."""
 
 KUBE_SYSTEM: Final = "kube-system"
 """Namespace of privileged node agents."""
@@ -100,7 +100,7 @@ GROUP_ID: Final = 1000
 """User and group of job images, login users and the shared file system's access point."""
 
 SHARED_DIRECTORY: Final = "/gpumpi"
-"""Directory of the file system that jobs see as its root. Clusters that use the same file system share it."""
+"""Directory of the file system that is mounted in jobs as its root. Clusters that use the same file system share it."""
 
 
 @dataclass(frozen=True)
@@ -125,17 +125,17 @@ class Naming:
 
     @property
     def cluster(self) -> str:
-        """The EKS cluster's name. Fixed, because kubeconfigs, tags and policies outside of this stack contain it."""
+        """Name of the cluster. No random suffix: kubeconfigs, tags and policies outside this stack contain it."""
         return f"{PROJECT}-{self.stack}"
 
     @property
     def workers(self) -> str:
-        """The Auto Scaling group of an EC2 cluster. Fixed, because user data and the workers' IAM policy contain it."""
+        """Name of the workers' Auto Scaling group, without a random suffix: user data and an IAM policy contain it."""
         return f"{self.cluster}-workers"
 
     @property
     def control_plane_logs(self) -> str:
-        """Log group that EKS writes to. EKS chooses the name:
+        """Log group of the control plane. EKS chooses its name:
         https://docs.aws.amazon.com/eks/latest/userguide/control-plane-logs.html"""
         return f"/aws/eks/{self.cluster}/cluster"
 
@@ -164,7 +164,7 @@ PRIVATE_SUBNET_TAG: Final = {"kubernetes.io/role/internal-elb": "1"}
 
 
 def principal(arn: str) -> str:
-    """Return the resource name of an IAM principal. Principal names are unique within an account, whatever their path.
+    """Return the resource name of an IAM principal. Principal names are unique in an account, regardless of path.
 
     >>> principal("arn:aws:iam::123456789012:role/team/Admin")
     '123456789012-role-Admin'
@@ -190,7 +190,7 @@ def pool_labels(pool: str, *, accelerator: str | None = None, efa: bool = False)
 
 
 def job_labels(job: str, launcher: str | None = None, role: str | None = None) -> dict[str, str]:
-    """Return the labels of a job's objects. Without launcher and role: the labels that select all of them."""
+    """Return the labels of a job's objects. Without launcher and role, return the labels that select all of them."""
     more = {LAUNCHER_LABEL: launcher, ROLE_LABEL: role}
     managed = {"app.kubernetes.io/managed-by": PROJECT} if launcher else {}
     return {JOB_LABEL: job, **managed, **{key: value for key, value in more.items() if value}}
@@ -199,7 +199,7 @@ def job_labels(job: str, launcher: str | None = None, role: str | None = None) -
 def autoscaler_tags(
     cluster: str, *, labels: Mapping[str, str], taints: tuple[Taint, ...], resources: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return tags by which the autoscaler finds a group and, at size 0, knows what its nodes will offer.
+    """Return tags by which the autoscaler finds a group and, at size 0, knows the resources of its future nodes.
 
     https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/cloudprovider/aws/README.md
     """

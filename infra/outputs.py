@@ -29,7 +29,7 @@ def connect(*, cluster: str, stack: str, region: str) -> dict[str, str]:
 
 
 def pool(plan: PoolPlan, group: NodePool) -> dict[str, object]:
-    """Return what users who run jobs need to know about a pool."""
+    """Return the properties of a pool that users need to run jobs."""
     spec, sizes = plan.spec, plan.spec.sizes
     return {
         "name": spec.name,
@@ -56,7 +56,7 @@ def network(subnets: Subnets, nodes: NodeSecurityGroup) -> dict[str, object]:
 
 
 def kubeconfig_once_reachable(control_plane: EksCluster, *, name: str, region: str, reach: Check) -> pulumi.Output[str]:
-    """Return the kubeconfig that this program uses itself, after checking that the API server is reachable."""
+    """Return the kubeconfig for this program, after checking that the API server is reachable."""
     parts = pulumi.Output.all(control_plane.endpoint, control_plane.certificate_authority)
 
     def config(known: Sequence[str]) -> str:
@@ -99,7 +99,7 @@ def eks_cluster(control_plane: EksCluster, *, name: str, stack: str, region: str
 
 
 def ec2_cluster(cluster: Ec2Cluster, plan: Ec2ClusterPlan, *, name: str, stack: str, region: str) -> dict[str, object]:
-    """Return what users and `scripts/cluster` need to know about an EC2 cluster."""
+    """Return the properties of an EC2 cluster that users and `scripts/cluster` need."""
     head_node, workers, address = cluster.head_node, plan.workers, cluster.head_node.public_address
     public = {} if address is None else {"headNodePublicAddress": address, "masterPublicAddress": address}
     return {
@@ -137,13 +137,13 @@ def ec2_cluster(cluster: Ec2Cluster, plan: Ec2ClusterPlan, *, name: str, stack: 
 
 
 def _secret(text: pulumi.Output[str]) -> object:
-    """Mark an output as secret: encrypted in the state, masked on screen. Only exported, so its type does not
+    """Mark an output as secret: encrypted in the state, masked on screen. It is only exported, so its type does not
     matter."""
     secret: object = pulumi.Output.secret(text)  # type: ignore[arg-type]  # the SDK's overloads end in Never
     return secret
 
 
 def storage(file_system: SharedStorage | None, keys: KeyBucket) -> dict[str, object]:
-    """Return ids of storage resources; a stack without a file system has only the bucket."""
+    """Return the IDs of storage resources. A stack without a file system has only the bucket."""
     ids = {"fileSystemId": file_system.file_system_id, "accessPointId": file_system.access_point_id} if file_system else {}
     return {**ids, "keyBucket": keys.name}

@@ -3,7 +3,7 @@
     stack file -> settings -> facts -> validation (infra.config.preflight)
                -> plan -> components -> outputs   (infra.clusters, one module per target)
 
-Read `infra.clusters.eks.build` first: it is the architecture on one screen.
+Read `infra.clusters.eks.build` first: it shows the whole architecture.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,9 +21,9 @@ from infra.settings.stack import Settings
 
 
 def run() -> None:
-    """Build the stack of this Pulumi operation, and export its outputs.
+    """Build the stack of this Pulumi operation and export its outputs.
 
-    Every problem is reported at once, without a traceback, before any resource is registered.
+    All problems are reported together, without a traceback, before any resource is registered.
     """
     raw = stack_file.from_engine()
     try:

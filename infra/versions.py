@@ -46,7 +46,7 @@ _ADDONS: Final = MappingProxyType(
             METRICS_SERVER: "v0.9.0-eksbuild.7",  # a public 1.35 cluster, 2026-08
         },
         "1.36": {
-            VPC_CNI: "v1.22.4-eksbuild.3",  # a public 1.36 cluster, 2026-10, as are the next six
+            VPC_CNI: "v1.22.4-eksbuild.3",  # a public 1.36 cluster, 2026-10; so are the next six
             POD_IDENTITY_AGENT: "v1.3.10-eksbuild.3",
             KUBE_PROXY: "v1.36.0-eksbuild.25",
             COREDNS: "v1.14.3-eksbuild.23",
@@ -62,7 +62,7 @@ KUBERNETES_VERSIONS: Final = tuple(_ADDONS)
 
 
 def addon_versions(kubernetes_version: str) -> dict[str, str]:
-    """Return EKS add-on -> version to install. Raises KeyError for an unsupported Kubernetes version."""
+    """Return the version to install for each EKS add-on. Raises KeyError for an unsupported Kubernetes version."""
     return dict(_ADDONS[kubernetes_version])
 
 
@@ -84,13 +84,13 @@ _CLUSTER_AUTOSCALER: Final = MappingProxyType(
 
 
 def cluster_autoscaler(kubernetes_version: str) -> str:
-    """Return the autoscaler's version. It simulates the scheduler of one minor version, which must be the cluster's."""
+    """Return the autoscaler version, whose simulated scheduler must have the cluster's minor version."""
     return _CLUSTER_AUTOSCALER[kubernetes_version]
 
 
 @dataclass(frozen=True)
 class Pinned:
-    """A file of a tagged tree on GitHub, with the hash of its content."""
+    """File at a Git tag on GitHub, with the hash of its content."""
 
     repository: str
     version: str
@@ -125,8 +125,8 @@ def _kueue_crd(kind: str, sha256: str) -> Pinned:
     return _kueue(f"crd/bases/kueue.x-k8s.io_{kind}.yaml", sha256)
 
 
-# Kueue's tagged tree does not contain its one-file manifest, only the parts. The long parts are fetched from there;
-# `infra.platform.kueue_upstream` and `infra.platform.queue` add what `config/default` would.
+# Kueue's Git tag contains only the parts of its one-file manifest. The long parts are fetched from there, and
+# `infra.platform.kueue_upstream` and `infra.platform.queue` add what `config/default` would add.
 KUEUE_CRDS: Final = (
     _kueue_crd("admissionchecks", "c8bc860c0dfb5e83019ad693d5a43e6ed758ceb28aac46d921ff5a748cc4c4b2"),
     _kueue_crd("clusterqueues", "7e6d060f748b3c669929091a1ead115452f1c848d0753c092aca011d7c3f126d"),
@@ -144,4 +144,4 @@ KUEUE_ROLE: Final = _kueue("rbac/role.yaml", "f4f342928c8c57c562a500645a90c542b9
 KUEUE_WEBHOOKS: Final = _kueue("webhook/manifests.yaml", "18ad819d47f8a5ebbf9e9ac188cb8fcadf16405331dee1d7a6e91d2ea1b5c5aa")
 
 MANIFESTS: Final = (NVIDIA_MANIFEST, MPI_OPERATOR_MANIFEST, *KUEUE_CRDS, KUEUE_ROLE, KUEUE_WEBHOOKS)
-"""Every upstream file that may be fetched."""
+"""All upstream files that the program may fetch."""

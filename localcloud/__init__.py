@@ -1,1 +1,1 @@
-"""The local cloud: emulates on one machine everything that the product runs on. `infra/` does not know about it."""
+"""The local cloud: an emulation of AWS, EKS and EC2 hosts on one machine. `infra/` does not depend on it."""

@@ -1,6 +1,6 @@
 """`python -m localcloud.conformance`: run the stacks with the official Pulumi CLI and AWS provider against the local AWS.
 
-If one of the two is not installed, it prints that and exits with 0: only the local cloud's emulators run there.
+If the CLI or the provider is not installed, it prints "skipped" with the reason and exits with 0.
 """
 
 import json
@@ -20,11 +20,11 @@ from localcloud.processes import ROOT
 from localcloud.stack import LocalStack, PulumiError, Verb
 
 SERVICES = ("autoscaling", "ec2", "efs", "eks", "iam", "kms", "logs", "s3", "sts")
-"""AWS services that the program uses; the provider's endpoint of each is set to the local AWS."""
+"""AWS services that the Pulumi program uses. The provider's endpoint for each one points to the local AWS."""
 
 
 class OfficialCloud(LocalCloud):
-    """A local cloud whose engine uses the provider plugin that the user has installed."""
+    """A local cloud that uses the user's installed AWS provider plugin instead of the emulated one."""
 
     def process_environment(self) -> dict[str, str]:
         ours = ("PULUMI_DEBUG_PROVIDERS", "PULUMI_HOME")
@@ -33,7 +33,7 @@ class OfficialCloud(LocalCloud):
 
 
 class OfficialStack(LocalStack):
-    """A stack whose copied stack file points the official provider to the local AWS."""
+    """A stack whose copied stack file points the official provider at the local AWS."""
 
     def _copy(self, source: Path) -> None:
         super()._copy(source)
@@ -43,7 +43,7 @@ class OfficialStack(LocalStack):
 
 
 def provider_settings(url: str) -> dict[str, object]:
-    """Return provider settings for the local AWS: https://www.pulumi.com/registry/packages/aws/api-docs/provider/"""
+    """Return the provider settings for the local AWS: https://www.pulumi.com/registry/packages/aws/api-docs/provider/"""
     return {
         "aws:endpoints": [dict.fromkeys(SERVICES, url)],
         "aws:s3UsePathStyle": True,
@@ -53,7 +53,7 @@ def provider_settings(url: str) -> dict[str, object]:
 
 
 def missing() -> str | None:
-    """Return what is not installed and how to install it; None if nothing is missing."""
+    """Return the missing prerequisite and how to install it; None if both are installed."""
     pulumi = official("pulumi")
     if pulumi is None:
         return "no official pulumi is on PATH (https://www.pulumi.com/docs/install/)"
@@ -67,7 +67,7 @@ def missing() -> str | None:
 
 
 def judge(stack: LocalStack) -> str | None:
-    """Run a stack's lifecycle and return what went wrong, or None."""
+    """Run a stack's lifecycle. Return the first failure, or None if every step succeeds."""
     try:
         return _judged(stack)
     except (ControlError, PulumiError) as error:

@@ -9,16 +9,16 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 TIMEOUT_SECONDS = 120.0
 _OPENER = build_opener(ProxyHandler({}))
-"""Bypass any proxy: the server is on this machine."""
+"""Bypasses any proxy, because the server is on this machine."""
 
 
 class ControlError(Exception):
-    """The local AWS rejected the request; the text says why."""
+    """The local AWS rejected the request. The message contains the reason."""
 
 
 @dataclass(frozen=True)
 class Control:
-    """Inspects one local AWS and injects faults."""
+    """Control client of one local AWS: inspects the account and injects faults."""
 
     url: str
 
@@ -27,12 +27,12 @@ class Control:
         self._ask("POST", "reset")
 
     def leftovers(self) -> list[dict[str, Any]]:
-        """Return everything in the account beyond its defaults."""
+        """Return all resources in the account except the default ones."""
         found: list[dict[str, Any]] = self._ask("GET", "inventory")
         return found
 
     def accept(self) -> None:
-        """Make the account's current content the baseline; `leftovers` reports differences from it."""
+        """Make the account's current content the baseline. `leftovers` then reports only differences from it."""
         self._ask("PUT", "inventory")
 
     def forget_calls(self) -> None:
@@ -40,20 +40,20 @@ class Control:
         self._ask("DELETE", "calls")
 
     def calls(self) -> dict[str, Any]:
-        """Return `reads`, `writes` and the count per operation."""
+        """Return the number of `reads` and `writes`, and the number of calls per operation."""
         counts: dict[str, Any] = self._ask("GET", "calls")
         return counts
 
     def writes(self) -> dict[str, int]:
-        """Return `service.Operation` -> number of calls, for operations that change something."""
+        """Return the number of calls of each mutating operation, by `service.Operation`."""
         return {name: entry["calls"] for name, entry in self.calls()["operations"].items() if not entry["read"]}
 
     def plan_fault(self, **fault: Any) -> None:
-        """Make a call fail: service, operation, code, message, times, match."""
+        """Make a call fail. Keywords: service, operation, code, message, times, match."""
         self._ask("POST", "faults", fault)
 
     def faults(self) -> list[dict[str, Any]]:
-        """Return planned faults that have not happened yet."""
+        """Return the planned faults that have not been triggered yet."""
         planned: list[dict[str, Any]] = self._ask("GET", "faults")
         return planned
 
@@ -64,16 +64,16 @@ class Control:
         return float(self._ask("GET", "delays")["factor"])
 
     def set_delays(self, factor: float, *only: str) -> None:
-        """Set the delay factor. 0: no delays; 1: as long as AWS takes. With `only`, other kinds of durations take no time."""
+        """Set the delay factor: 0 is no delay, 1 is AWS's durations. With `only`, all other kinds have no delay."""
         self._ask("PUT", "delays", {"factor": factor, "only": only})
 
     def grant(self, region: str, values: Mapping[str, Any]) -> list[str]:
-        """Create the resources that a stack uses but does not create; return their names."""
+        """Create the resources that a stack references but does not create. Return their names."""
         made: list[str] = self._ask("POST", "prerequisites", {"region": region, "values": values})
         return made
 
     def put(self, path: str, body: Any) -> Any:
-        """Seed values that only AWS can grant: quotas, capacity reservations."""
+        """Seed values that only AWS can grant, such as quotas and capacity reservations."""
         return self._ask("PUT", path, body)
 
     def post(self, path: str, body: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Follow the Pulumi engine's event log while it is written: durations of resources, changes and errors."""
+"""Reader that follows the Pulumi engine's event log: durations of resource operations, changes and errors."""
 
 import json
 import threading
@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 LOOK_EVERY_SECONDS = 0.01
-"""The log's own time stamps are whole seconds; the time of arrival is finer."""
+"""Polling interval. Arrival times are used as timestamps, since those in the log are rounded to seconds."""
 PROVIDERS = ("aws:", "kubernetes:")
-"""Type prefixes of the providers' resources; all other types are components, the stack and the providers themselves."""
+"""Type prefixes of provider resources. All other types are components, the stack and the providers themselves."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One resource operation of a run; times in seconds since the run began."""
+    """Operation on one resource. Times are in seconds since the start of the Pulumi operation."""
 
     urn: str
     operation: str
@@ -36,20 +36,20 @@ class Step:
 
     @property
     def is_component(self) -> bool:
-        """Whether it is a component, which takes as long as its children."""
+        """Whether the resource is a component. Components take as long as their children."""
         return not self.type.startswith(PROVIDERS)
 
 
 @dataclass
 class EventLog:
-    """State of one Pulumi operation, updated as events arrive."""
+    """State of a running Pulumi operation, updated as events arrive."""
 
     file: Path
     changes: dict[str, int] = field(default_factory=dict)
-    """Operation -> number of resources."""
+    """Resource operation, e.g. `create` -> number of resources."""
     steps: list[Step] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
-    """Error messages, as the user sees them."""
+    """Error messages shown to the user."""
     _began: dict[tuple[str, str], float] = field(default_factory=dict)
     _ended: threading.Event = field(default_factory=threading.Event)
 
@@ -60,7 +60,7 @@ class EventLog:
         self._thread.start()
 
     def running(self) -> list[str]:
-        """Names of the resources in progress, the longest-running first."""
+        """Return the names of the resources in progress, longest-running first."""
         ended = {(step.urn, step.operation) for step in self.steps}
         began = (Step(urn, operation, 0, 0) for urn, operation in list(self._began) if (urn, operation) not in ended)
         return [step.name for step in began if not step.is_component]
@@ -70,7 +70,7 @@ class EventLog:
         return len({step.urn for step in self.steps if not step.is_component})
 
     def close(self) -> None:
-        """Read the remaining events after the engine has ended, and stop."""
+        """Read the remaining events after the engine has exited, then stop."""
         self._ended.set()
         self._thread.join()
         self.file.unlink(missing_ok=True)

@@ -1,9 +1,9 @@
-"""Environment variables that point programs to a local cloud, and those that would point them to a real account."""
+"""Environment variables that point programs at a local cloud, and those that would point them at a real account."""
 
 from collections.abc import Mapping
 
 ACCESS_KEY_ID = "AKIALOCALCLOUDENGINE"
-"""The local account's one user; see localcloud/aws/account.py."""
+"""Access key of the only user in the local account; see localcloud/aws/account.py."""
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": ACCESS_KEY_ID, "AWS_SECRET_ACCESS_KEY": "local"}
 
 FOREIGN = (
@@ -17,7 +17,7 @@ FOREIGN = (
     "AWS_WEB_IDENTITY_TOKEN_FILE",
     "PULUMI_ACCESS_TOKEN",
 )
-"""Variables that would point programs to a real account: https://docs.aws.amazon.com/sdkref/latest/guide/environment-variables.html"""
+"""Variables that would point programs at a real account: https://docs.aws.amazon.com/sdkref/latest/guide/environment-variables.html"""
 ENDPOINT_OF_A_SERVICE = "AWS_ENDPOINT_URL_"
 """Prefix of a service's endpoint variable, which takes precedence over AWS_ENDPOINT_URL."""
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "grpc_proxy")
@@ -25,7 +25,7 @@ LOOPBACK = ("127.0.0.1", "localhost")
 
 
 def foreign(environment: Mapping[str, str]) -> list[str]:
-    """Return the names of variables that programs on a local cloud must not inherit."""
+    """Return the names of the variables that programs using a local cloud must not inherit."""
     return [*FOREIGN, *sorted(name for name in environment if name.startswith(ENDPOINT_OF_A_SERVICE))]
 
 
@@ -35,7 +35,7 @@ def without_foreign(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def past_proxies(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return variables that exempt this machine from the proxy; none if no proxy is set."""
+    """Return the variables that exempt loopback addresses from the proxy; empty if no proxy is set."""
     if not any(name.lower() in PROXIES for name in environment):
         return {}
     given = environment.get("no_proxy") or environment.get("NO_PROXY") or ""

@@ -1,15 +1,15 @@
-"""One local cloud: a folder with its servers, its Pulumi backend and the programs that a shell needs.
+"""One local cloud: a folder with its servers, its Pulumi backend and the programs for the user's shell.
 
-<folder>/lock           marks the folder as ours; held during start and stop
+<folder>/lock           marks the folder as a local cloud's; held during start and stop
          servers.json   running servers: pids, ports, logs
-         logs/          a log per server
+         logs/          one log per server
          bin/           pulumi (if none is on PATH) and pulumi-language-python
-         backend/       Pulumi's states
+         backend/       Pulumi's state files
          home/          Pulumi's own files
-         file-systems/  the files of EFS file systems
-         project/       Pulumi.yaml and copies of the stack files that `cluster local` works on
-         kubernetes/    files of running EKS clusters; missing if EKS clusters are only records
-         hosts/         files of EC2 instances that run as hosts; missing if instances are only records
+         file-systems/  contents of EFS file systems
+         project/       Pulumi.yaml and the copies of stack files that `cluster local` uses
+         kubernetes/    files of running EKS clusters; absent if EKS clusters exist only as API records
+         hosts/         files of EC2 instances that run as hosts; absent if instances exist only as API records
 """
 
 import fcntl
@@ -45,10 +45,10 @@ from localcloud.tools.catalogue import KUBECTL, PULUMI
 PROJECT = "gpumpi"
 """The `name` in Pulumi.yaml."""
 PASSPHRASE = "local"
-"""Protects states without real secrets; they are deleted when the local cloud stops."""
+"""Passphrase of the local stacks. Their state contains no real secrets and is deleted when the local cloud stops."""
 PARALLEL = 32
-"""Parallel resource operations. Most of them wait, and the engine's default of four per core is only eight on a small
-machine: two namespaces that are slow to terminate would block everything behind them."""
+"""Number of parallel resource operations; most of them only wait. The engine's default of four per core is only eight
+on a small machine: two namespaces that are slow to terminate would block all other operations."""
 KUBERNETES_PROVIDER = "kubernetes-provider"
 SERVERS = ("aws", "provider", KUBERNETES_PROVIDER)
 AWS_MODULE, PROVIDER_MODULE, KUBERNETES_MODULE = "localcloud.aws", "localcloud.engine.aws", "localcloud.engine.kubernetes"
@@ -58,7 +58,7 @@ RESET_SECONDS = 60.0
 
 
 class NotRunning(Exception):
-    """The local cloud or a part of it is not running; the text says which."""
+    """The local cloud or one of its servers is not running. The message names it."""
 
 
 class NotOurFolder(Exception):
@@ -67,12 +67,12 @@ class NotOurFolder(Exception):
 
 @dataclass(frozen=True)
 class LocalCloud:
-    """A local cloud in its own folder. Several can run side by side."""
+    """A local cloud in its own folder. Several local clouds can run side by side."""
 
     folder: Path
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "folder", self.folder.absolute())  # shells and servers work in other folders
+        object.__setattr__(self, "folder", self.folder.absolute())  # shells and servers have other working directories
 
     @property
     def _record(self) -> Path:
@@ -83,11 +83,11 @@ class LocalCloud:
         return self.folder / "bin"
 
     def state_file(self, stack: str) -> Path:
-        """Return the file with the Pulumi state of a stack."""
+        """Return the path of a stack's Pulumi state file."""
         return self.folder / "backend" / ".pulumi" / "stacks" / PROJECT / f"{stack}.json"
 
     def servers(self) -> list[Server]:
-        """Return the servers that were started and not stopped, alive or not."""
+        """Return the servers that were started and not stopped, including crashed ones."""
         return load(self._record)
 
     def crashed(self) -> list[Server]:
@@ -98,7 +98,7 @@ class LocalCloud:
         return state.load_all(self._kubernetes)
 
     def hosts(self) -> list[host_state.HostState]:
-        """Return EC2 instances that are hosts, or would be on a larger machine, with their reported state."""
+        """Return the EC2 instances that run as hosts, or did not fit on this machine, with their reported state."""
         return host_state.load(self._hosts)
 
     @property
@@ -118,32 +118,33 @@ class LocalCloud:
             if server.name == name:
                 if server.process() is None:
                     raise NotRunning(
-                        f"the {name} server ended by itself; `scripts/cluster local start` starts again with an empty account; "
-                        f"the end of {server.log}:\n{server.log_tail()}"
+                        f"the {name} server exited unexpectedly. To restart with an empty account: scripts/cluster local start. "
+                        f"The end of {server.log}:\n{server.log_tail()}"
                     )
                 if server.port:
                     return server
-        raise NotRunning(f"no local cloud runs in {self.folder}; start it with: scripts/cluster local start")
+        raise NotRunning(f"no local cloud is running in {self.folder}; start it with: scripts/cluster local start")
 
     def start(self, report: Report, *, delay_factor: float = 0.0, kubernetes: bool = False, hosts: bool = False) -> bool:
-        """Start everything, after cleaning up after a crash; return False if it is already running.
+        """Clean up after a crash and start all servers. Return False if they are already running.
 
-        With `kubernetes`, EKS clusters run; without, they are records. The same goes for `hosts` and EC2 instances.
+        With `kubernetes`, each EKS cluster runs as a Kubernetes cluster; otherwise it is only an API record. `hosts`
+        does the same for EC2 instances.
         """
         if self.folder.exists() and not (self.folder / LOCK).exists() and any(self.folder.iterdir()):
-            raise NotOurFolder(f"{self.folder} has files of something else; a local cloud needs an empty or a new folder")
+            raise NotOurFolder(f"{self.folder} contains files that do not belong to a local cloud. Use an empty or new folder")
         with self._alone():
             if self.is_running():
                 return False
             if self.servers():
-                report("cleaning up after a local cloud that did not end properly")
+                report("cleaning up after a local cloud that did not stop cleanly")
             self._clear()
             self._install_programs(report)
             if kubernetes:
                 self._prepare_kubernetes(report)
             if hosts:
                 self._prepare_hosts(report)
-            if shutil.which("go"):  # without Go, an official pulumi is installed, and manifests come from upstream
+            if shutil.which("go"):  # without Go, the official pulumi is used and manifests are fetched from upstream
                 mirror.ensure(report)
             self._make_backend()
             try:
@@ -154,7 +155,7 @@ class LocalCloud:
             return True
 
     def stop(self) -> bool:
-        """Stop all servers and remove all data; return False if nothing was running."""
+        """Stop all servers and remove all data. Return False if nothing was running."""
         if not (self.folder / LOCK).exists():
             return False
         with self._alone():
@@ -178,7 +179,7 @@ class LocalCloud:
         return Control(self.server("aws").url)
 
     def clients(self, region: str) -> Client:
-        """Return a factory of boto3 clients of the local AWS with the account's credentials."""
+        """Return a factory for boto3 clients that call the local AWS with the local account's credentials."""
         from botocore.config import Config
 
         return recover_stack.clients(
@@ -186,21 +187,21 @@ class LocalCloud:
             endpoint_url=self.server("aws").url,
             aws_access_key_id=CREDENTIALS["AWS_ACCESS_KEY_ID"],
             aws_secret_access_key=CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
-            config=Config(proxies={}),  # it is on this machine
+            config=Config(proxies={}),  # the local AWS is on this machine
         )
 
     @property
     def has_kubernetes(self) -> bool:
-        """Whether its EKS clusters are Kubernetes clusters, not only records."""
+        """Whether EKS clusters run as Kubernetes clusters instead of being only API records."""
         return (self.folder / "kubernetes").exists()
 
     @property
     def has_hosts(self) -> bool:
-        """Whether its EC2 instances are hosts, not only records."""
+        """Whether EC2 instances run as hosts instead of being only API records."""
         return self._hosts.exists()
 
     def environment(self) -> dict[str, str]:
-        """Return the variables that point plain `pulumi`, `aws` and boto3 to this local cloud."""
+        """Return the variables that point plain `pulumi`, `aws` and boto3 at this local cloud."""
         aws, provider, kubernetes = (self.server(name) for name in SERVERS)
         path = os.environ.get("PATH", os.defpath)
         own = str(self.bin)
@@ -221,11 +222,11 @@ class LocalCloud:
         }
 
     def process_environment(self) -> dict[str, str]:
-        """Return this process's variables plus `environment()`, without those that point to a real account."""
+        """Return this process's environment plus `environment()`, without variables that point to a real account."""
         return without_foreign(os.environ) | self.environment()
 
     def _start_servers(self, delay_factor: float) -> None:
-        """Start the servers. Each is recorded before it serves, so that it can be stopped after a crash."""
+        """Start the servers. Each one is recorded before it is ready, so that it can be stopped after a crash."""
         clean = without_foreign(os.environ) | CREDENTIALS | past_proxies(os.environ)
         logs = self.folder / "logs"
         files = ("--file-systems", str(self.folder / "file-systems"))
@@ -242,9 +243,9 @@ class LocalCloud:
         save([aws, *(await_ready(server) for server in started[1:])], self._record)
 
     def _install_programs(self, report: Report) -> None:
-        """Install our build of pulumi with its language host if there is no official one, which includes a language host.
+        """Install our build of pulumi and its language host, unless the official pulumi is on PATH.
 
-        The engine warns about a language host that is not beside its own file, so a symbolic link would not work.
+        The engine warns if the language host is not in the folder of the pulumi binary, so a symlink would not work.
         """
         self.bin.mkdir(parents=True)
         if official("pulumi"):
@@ -257,7 +258,7 @@ class LocalCloud:
         self._write_program("pulumi-language-python", "localcloud.engine.language_host")
 
     def _prepare_kubernetes(self, report: Report) -> None:
-        """Install the clusters' programs, and `kubectl` and `aws` for users of a kubeconfig."""
+        """Install the programs that clusters run, and `kubectl` and `aws` for the user's shell."""
         able = capability.examine()
         if not able.real_nodes:
             report(str(able))
@@ -267,7 +268,7 @@ class LocalCloud:
         self._kubernetes.mkdir(mode=0o700)
 
     def _prepare_hosts(self, report: Report) -> None:
-        """Install the hosts' programs and roots, and `aws` with the Session Manager plugin for logging in."""
+        """Install the hosts' programs and root file systems, `aws`, and its Session Manager plugin for SSH users."""
         able = host_capability.examine()
         if not able.hosts:
             report(str(able))
@@ -276,7 +277,7 @@ class LocalCloud:
         try:
             host_programs.prepare(report)
         except (BuildError, ImageError) as error:
-            raise BuildError(f"{error}\nscripts/cluster local start --no-hosts starts without hosts") from error
+            raise BuildError(f"{error}\nTo start without hosts: scripts/cluster local start --no-hosts") from error
         self._install_aws_cli(report)
         self._write_program("session-manager-plugin", "localcloud.hosts.session_manager_plugin")
         self._hosts.mkdir(mode=0o700)
@@ -286,22 +287,23 @@ class LocalCloud:
             (self.bin / "aws").symlink_to(aws_cli.ensure(report))
 
     def _write_program(self, name: str, module: str) -> None:
-        """Write a shell script that runs one of our modules."""
+        """Write a shell script that runs a Python module of this repository."""
         program = self.bin / name
         program.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -m {module} "$@"\n')
         program.chmod(0o755)
 
     def _await_nothing_alive(self) -> None:
-        """Wait until clusters and hosts have ended; after a reset they do so on their own."""
+        """Wait until clusters and hosts have stopped. After a reset of the account they stop on their own."""
         some_left = Retrying(retry=retry_if_result(bool), wait=wait_fixed(0.05), stop=stop_after_delay(RESET_SECONDS))
         try:
             some_left(lambda: [*self.clusters(), *self.hosts()])
         except RetryError:
             names = ", ".join([*(cluster.name for cluster in self.clusters()), *(host.instance_id for host in self.hosts())])
-            raise ledger.StillThere(f"{names} do not end. Stop them with: scripts/cluster local stop") from None
+            slow = f"{names}: not stopped within {RESET_SECONDS:.0f} s"
+            raise ledger.StillThere(f"{slow}. Stop the local cloud: scripts/cluster local stop") from None
 
     def _make_backend(self) -> None:
-        """Create a backend with a stack for each file of stacks/, as `pulumi stack init` does, for plain `pulumi up -s NAME`."""
+        """Create a backend with an empty stack for each file in stacks/, so that plain `pulumi up -s NAME` works."""
         own = self.folder / "backend" / ".pulumi"
         (own / "stacks" / PROJECT).mkdir(parents=True)
         (own / "meta.yaml").write_text("version: 1\n")
@@ -339,12 +341,12 @@ class LocalCloud:
 
 
 def _is_still(path: Path, descriptor: int) -> bool:
-    """Whether the open file is the one at `path`: the previous holder of the lock may have removed it."""
+    """Whether the open file still exists at `path`: the previous holder of the lock may have deleted it."""
     return path.exists() and os.path.samestat(path.stat(), os.fstat(descriptor))
 
 
 def official(program: str) -> str | None:
-    """Return a program on PATH that no local cloud installed: a shell may have the variables of another local cloud."""
+    """Find a program on PATH, skipping local clouds' own bin folders: the shell may use another local cloud."""
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
     others = [folder for folder in folders if not (Path(folder).parent / LOCK).exists()]
     return shutil.which(program, path=os.pathsep.join(others))

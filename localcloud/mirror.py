@@ -1,4 +1,4 @@
-"""A mirror of upstream manifests, filled from Go modules, for machines that reach only package registries."""
+"""Local mirror of upstream manifests, filled from Go modules: some machines can reach only package registries."""
 
 import json
 import shutil
@@ -15,11 +15,11 @@ MODULES: Final = {
     "kubeflow/mpi-operator": "github.com/kubeflow/mpi-operator",
     "kubernetes-sigs/kueue": "sigs.k8s.io/kueue",
 }
-"""Repository on GitHub -> its Go module."""
+"""Go module of each GitHub repository."""
 
 
 def folder() -> Path:
-    """Return the mirror's folder, beside the built tools."""
+    """Return the mirror's folder, next to the built tools."""
     return cache_folder().parent / "mirror"
 
 
@@ -28,7 +28,7 @@ def is_complete() -> bool:
 
 
 def ensure(report: Report) -> Path:
-    """Return the mirror with every file that the program may request. Raises BuildError."""
+    """Return the mirror's folder, which then contains all manifests of the Pulumi program. Raises BuildError."""
     if not is_complete():
         with only_one(folder()):
             if not is_complete():
@@ -39,11 +39,11 @@ def ensure(report: Report) -> Path:
 def _fill(report: Report) -> None:
     go = shutil.which("go")
     if go is None:
-        raise BuildError("upstream manifests are fetched as Go modules. Install Go 1.24 or newer: https://go.dev/dl/")
+        raise BuildError("go is not on PATH; it fetches the upstream manifests. Install Go 1.24 or newer: https://go.dev/dl/")
     by_module: dict[str, list[Pinned]] = {}
     for file in MANIFESTS:
         by_module.setdefault(f"{MODULES[file.repository]}@{file.version}", []).append(file)
-    report("fetching the manifests of the platform (once)")
+    report("fetching the platform's manifests (once)")
     for module, files in by_module.items():
         source = downloaded(go, module)
         for file in files:
@@ -51,8 +51,8 @@ def _fill(report: Report) -> None:
 
 
 def downloaded(go: str, module: str) -> Path:
-    """Download a Go module and return the folder with its files."""
-    with tempfile.TemporaryDirectory() as empty:  # outside any module, whose go.mod would apply
+    """Download a Go module and return the folder that contains its files."""
+    with tempfile.TemporaryDirectory() as empty:  # outside any module, so that no go.mod applies
         command = [go, "mod", "download", "-json", module]
         result = subprocess.run(command, cwd=empty, capture_output=True, text=True, check=False)
     if result.returncode:

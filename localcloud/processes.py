@@ -15,7 +15,7 @@ from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wa
 from localcloud import whole_file
 
 ROOT = Path(__file__).parent.parent
-"""The project's root: servers run its modules."""
+"""Root of the repository, which contains the servers' Python modules."""
 
 START_SECONDS = 60.0
 STOP_SECONDS = 10.0
@@ -23,19 +23,19 @@ LOG_TAIL_LINES = 12
 
 
 class StartError(Exception):
-    """A server did not start; the text has the end of its log."""
+    """A server did not start. The message contains the end of its log."""
 
 
 @dataclass(frozen=True)
 class Server:
-    """One server of an instance."""
+    """One server process of a local cloud."""
 
     name: str
     pid: int
     started: float
-    """The process's start time, because a pid can be reused."""
+    """Start time of the process, which distinguishes it from a later process with the same pid."""
     port: int
-    """0 until it serves."""
+    """0 until the server is ready."""
     log: str
 
     @property
@@ -59,7 +59,7 @@ class Server:
 
 
 def tail(log: Path) -> str:
-    """Return the last lines of a log file; empty if there is none."""
+    """Return the last lines of a log file; empty if the file does not exist."""
     try:
         return "\n".join(log.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:])
     except FileNotFoundError:
@@ -67,7 +67,7 @@ def tail(log: Path) -> str:
 
 
 def spawn(name: str, module: str, folder: Path, environment: Mapping[str, str], *options: str) -> Server:
-    """Start `python -m module --port 0 --ready-file F` detached, its log in `folder`; `await_ready` waits until it serves."""
+    """Start `python -m module --port 0 --ready-file F` as a daemon that logs to `folder`. Do not wait for it."""
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / f"{name}.log"
     _ready_file(log).unlink(missing_ok=True)
@@ -85,7 +85,7 @@ def spawn(name: str, module: str, folder: Path, environment: Mapping[str, str], 
 
 
 def await_ready(server: Server, limit: float = START_SECONDS) -> Server:
-    """Return the server with the port from its ready file. Raises StartError."""
+    """Wait until the server is ready and return it with the port from its ready file. Raises StartError."""
     ready = _ready_file(Path(server.log))
 
     def port() -> int | None:
@@ -101,11 +101,11 @@ def await_ready(server: Server, limit: float = START_SECONDS) -> Server:
         found = 0
         reason = f"did not start within {limit:.0f} s"
     else:
-        reason = "ended while it started"
+        reason = "exited during startup"
     if found:
         return replace(server, port=found)
     stop(server)
-    raise StartError(f"the {server.name} server {reason}; the end of {server.log}:\n{server.log_tail()}")
+    raise StartError(f"the {server.name} server {reason}. The end of {server.log}:\n{server.log_tail()}")
 
 
 def _ready_file(log: Path) -> Path:
@@ -122,7 +122,7 @@ def stop(server: Server) -> None:
     psutil.wait_procs([process], timeout=STOP_SECONDS)
     survivors = [member for member in family if member.is_running()]
     for member in survivors:
-        with suppress(psutil.NoSuchProcess):  # it ended meanwhile
+        with suppress(psutil.NoSuchProcess):  # it has exited
             member.kill()
     psutil.wait_procs(survivors, timeout=STOP_SECONDS)
 
@@ -132,7 +132,7 @@ def save(servers: list[Server], file: Path) -> None:
 
 
 def load(file: Path) -> list[Server]:
-    """Return the servers recorded in `file`, alive or not; none without the file."""
+    """Return the servers recorded in `file`, including crashed ones; empty if the file does not exist."""
     if not file.exists():
         return []
     return [Server(**entry) for entry in json.loads(file.read_text())]

@@ -1,7 +1,7 @@
-"""A stack on a local cloud, operated with plain `pulumi` on a copy of the stack file; the user's files never change.
+"""A stack on a local cloud. Runs plain `pulumi` on a copy of the stack file; the user's files never change.
 
-Pulumi writes into stack files (the passphrase provider's salt, `pulumi config set`); the copies are in a project folder of
-the instance whose Pulumi.yaml has the repository's program as `main`.
+Pulumi writes to stack files: the passphrase provider's salt, and the values of `pulumi config set`. The copies are in
+the local cloud's project folder. `main` in its Pulumi.yaml is the repository's program.
 """
 
 import codecs
@@ -32,7 +32,7 @@ Verb = Literal["preview", "up", "refresh", "destroy"]
 WATCH_EVERY_SECONDS = 1.0
 
 Watch = Callable[[EventLog, float], None]
-"""Gets the events so far and the seconds since the start."""
+"""Callback with the events so far and the seconds since the start."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,10 @@ class Run:
     exit_code: int
     seconds: float
     changes: dict[str, int]
-    """Operation -> how many resources: create, update, replace, delete, same."""
+    """Number of resources per operation: create, update, replace, delete, same."""
     steps: tuple[Step, ...] = ()
     errors: tuple[str, ...] = ()
-    """The engine's error messages, as the user sees them."""
+    """Error messages that the engine prints to the user."""
     output: str = field(default="", repr=False)
 
     @property
@@ -55,7 +55,7 @@ class Run:
 
     @property
     def changed(self) -> dict[str, int]:
-        """Changes by operation, without unchanged resources."""
+        """Number of changed resources per operation."""
         return {operation: count for operation, count in self.changes.items() if operation != "same"}
 
 
@@ -64,14 +64,14 @@ class NoStack(Exception):
 
 
 class PulumiError(Exception):
-    """A `pulumi` command failed; the text is its output."""
+    """A `pulumi` command failed. The message is its output."""
 
 
 class LocalStack:
-    """A stack of a local cloud: its copy of the stack file and the commands on it."""
+    """A stack of a local cloud, with its copy of the stack file and its commands."""
 
     def __init__(self, cloud: LocalCloud, name: str, source: Path | None = None) -> None:
-        """`source`: the folder with Pulumi.<name>.yaml; the repository's stacks/ by default."""
+        """`source` is the folder that contains Pulumi.<name>.yaml. Default: the repository's stacks/."""
         self.cloud = cloud
         self.name = name
         self.folder = source or ROOT / "stacks"
@@ -80,12 +80,12 @@ class LocalStack:
 
     @property
     def source(self) -> Path:
-        """The user's file. Raises stack_file.NoSuchStack."""
+        """The user's stack file. Raises stack_file.NoSuchStack."""
         return stack_file.find(self.name, self.folder)
 
     @property
     def region(self) -> str:
-        """Region of the stack, from the copy of its file."""
+        """Region of the stack, from the copied stack file."""
         return stack_file.read(self.config_file).region
 
     def prepare(self) -> None:
@@ -96,7 +96,7 @@ class LocalStack:
         self._pulumi("stack", "select", "--create", "--stack", self.name)
 
     def must_exist(self) -> None:
-        """Check that the stack exists, for verbs that need no stack file. Raises NoStack or NotRunning."""
+        """Check that the stack exists, for commands that do not need the stack file. Raises NoStack or NotRunning."""
         self.cloud.server("provider")
         if not self.exists():
             fix = f"scripts/cluster local up -s {self.name}"
@@ -104,16 +104,16 @@ class LocalStack:
         self._copy_if_missing()
 
     def grant(self) -> list[str]:
-        """Create in the local account the resources that the stack file references but does not create; return them."""
+        """Create the prerequisites that the stack references in the local account. Return their names."""
         raw = stack_file.read(self.source)
         return self.cloud.control().grant(raw.region, raw.values)
 
     def set_config(self, path: str, value: str) -> None:
-        """`pulumi config set --path` on the copy, e.g. `gpumpi:pools[0].maxSize`."""
+        """Run `pulumi config set --path` on the copy, e.g. for `gpumpi:pools[0].maxSize`."""
         self._pulumi("config", "set", "--stack", self.name, "--path", path, value)
 
     def exists(self) -> bool:
-        """Whether the stack was ever created; the backend knows its name before. A truncated state counts, too."""
+        """Whether the stack was ever deployed; a truncated state counts. The backend lists stacks even before that."""
         state = self.cloud.state_file(self.name)
         if not _is_whole(state):
             return state.exists()
@@ -127,7 +127,7 @@ class LocalStack:
         return outputs
 
     def export(self) -> dict[str, Any]:
-        """The stack's state."""
+        """Return the stack's state."""
         state: dict[str, Any] = json.loads(self._pulumi("stack", "export", "--stack", self.name))
         return state
 
@@ -144,23 +144,23 @@ class LocalStack:
         backup = state.with_name(f"{state.name}.bak")
         if not _is_whole(state) and _is_whole(backup):
             shutil.copy2(backup, state)
-        # The backend writes attributes beside each file and can read the file without them:
+        # The backend writes a file of attributes next to each file, and can read the file without it:
         # https://github.com/google/go-cloud/blob/master/blob/fileblob/attrs.go
         for attributes in (self.cloud.folder / "backend").rglob("*.attrs"):
             if not _is_whole(attributes):
                 attributes.unlink(missing_ok=True)
 
     def unlock(self) -> None:
-        """Remove the lock of a killed engine; Pulumi itself does so only if the state file is intact."""
+        """Remove the lock of a killed engine. `pulumi cancel` alone works only if the state file is intact."""
         self.mend()
         self._pulumi("cancel", "--yes", "--stack", self.name)
 
     def remove(self) -> None:
-        """Forget an empty stack."""
+        """Remove an empty stack from the backend."""
         self._pulumi("stack", "rm", "--yes", "--preserve-config", "--stack", self.name)
 
     def run(self, verb: Verb, *extra: str, stream: TextIO | None = None, color: bool = False, watch: Watch | None = None) -> Run:
-        """Run one verb to its end; `stream` gets the engine's output live, `watch` is called every second."""
+        """Run a Pulumi operation to its end. Write its output to `stream` live and call `watch` every second."""
         started = time.monotonic()
         with (
             self.started(verb, *extra, color=color) as (process, events),
@@ -174,7 +174,7 @@ class LocalStack:
 
     @contextmanager
     def started(self, verb: Verb, *extra: str, color: bool = False) -> Iterator[tuple[subprocess.Popen[str], EventLog]]:
-        """Start the engine and return it with its events, for callers that interrupt it."""
+        """Start a Pulumi operation and yield its process and events, for callers that interrupt it."""
         events = EventLog(self.project / f"{self.name}.{verb}.events.json")
         options = ["--stack", self.name, "--non-interactive", "--event-log", str(events.file)]
         options += ["--color", "always" if color else "never", *([] if verb == "preview" else ["--yes", "--skip-preview"])]
@@ -182,17 +182,17 @@ class LocalStack:
             with subprocess.Popen(
                 ["pulumi", verb, *options, *extra],
                 cwd=self.project,
-                # The event log is one of the engine's own debugging aids.
+                # --event-log is one of the engine's debugging options.
                 env=self.cloud.process_environment() | {"PULUMI_DEBUG_COMMANDS": "true"},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
-                process_group=0,  # a terminal's ^C is passed on once, by `run`
+                process_group=0,  # `run` forwards ^C, so the terminal must not send it to the engine as well
             ) as process:
                 try:
                     yield process, events
-                except BaseException:  # the caller failed; let the engine end in order
+                except BaseException:  # the caller failed; let the engine shut down cleanly
                     if process.poll() is None:
                         process.send_signal(signal.SIGINT)
                         process.communicate()
@@ -215,7 +215,7 @@ class LocalStack:
         return result.stdout
 
     def _copy_if_missing(self) -> None:
-        """Copy the stack file if needed: users of plain `pulumi` have no copy yet."""
+        """Copy the stack file if there is no copy yet, as after plain `pulumi` commands."""
         if not self.config_file.exists():
             self._copy(self.source)
 
@@ -228,7 +228,7 @@ class LocalStack:
             self._remove_platform_and_jobs()
 
     def _remove_platform_and_jobs(self) -> None:
-        """Remove platform and jobs from an EKS stack: a cluster that is only a record can run neither."""
+        """Remove the platform and the jobs from an EKS stack: a cluster that is only an API record cannot run them."""
         try:
             content = yaml.safe_load(self.config_file.read_text())
             config = content["config"]
@@ -238,12 +238,12 @@ class LocalStack:
             config["gpumpi:platform"] = {**platform, "install": False}
             config.pop("gpumpi:jobs", None)
         except (yaml.YAMLError, AttributeError, KeyError, TypeError):
-            return  # the reader of the file reports what is wrong with it
+            return  # the configuration parser reports the error
         self.config_file.write_text(yaml.safe_dump(content, sort_keys=False))
 
     def _write_project_file(self) -> None:
         project = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())
-        # The interpreter that runs this, so that an official language host uses the same packages.
+        # This interpreter's environment, so that an official language host uses the same packages.
         project["runtime"] = {"name": "python", "options": {"virtualenv": sys.prefix}}
         project["main"] = str(ROOT)
         project["stackConfigDir"] = "."
@@ -251,7 +251,7 @@ class LocalStack:
 
 
 def _copied(process: subprocess.Popen[str], stream: TextIO | None) -> str:
-    """Return the engine's output up to its end, including progress dots."""
+    """Return the engine's whole output, including progress dots, and copy it to `stream` live."""
     assert process.stdout is not None
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     parts: list[str] = []
@@ -268,11 +268,11 @@ def _copied(process: subprocess.Popen[str], stream: TextIO | None) -> str:
 
 @contextmanager
 def _interrupts_for(process: subprocess.Popen[str]) -> Iterator[None]:
-    """Pass ^C to the engine: the first asks it to stop, the second to stop at once. Keep waiting for its end."""
+    """Forward ^C to the engine: the first cancels gracefully, the second terminates. Keep waiting for its exit."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    # Leave signals alone that were already ignored, as in a shell's background jobs
+    # Do not touch signals that are already ignored, as in a shell's background jobs
     ours = [one for one in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(one) is signal.default_int_handler]
     for number in ours:
         signal.signal(number, lambda *_: process.send_signal(signal.SIGINT))
@@ -304,7 +304,7 @@ def _watching(watch: Watch | None, events: EventLog, started: float) -> Iterator
 
 
 def _salt_line(config_file: Path) -> str:
-    """Return Pulumi's salt line from the previous copy: secrets stay readable when the file is copied again."""
+    """Return Pulumi's salt line from the previous copy: without it, existing secrets could not be decrypted."""
     if not config_file.exists():
         return ""
     lines = [line for line in config_file.read_text().splitlines() if line.startswith("encryptionsalt:")]

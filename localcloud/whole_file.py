@@ -4,7 +4,7 @@ from pathlib import Path
 
 
 def write(file: Path, text: str) -> None:
-    """Write a file atomically, so that readers see the old or the new content."""
+    """Write a file atomically: readers see either the old content or the new content."""
     part = file.with_suffix(".part")
     part.write_text(text)
     part.replace(file)

@@ -1,4 +1,6 @@
-"""`python -m localcloud.workloads`: the MNIST training and its dependencies, as an archive for a cluster's shared folder.
+"""`python -m localcloud.workloads`: write a tar archive of the MNIST training and its dependencies to stdout.
+
+Unpack it into the cluster's shared folder:
 
 python -m localcloud.workloads | scripts/cluster ssh -s STACK -- tar x -C /shared
 scripts/cluster run -s STACK -- mpiexec -x PYTHONPATH=/shared/python -n 8 -N 2 python3 train_mnist.py
@@ -23,28 +25,28 @@ PROGRAMS: Final = (WORKLOADS / "allreduce.py", WORKLOADS / "chainermn-mnist" / "
 LOCK: Final = Frameworks("chainermn").lock
 SOURCE: Final = "chainer"
 WHEELS: Final = ("filelock", "numpy", "protobuf", "six", "typing-extensions")
-"""Its dependencies, except mpi4py, which is in the AMI."""
+"""Dependencies of ChainerMN, except mpi4py, which is in the AMI."""
 DIGITS: Final = "scikit-learn"
-"""Source of the digits that train_mnist.py learns; nothing else of it is used."""
+"""Package that contains the handwritten digits used by train_mnist.py. Only that data file is extracted."""
 PYTHON: Final = "python"
-"""Folder of the archive with the packages, for PYTHONPATH."""
+"""Folder in the archive that contains the packages, for PYTHONPATH."""
 DIGITS_FILE: Final = "sklearn/datasets/data/digits.csv.gz"
 
 
 def pack(to: IO[bytes], report: Report) -> None:
-    """Write the archive: packages, fetched once, and the current programs. Raises BuildError."""
+    """Write the archive: the packages, fetched once, and the current programs. Raises BuildError."""
     with tarfile.open(fileobj=to, mode="w|") as archive:
         for path in [*sorted(ensure(report).iterdir()), *PROGRAMS]:
             archive.add(path, path.name, filter=_anybody)
 
 
 def ensure(report: Report) -> Path:
-    """Return a folder with the packages and the digits, fetching them once. Raises BuildError."""
+    """Return the folder that contains the packages and the digits, fetching them once. Raises BuildError."""
     folder = cache_folder().parent / "workloads"
     target = folder / f"mnist-{_digest(LOCK)}"
     with only_one(folder / "locks" / target.name):
         if not target.exists():
-            report(f"fetching ChainerMN and digits to learn (once; kept in {folder})")
+            report(f"fetching ChainerMN and the training digits (once; cached in {folder})")
             with tempfile.TemporaryDirectory(dir=folder) as work:
                 made = Path(work) / "made"
                 made.mkdir()
@@ -74,7 +76,7 @@ def _take_digits(made: Path, work: Path) -> None:
 
 
 def _anybody(entry: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Drop owner and restrictions, so that the unpacking user owns the files and all can read them."""
+    """Clear the owner and make the entry readable by everyone: the user who unpacks the archive owns the files."""
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = ""
     entry.mode |= 0o755 if entry.isdir() else 0o644

@@ -1,1 +1,3 @@
-"""Shared by tests and benches: clusters, projects and clients of a local cloud, and waits. Imports nothing from tests/."""
+"""Helpers shared by tests and benchmarks: clusters, projects and clients of a local cloud, and polling. Imports
+nothing from tests/.
+"""

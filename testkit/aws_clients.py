@@ -1,4 +1,4 @@
-"""Clients of the local AWS, in this process or as a separate server process."""
+"""boto3 clients for the local AWS, which runs in this process or as a separate server."""
 
 import json
 import subprocess
@@ -19,11 +19,11 @@ REGION = "us-west-2"
 NO_RETRIES = Config(retries={"total_max_attempts": 1})
 
 Client = Callable[..., Any]
-"""`client("ec2")`, `client("ec2", region)`: a boto3 client that does not retry."""
+"""Factory of boto3 clients that do not retry: `client("ec2")`, `client("ec2", region)`."""
 
 
 _SESSION = boto3.Session()
-"""Shared by all tests: a session loads botocore's models once."""
+"""Shared by all tests, so that botocore loads its service models only once."""
 
 
 def client(service: str, region: str = REGION, **options: Any) -> Any:
@@ -33,7 +33,7 @@ def client(service: str, region: str = REGION, **options: Any) -> Any:
 
 @dataclass(frozen=True)
 class LocalAws:
-    """A running server."""
+    """A running local AWS server."""
 
     endpoint: str
     process: subprocess.Popen[bytes]

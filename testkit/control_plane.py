@@ -1,5 +1,5 @@
-"""Kubernetes API server without nodes: etcd, kube-apiserver and only the controllers that delete. Tests write the
-statuses that kubelets and other controllers would write.
+"""Kubernetes control plane without nodes: etcd, kube-apiserver and the controllers that delete objects. Tests write
+the statuses that kubelets and the other controllers would write.
 """
 
 import base64
@@ -29,10 +29,10 @@ CONTROLLERS = (
     "persistentvolumeclaim-protection-controller",
 )
 USERS = {"root": "system:masters", "stranger": "nobody"}
-"""Token, also the user's name, and group."""
+"""User name -> group. The token equals the user name."""
 START_SECONDS = 120.0
 ATTEMPTS = 3
-"""Attempts to start: another process may take the free port first."""
+"""Start attempts: another process may take the free port first."""
 
 
 class NoAnswer(Exception):
@@ -40,7 +40,7 @@ class NoAnswer(Exception):
 
 
 class NoControlPlane(Exception):
-    """The control plane did not start; the text has the ends of the logs."""
+    """The control plane did not start; the message contains the ends of its logs."""
 
 
 @dataclass
@@ -57,7 +57,7 @@ class ControlPlane:
         return f"https://127.0.0.1:{self.port}"
 
     def kubeconfig(self, user: str = "root", **user_entry: Any) -> str:
-        """Return a kubeconfig for a user, with a token or other credentials."""
+        """Return a kubeconfig for a user, by default with the user's token."""
         authority = base64.b64encode((self.folder / "certificates" / "apiserver.crt").read_bytes()).decode()
         return yaml.safe_dump(
             {
@@ -81,7 +81,7 @@ class ControlPlane:
                     raise
 
     def stop(self) -> None:
-        """Kill the servers; their data is no longer needed."""
+        """Kill the servers at once: their data is no longer needed."""
         for process in self.processes.values():
             process.kill()
         for process in self.processes.values():
@@ -89,7 +89,7 @@ class ControlPlane:
         self.processes.clear()
 
     def restart_api_server(self) -> None:
-        """Kill it and start it again on the same port."""
+        """Kill the API server and start it again on the same port."""
         process = self.processes.pop("kube-apiserver")
         process.kill()
         process.wait()
@@ -97,7 +97,7 @@ class ControlPlane:
         self._await("kube-apiserver", "/readyz")
 
     def request(self, method: str, path: str, body: Any = None, content_type: str = "application/json", **query: str) -> Any:
-        """Send a request as another user with all permissions. Return the object; None if there is none."""
+        """Send a request as a cluster admin. Return the object, or None if it does not exist."""
         authority = self.folder / "certificates" / "apiserver.crt"
         if not authority.exists():
             raise NoAnswer(f"{authority} is not ready yet")
@@ -200,7 +200,7 @@ class ControlPlane:
 
 @dataclass(frozen=True)
 class Objects:
-    """Objects of a namespace, accessed as another user."""
+    """Objects of a namespace, accessed as a cluster admin."""
 
     plane: ControlPlane
     namespace: str
@@ -223,7 +223,7 @@ class Objects:
         return self.plane.request("PATCH", path, manifest, "application/apply-patch+yaml")
 
     def set_status(self, resource: str, name: str, **status: Any) -> Any:
-        """Write the status that the kind's controller would write."""
+        """Write the status that the object's controller would write."""
         path = f"{self._path(resource, name)}/status"
         return self.plane.request("PATCH", path, {"status": status}, "application/merge-patch+json")
 
@@ -231,7 +231,9 @@ class Objects:
         self.plane.request("DELETE", self._path(resource, name))
 
     def _path(self, resource: str, name: str = "") -> str:
-        """`pods`, `apps/v1/deployments`; cluster-scoped kinds start with a slash: `/namespaces`."""
+        """Return the path of `pods` or `apps/v1/deployments`. A leading slash marks cluster-scoped kinds:
+        `/namespaces`.
+        """
         group, _, plural = resource.strip("/").rpartition("/")
         root = f"/apis/{group}" if group else "/api/v1"
         place = root if resource.startswith("/") else f"{root}/namespaces/{self.namespace}"

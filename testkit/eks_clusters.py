@@ -1,4 +1,4 @@
-"""EKS clusters of a local cloud, created with boto3 as a user would, and their traces on this machine."""
+"""EKS clusters that tests create in a local cloud with boto3, and what they leave behind on this machine."""
 
 import json
 import os
@@ -27,7 +27,7 @@ LIMIT_SECONDS = 240.0
 
 @dataclass
 class Account:
-    """The local AWS of one cloud, and the prerequisites of clusters."""
+    """The AWS account of one local cloud, with the prerequisites of EKS clusters."""
 
     cloud: LocalCloud
     world: World = field(init=False)
@@ -41,7 +41,7 @@ class Account:
         return self.client("eks")
 
     def begin(self, name: str, **access: Any) -> "Running":
-        """A cluster in status CREATING."""
+        """Start creating a cluster; return it in status CREATING."""
         vpc = {"subnetIds": self.world.subnets, **(access or PUBLIC)}
         self.eks.create_cluster(
             name=name,
@@ -53,7 +53,7 @@ class Account:
         return Running(self, name)
 
     def create(self, name: str, **access: Any) -> "Running":
-        """A cluster past status CREATING."""
+        """Create a cluster; return it once its status is no longer CREATING."""
         cluster = self.begin(name, **access)
         cluster.settled("CREATING")
         return cluster
@@ -61,7 +61,7 @@ class Account:
 
 @dataclass
 class Running:
-    """One cluster."""
+    """An EKS cluster."""
 
     account: Account
     name: str
@@ -75,11 +75,11 @@ class Running:
         return found
 
     def settled(self, passing: str) -> dict[str, Any]:
-        """Describe it once its status has changed."""
+        """Wait until the cluster leaves the status; return its description."""
         return wait_while(self.describe, lambda record: record["status"] == passing)
 
     def update(self, operation: str, **what: Any) -> str:
-        """Run an update to its end; return its last status."""
+        """Run an update to completion; return its final status."""
         begun = getattr(self.account.eks, operation)(name=self.name, **what)["update"]
         describe = self.account.eks.describe_update
         last = wait_while(
@@ -88,7 +88,7 @@ class Running:
         return str(last["status"])
 
     def delete(self) -> None:
-        """Wait until EKS no longer lists it."""
+        """Delete the cluster and wait until EKS no longer lists it."""
         self.account.eks.delete_cluster(name=self.name)
         missing = self.account.eks.exceptions.ResourceNotFoundException
         try:
@@ -110,13 +110,13 @@ class Running:
 
     @property
     def api(self) -> Api:
-        """Return an API client as system:masters, inside the namespace."""
+        """Return an API client in group system:masters that connects inside the cluster's network namespace."""
         pki = self.folder / "pki"
         admin, authority = (Certificate(pki / f"{name}.crt", pki / f"{name}.key") for name in ("admin", "ca"))
         return Api("https://10.0.0.1:443", self.state.namespace, authority, admin)
 
     def kubeconfig(self, file: Path) -> Path:
-        """A kubeconfig as `aws eks update-kubeconfig` writes it; tokens come from `aws eks get-token`."""
+        """Write a kubeconfig with `aws eks update-kubeconfig`; its tokens come from `aws eks get-token`."""
         command = ["aws", "eks", "update-kubeconfig", "--name", self.name, "--kubeconfig", str(file), "--region", REGION]
         subprocess.run(command, env=self.cloud.process_environment(), check=True, capture_output=True, text=True)
         return file
@@ -129,7 +129,7 @@ class Running:
 
 
 def remains(cloud: LocalCloud) -> list[str]:
-    """Traces of a cloud's clusters on this machine: namespaces, processes, mounts, cgroups."""
+    """Return what a cloud's clusters left on this machine: namespaces, processes, mounts, cgroups."""
     mark = namespace_of(cloud.folder / "kubernetes", 0).removesuffix("-0")
     found = [f"namespace {path.name}" for path in network.RUN.glob(f"{mark}*")] if network.RUN.exists() else []
     found += [
@@ -149,7 +149,7 @@ def remains(cloud: LocalCloud) -> list[str]:
 
 
 def control_groups(mark: str) -> list[str]:
-    """Paths with the mark in their name. Other clusters' paths may vanish meanwhile, which os.walk tolerates."""
+    """Return cgroup paths whose name contains the mark. os.walk tolerates cgroups that disappear meanwhile."""
     folders = (Path(path) / name for path, names, _ in os.walk("/sys/fs/cgroup") for name in names)
     return [str(folder) for folder in folders if mark in folder.name]
 

@@ -99,7 +99,7 @@ class World:
         return {key: value for key, value in {**request, **settings}.items() if value is not None}
 
     def node_group(self, name: str = "workers", cluster: str = "demo", **settings: Any) -> DOCUMENT:
-        """Create a node group; return it once its creation time has passed."""
+        """Create a node group; return its description after its simulated creation time."""
         self.eks.create_nodegroup(**self.node_group_request(name, cluster, **settings))
         return self.describe_group(name, cluster)
 
@@ -108,13 +108,13 @@ class World:
         return group
 
     def template(self, name: str = "user", **data: Any) -> DOCUMENT:
-        """Create a launch template; return the reference that CreateNodegroup takes."""
+        """Create a launch template; return the reference that CreateNodegroup accepts."""
         data = data or {"EbsOptimized": True}
         made = self.ec2.create_launch_template(LaunchTemplateName=name, LaunchTemplateData=data)["LaunchTemplate"]
         return {"id": made["LaunchTemplateId"], "version": "1"}
 
     def instances(self, group: DOCUMENT) -> list[DOCUMENT]:
-        """InService instances of the node group's Auto Scaling group."""
+        """Return the instances of the node group's Auto Scaling group."""
         name = group["resources"]["autoScalingGroups"][0]["name"]
         found = self.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[name])["AutoScalingGroups"]
         ids = [instance["InstanceId"] for each in found for instance in each["Instances"]]
@@ -137,7 +137,7 @@ class World:
         return base64.b64decode(answer["UserData"]["Value"]).decode()
 
     def update_config(self, **change: Any) -> DOCUMENT:
-        """Change the node group `workers`; return the finished update."""
+        """Update the configuration of the node group `workers`; return the finished update."""
         return self._done(self.eks.update_nodegroup_config(clusterName="demo", nodegroupName="workers", **change))
 
     def update_version(self, **change: Any) -> DOCUMENT:
@@ -151,5 +151,5 @@ class World:
 
 
 def issues(group: dict[str, Any]) -> list[tuple[str, str]]:
-    """Codes and messages of a node group's health issues."""
+    """Return the codes and messages of a node group's health issues."""
     return [(issue["code"], issue["message"]) for issue in group["health"]["issues"]]

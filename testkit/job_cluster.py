@@ -1,4 +1,4 @@
-"""Local cluster with the whole platform, and `scripts/cluster` used with only a kubeconfig."""
+"""Local cluster with the whole platform, accessed with `scripts/cluster` and a kubeconfig."""
 
 import json
 import os
@@ -23,12 +23,12 @@ STACK, POOL, NAMESPACE = "jobs", "train", "mpi-jobs"
 IMAGE = "gpumpi/openmpi:5"
 LIMIT_SECONDS = 240.0
 HOME_VARIABLE = "GPUMPI_TEST_CLOUD"
-"""For developing tests: use this running local cloud and its stack, and leave them running."""
+"""Environment variable for test development: use this running local cloud and its stack, and keep them running."""
 
 
 @dataclass(frozen=True)
 class Done:
-    """Output and exit code of a command."""
+    """Exit code and output of a command."""
 
     code: int
     out: str
@@ -41,7 +41,7 @@ class Done:
 
 @dataclass(frozen=True)
 class JobCluster:
-    """The cluster as used from a shell."""
+    """The cluster, as a user accesses it from a shell."""
 
     cloud: LocalCloud
     kubeconfig: Path
@@ -88,7 +88,7 @@ class JobCluster:
         return self.objects("pods", f"gpumpi.io/job={job}{more}", namespace)
 
     def remains(self, job: str) -> list[str]:
-        """Return all existing objects of a job."""
+        """Return the objects of a job that still exist."""
         kinds = "pods,jobs,statefulsets,services,configmaps,secrets,serviceaccounts,roles,rolebindings,mpijobs"
         found = self.objects(kinds, f"gpumpi.io/job={job}")
         return [f"{one['kind']}/{one['metadata']['name']}" for one in found]
@@ -110,12 +110,12 @@ def job_file(folder: Path, name: str, **more: Any) -> str:
 
 
 def python(text: str) -> list[str]:
-    """Return a command that runs the program text."""
+    """Return a command that runs the given Python code."""
     return ["python3", "-u", "-c", text]
 
 
 def bring_up(folder: Path) -> Iterator[JobCluster]:
-    """Run `up`, yield the stack, run `destroy`."""
+    """Deploy the stack, yield its cluster, and stop the local cloud at the end."""
     home = os.environ.get(HOME_VARIABLE)
     cloud = LocalCloud(Path(home) if home else folder / "cloud")
     if not home:

@@ -1,4 +1,4 @@
-"""Small Pulumi programs on a Kubernetes cluster."""
+"""Small Pulumi programs that deploy to a Kubernetes cluster."""
 
 import textwrap
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ opts = pulumi.ResourceOptions(provider=provider)
 
 @dataclass
 class KubernetesProject:
-    """A project whose program already has `opts` with a provider."""
+    """A project whose program starts with a provider and the matching resource options `opts`."""
 
     project: Project
     objects: Objects

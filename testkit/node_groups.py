@@ -1,4 +1,4 @@
-"""Node groups of a running cluster, and what their nodes report."""
+"""Node groups and pods of a running cluster."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -44,7 +44,7 @@ class NodeGroup:
         return str(getattr(self.eks, operation)(**names, **change)["update"]["id"])
 
     def update(self, operation: str, **change: Any) -> Object:
-        """Run an update and wait for its end."""
+        """Run an update and wait until it completes."""
         look = {"name": self.cluster.name, "nodegroupName": self.name, "updateId": self.begin(operation, **change)}
         done: Object = wait_while(
             lambda: self.eks.describe_update(**look)["update"], lambda update: update["status"] == "InProgress"
@@ -76,7 +76,7 @@ class NodeGroup:
 
 @contextmanager
 def node_group(cluster: Running, name: str, size: int, kind: str, **request: Any) -> Iterator[NodeGroup]:
-    """A node group past CREATING, deleted at the end. GPU types get EFA, huge pages and a taint."""
+    """Create a node group and delete it at the end. GPU types get EFA, huge pages and a taint."""
     world, group = cluster.account.world, NodeGroup(cluster, name)
     gpu = kind.startswith("p")
     if gpu:
@@ -98,7 +98,7 @@ def node_group(cluster: Running, name: str, size: int, kind: str, **request: Any
 
 
 def gpu_template(cluster: Running, name: str, kind: str) -> Object:
-    """Launch template with two EFA interfaces."""
+    """Create a launch template with two EFA interfaces; return its reference."""
     config = eks_node.node_config(raid0=True, pinned_memory=True)
     interfaces = [
         {"DeviceIndex": 0, "NetworkCardIndex": 0, "InterfaceType": "interface"},
@@ -118,14 +118,14 @@ def name_of(item: Object) -> str:
 
 
 def daemon(cluster: Running, node: Object, kind: str) -> psutil.Process:
-    """Return a daemon of a real node."""
+    """Return a daemon's process on a real node, for example the kubelet's."""
     server = cluster.process(f"{kind}-{name_of(node).split('.')[0]}")
     (process,) = psutil.Process(server.pid).children()
     return process
 
 
 def pod(name: str, program: str = FOREVER, *, node: Object | None = None, **spec: Any) -> Object:
-    """Return a pod of the job image that runs a Python program."""
+    """Return the manifest of a pod that runs a Python program in the job image."""
     container = {"name": "main", "image": JOB_IMAGE, "command": ["python3", "-c", program], **spec.pop("container", {})}
     if node is not None:
         spec["nodeSelector"] = {"kubernetes.io/hostname": name_of(node)}
@@ -158,7 +158,7 @@ def pod_in(cluster: Running, name: str, *phases: str) -> Object:
 
 
 def output(cluster: Running, name: str) -> Any:
-    """Wait for the pod's end and return the JSON that it printed."""
+    """Wait until the pod has finished; return the JSON that it printed."""
     over = pod_in(cluster, name, "Succeeded", "Failed")
     assert over["status"]["phase"] == "Succeeded", over["status"]
     return cluster.api.get(f"{pod_path(name)}/log")

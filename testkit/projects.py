@@ -35,7 +35,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Project:
-    """A folder with a program and one stack of it."""
+    """A project folder with a Pulumi program and one of its stacks."""
 
     cloud: LocalCloud
     folder: Path
@@ -61,7 +61,7 @@ class Project:
         self.pulumi("config", "set", "--stack", self.stack, *options, key, value)
 
     def run(self, verb: str, *extra: str) -> Outcome:
-        """Run a verb to its end, successful or not."""
+        """Run a Pulumi verb to completion, whether it succeeds or fails."""
         with self.running(verb, *extra) as (process, events):
             output, _ = process.communicate()
         changes = {operation: count for operation, count in events.changes.items() if operation != "same"}
@@ -88,7 +88,7 @@ class Project:
             events.close()
 
     def state(self) -> dict[str, dict[str, Any]]:
-        """Return the resources in the state: logical name -> resource."""
+        """Return the resources in the stack's state by logical name."""
         exported = json.loads(self.pulumi("stack", "export", "--stack", self.stack))
         resources = exported["deployment"].get("resources", [])
         return {resource["urn"].split("::")[-1]: resource for resource in resources}
@@ -114,7 +114,7 @@ def kill_engine(process: subprocess.Popen[str]) -> None:
 
 
 def client(cloud: LocalCloud, service: str, region: str = REGION) -> Any:
-    """Return a client of the local AWS, for changes outside of Pulumi."""
+    """Return a client for the local AWS, to make changes outside Pulumi."""
     return cloud.clients(region)(service)
 
 

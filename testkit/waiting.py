@@ -1,4 +1,4 @@
-"""Waits for other processes. A timeout raises tenacity's RetryError."""
+"""Polling until other processes reach a state. A timeout raises tenacity's RetryError."""
 
 from collections.abc import Callable
 from typing import TypeVar

@@ -1,4 +1,4 @@
-"""What holds for all tests: the order in which they run, and how often the engine saves its state."""
+"""Settings for all tests: their order, and how often the Pulumi engine saves its state."""
 
 import os
 from collections.abc import Iterator
@@ -6,25 +6,27 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-# How fast examples come depends on the machine, which runs other tests too; no test is timed.
+# Hypothesis deadlines are off: speed depends on the machine, which runs other tests at the same time.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
 LONGEST_FIRST = ("kubernetes", "hosts", "packer", "job-images", "killed", "platform-changes", "demo", "faults", "checkov")
-"""Groups that take minutes, longest first (docs/measurements.md). Started last, one would keep a worker busy while the
-others idle. A machine with two cores cannot run two clusters at once, so all tests on real clusters are one group."""
+"""Groups that take minutes, longest first (docs/measurements.md). If a long group started last, one worker would run
+it while the others are idle. A machine with two cores cannot run two clusters at once, so all tests on real clusters
+are one group.
+"""
 SKIP_CHECKPOINTS = "PULUMI_SKIP_CHECKPOINTS"
-"""The engine saves its state once, in the end: half the time of an `up` is its saving before and after each step."""
+"""Makes the engine save its state only at the end. Saving before and after each step takes half the time of an `up`."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.option.loadscopereorder = False  # xdist would begin with the group of the most tests
-    config.option.randomly_reset_seed = False  # names drawn in one test must not come again in the next
+    config.option.loadscopereorder = False  # xdist would start with the group that has the most tests
+    config.option.randomly_reset_seed = False  # the next test must not draw the same names again
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
-    """Random order, except within a group: its tests share a cluster, and some end what the others need."""
+    """Run tests in random order, except within a group: its tests share a cluster, and the last ones break it."""
     written = {id(item): place for place, item in enumerate(items)}
     yield
     drawn = {id(item): place for place, item in enumerate(items)}
@@ -43,7 +45,7 @@ def _rank(item: pytest.Item) -> int:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Before the fixtures: those that last for a module start engines, too."""
+    """Run before the fixtures, because module fixtures start engines too."""
     if item.get_closest_marker("checkpoints"):
         os.environ.pop(SKIP_CHECKPOINTS, None)
     else:
@@ -51,7 +53,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """`-q` hides the header, where the plugin prints it."""
+    """Print the random seed: the plugin prints it only in the header, which `-q` hides."""
     seed = config.getoption("randomly_seed", None)
     if seed is not None:
-        terminalreporter.line(f"the order of this run: -p randomly --randomly-seed={seed}")
+        terminalreporter.line(f"To repeat this order: -p randomly --randomly-seed={seed}")

@@ -1,6 +1,6 @@
-"""`python -m tests.each_file_alone [FOLDER...]`: collect each test file in a process of its own; ends with 1 where one fails.
+"""`python -m tests.each_file_alone [FOLDER...]`: collect each test file in its own process; exit with 1 if one fails.
 
-Libraries are imported once, before the forks; modules of this repository by the file that needs them.
+The parent imports slow libraries once, before it forks. Each child imports this repository's modules itself.
 """
 
 import contextlib

@@ -1,7 +1,8 @@
-"""A small judge of IAM policies, since moto does not judge them.
+"""A small evaluator of IAM policies, because moto does not evaluate them.
 
-Follows https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic.html for one account: identity and
-resource policies together, an explicit deny wins. What it does not know it refuses (`UnknownPolicyElement`), never ignores.
+Follows https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic.html within one account:
+it evaluates identity and resource policies together, and an explicit deny wins. Unknown policy elements raise
+`UnknownPolicyElement`; none is ignored.
 """
 
 import re
@@ -19,16 +20,16 @@ _STATEMENT_ELEMENTS = {
 
 
 class UnknownPolicyElement(Exception):
-    """A policy says something that this judge does not understand."""
+    """A policy contains an element that this evaluator does not support."""
 
 
 class _NoValue(Exception):
-    """A policy variable has no value in the request."""
+    """The request has no value for a policy variable."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """One call: who wants to do what to which resource, under which circumstances."""
+    """An API call: action, resource, principal and condition context."""
 
     action: str
     resource: str = "*"
@@ -38,7 +39,7 @@ class Request:
 
 
 def decide(request: Request, *policies: Policy) -> Decision:
-    """The decision over all policies that apply to the request."""
+    """Return the decision of all policies together."""
     effects = {statement["Effect"] for policy in policies for statement in statements(policy) if _applies(statement, request)}
     if "Deny" in effects:
         return "explicit deny"
@@ -50,7 +51,7 @@ def allows(request: Request, *policies: Policy) -> bool:
 
 
 def statements(policy: Policy) -> list[Mapping[str, Any]]:
-    """A policy's statements, checked for form."""
+    """Return a policy's statements after checking their syntax."""
     if policy.get("Version") != "2012-10-17":
         raise UnknownPolicyElement(f"Version {policy.get('Version')!r}: policy variables need 2012-10-17")
     found = policy["Statement"]
@@ -61,7 +62,7 @@ def statements(policy: Policy) -> list[Mapping[str, Any]]:
         if statement["Effect"] not in ("Allow", "Deny"):
             raise UnknownPolicyElement(f"Effect {statement['Effect']!r}")
         if ("Action" in statement) == ("NotAction" in statement):
-            raise UnknownPolicyElement("a statement has either Action or NotAction")
+            raise UnknownPolicyElement("a statement needs either Action or NotAction")
         for operator in statement.get("Condition", {}):
             _operator(operator)
     return found
@@ -91,7 +92,7 @@ def _principal_matches(statement: Mapping[str, Any], request: Request) -> bool:
     if "NotPrincipal" in statement:
         raise UnknownPolicyElement("NotPrincipal")
     if "Principal" not in statement:
-        return True  # an identity policy: it belongs to the caller
+        return True  # an identity policy, which is attached to the caller
     return any(_is_principal(kind, wanted, request) for kind, wanted in _principals(statement["Principal"]))
 
 
@@ -109,7 +110,7 @@ def _is_principal(kind: str, wanted: str, request: Request) -> bool:
     actual = request.principal.get(kind)
     if actual is None:
         return False
-    if kind == "AWS" and wanted.endswith(":root"):  # everybody in the account, as far as IAM lets them
+    if kind == "AWS" and wanted.endswith(":root"):  # every principal of the account that IAM policies allow
         return actual.split(":")[4] == wanted.split(":")[4]
     return actual == wanted
 
@@ -122,7 +123,7 @@ def _action_matches(statement: Mapping[str, Any], request: Request) -> bool:
 
 def _resource_matches(statement: Mapping[str, Any], request: Request) -> bool:
     if "Resource" not in statement and "NotResource" not in statement:
-        return True  # a trust policy: the role itself
+        return True  # a trust policy, whose resource is the role
     patterns = as_list(statement.get("Resource", statement.get("NotResource")))
     found = any(_like_with_variables(request.resource, pattern, request) for pattern in patterns)
     return found if "Resource" in statement else not found
@@ -146,7 +147,7 @@ def _condition_holds(operator: str, key: str, wanted: Any, request: Request) -> 
 
     values = [_text(value) for value in as_list(actual)]
     if quantifier is None and len(values) != 1:
-        raise UnknownPolicyElement(f"{operator} on {key}, which has several values: say ForAllValues or ForAnyValue")
+        raise UnknownPolicyElement(f"{operator} on {key}, which has several values: add ForAllValues or ForAnyValue")
     return any(map(one_holds, values)) if quantifier == "ForAnyValue" else all(map(one_holds, values))
 
 
@@ -154,7 +155,7 @@ _Test = Callable[[str, str, Request], bool]
 
 
 def _operator(name: str) -> tuple[str | None, _Test | None, bool, bool]:
-    """Quantifier, test (None for Null), whether it is negated, whether it holds without the key."""
+    """Return the quantifier, the test (None for Null), whether it is negated, and whether it holds without the key."""
     quantifier, colon, rest = name.rpartition(":")
     if colon and quantifier not in ("ForAllValues", "ForAnyValue"):
         raise UnknownPolicyElement(f"condition operator {name}")
@@ -181,7 +182,7 @@ def _text(value: Any) -> str:
 
 
 def _arn_like(value: str, pattern: str, request: Request) -> bool:
-    """Part by part: a wildcard does not reach over a colon, but in the last part."""
+    """Compare ARNs part by part. A wildcard matches a colon only in the last part."""
     values, patterns = value.split(":", 5), pattern.split(":", 5)
     return len(values) == len(patterns) and all(
         _like_with_variables(one, other, request) for one, other in zip(values, patterns, strict=True)
@@ -193,7 +194,7 @@ _TESTS: Mapping[str, _Test] = {
     "StringEqualsIgnoreCase": lambda value, pattern, request: value.lower() == _filled(pattern, request).lower(),
     "StringLike": lambda value, pattern, request: _like_with_variables(value, pattern, request),
     "Bool": lambda value, pattern, _: value.lower() == pattern.lower(),
-    "ArnEquals": _arn_like,  # AWS treats the two alike
+    "ArnEquals": _arn_like,  # AWS treats ArnEquals and ArnLike alike
     "ArnLike": _arn_like,
 }
 _NEGATIONS = {
@@ -220,7 +221,9 @@ def _as_expression(pattern: str) -> str:
 
 
 def _like_with_variables(value: str, pattern: str, request: Request) -> bool:
-    """A variable's value is taken literally, whatever characters it has; a variable without a value matches nothing."""
+    """Match a pattern with policy variables. Their values match literally; a variable without a value matches
+    nothing.
+    """
     try:
         parts = [
             re.escape(_variable(part, request)) if index % 2 else _as_expression(part)
@@ -239,10 +242,10 @@ def _variable(name: str, request: Request) -> str:
     if name in _LITERALS:
         return _LITERALS[name]
     if "," in name:
-        raise UnknownPolicyElement(f"default value of a policy variable: {name}")
+        raise UnknownPolicyElement(f"default values of policy variables are not supported: {name}")
     value = {key.lower(): value for key, value in request.context.items()}.get(name.lower())
     if value is None:
         raise _NoValue(name)
     if not isinstance(value, str):
-        raise UnknownPolicyElement(f"policy variable {name} with several values")
+        raise UnknownPolicyElement(f"policy variable {name} has several values")
     return value

@@ -1,6 +1,6 @@
-"""Check that ranks reach each other: `mpiexec -n 8 -N 2 python3 allreduce.py` reduces a megabyte and prints ranks per host.
+"""Check that ranks can reach each other. `mpiexec -n 8 -N 2 python3 allreduce.py` reduces 1 MiB and prints the ranks per host.
 
-The exit code is not 0 if the result is wrong on any rank.
+The exit code is nonzero if the result is wrong on any rank.
 """
 
 import socket

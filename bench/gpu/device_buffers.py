@@ -1,13 +1,13 @@
-"""Check and time a CUDA-aware MPI with GPU buffers, compared with a plain copy and with staging through host memory.
+"""Test a CUDA-aware MPI with GPU buffers, and compare its speed with a plain copy and with staging through host memory.
 
     mpiexec -n 2 python3 device_buffers.py [--memory host] [--bytes 65536,16777216] [--repeats 20] [--json FILE]
 
-Two ranks exchange and sum GPU buffers and check every received byte. Then each size is timed in three ways:
-MPI with the GPU buffer, one copy within GPU memory without MPI, and MPI with host memory and a copy before and after.
-`--memory host` uses host memory instead, on machines without a GPU: its figures say nothing about GPUs.
+Two ranks exchange and sum GPU buffers and check every received byte. For each size, the program then times
+MPI with the GPU buffer, a copy within GPU memory without MPI, and MPI with host memory and a copy before and after.
+`--memory host` uses host memory instead, for machines without a GPU. Its figures do not describe GPU performance.
 
-Needs numpy, mpi4py and, for GPU memory, CUDA's runtime library: the toolkit's, or nvidia-cuda-runtime-cu12 from PyPI.
-Exit code 1: wrong data was received. Exit code 2: it cannot run here.
+Requires numpy and mpi4py. GPU memory also requires the CUDA runtime library, from the CUDA toolkit or from
+nvidia-cuda-runtime-cu12 on PyPI. Exit code 1: a rank received wrong data. Exit code 2: the benchmark could not run.
 """
 
 import argparse
@@ -28,17 +28,17 @@ import numpy as np
 BYTES = (4096, 65536, 1 << 20, 16 << 20, 256 << 20)
 REPEATS = 20
 WARM_UP = 3
-"""Untimed rounds: the first ones register memory and open the other rank's memory."""
+"""Untimed warm-up rounds, in which MPI registers its own memory and opens the other rank's memory."""
 LARGEST_SUMMED = 1 << 16
-"""Upper bound of pattern values: sums over ranks stay exact in float32."""
+"""Upper bound of pattern values. It keeps sums over ranks exact in float32."""
 
 
 class CannotRun(Exception):
-    """Something is missing here; the text says what."""
+    """The benchmark cannot run on this machine; the message gives the reason."""
 
 
 class Buffer(Protocol):
-    """Memory with float32 numbers that MPI accepts."""
+    """Buffer of float32 values that can be passed to MPI."""
 
     mpi: Any
 
@@ -47,7 +47,7 @@ class Buffer(Protocol):
     def read(self, values: np.ndarray) -> None: ...
 
     def copy(self, other: "Buffer") -> None:
-        """Copy from another buffer in the same kind of memory; synchronous."""
+        """Copy synchronously from another buffer in the same kind of memory."""
 
 
 class HostBuffer:
@@ -67,20 +67,20 @@ class HostBuffer:
 
 
 class Cuda:
-    """CUDA's runtime library and the GPU of this rank."""
+    """The CUDA runtime library and the GPU that this rank uses."""
 
     TO_DEVICE, TO_HOST, WITHIN = 1, 2, 3
     """cudaMemcpyKind: https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html"""
 
     def __init__(self, local_rank: int) -> None:
-        """Create it before MPI starts, so that MPI finds the GPU's context. Raises CannotRun."""
+        """Create the GPU's context, before MPI starts so that MPI finds it. Raises CannotRun."""
         self.library = _load_runtime()
         self.library.cudaGetErrorString.restype = ctypes.c_char_p
         self.library.cudaMemcpy.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
         count = ctypes.c_int()
         self.call("cudaGetDeviceCount", ctypes.byref(count))
         if not count.value:
-            raise CannotRun("CUDA finds no GPU here. Use --memory host without a GPU")
+            raise CannotRun("CUDA found no GPU. Use --memory host on a machine without a GPU")
         self.device = local_rank % count.value
         self.call("cudaSetDevice", ctypes.c_int(self.device))
         self.call("cudaFree", ctypes.c_void_p())  # creates the context
@@ -93,13 +93,13 @@ class Cuda:
             )
 
     def identity(self) -> str:
-        """Return the GPU's bus id, the same for all ranks that share it."""
+        """Return the GPU's PCI bus ID, which is the same for all ranks that share the GPU."""
         name = ctypes.create_string_buffer(32)
         self.call("cudaDeviceGetPCIBusId", name, ctypes.c_int(len(name)), ctypes.c_int(self.device))
         return name.value.decode()
 
     def pinned(self, count: int) -> np.ndarray:
-        """Pinned host memory for copies at full speed; the driver frees it when the process ends."""
+        """Return pinned host memory for copies at full speed. The driver frees it when the process ends."""
         address = ctypes.c_void_p()
         self.call("cudaMallocHost", ctypes.byref(address), ctypes.c_size_t(4 * count))
         assert address.value
@@ -107,12 +107,12 @@ class Cuda:
 
 
 class DeviceBuffer:
-    """GPU memory."""
+    """Buffer in GPU memory."""
 
     def __init__(self, cuda: Cuda, count: int) -> None:
         self.cuda, self.bytes, self.address = cuda, 4 * count, ctypes.c_void_p()
         cuda.call("cudaMalloc", ctypes.byref(self.address), ctypes.c_size_t(self.bytes))
-        # https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html: mpi4py hands the address to MPI
+        # mpi4py passes the address to MPI: https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html
         self.__cuda_array_interface__ = {
             "version": 3,
             "shape": (count,),
@@ -142,7 +142,7 @@ class DeviceBuffer:
 
 @dataclass(frozen=True)
 class Row:
-    """Results for one size: rates in 10^9 bytes per second, one way; times in microseconds."""
+    """Results for one size. Rates are one-way, in 10^9 bytes per second; times are in microseconds."""
 
     bytes: int
     right: bool
@@ -154,14 +154,14 @@ class Row:
 
 
 class Pair:
-    """Two ranks and their buffers."""
+    """Pair of ranks that exchange and sum buffers."""
 
     def __init__(self, mpi: Any, cuda: Cuda | None, repeats: int) -> None:
         self.mpi, self.world, self.cuda, self.repeats = mpi, mpi.COMM_WORLD, cuda, repeats
         self.other = 1 - self.world.rank
 
     def measure(self, count: int) -> Row:
-        """Measure with `count` numbers in each buffer."""
+        """Check and time buffers of `count` float32 values."""
         own, theirs = (self._buffer(count) for _ in range(2))
         stage = [self.cuda.pinned(count) if self.cuda else np.zeros(count, np.float32) for _ in range(2)]
         right = self._check_send(own, theirs, count) and self._check_sum(own, theirs, count)
@@ -184,11 +184,11 @@ class Pair:
         return DeviceBuffer(self.cuda, count) if self.cuda else HostBuffer(count)
 
     def _pattern(self, rank: int, count: int) -> np.ndarray:
-        """Return a pattern that differs by rank; adjacent numbers differ."""
+        """Return a test pattern that differs between ranks and between adjacent elements."""
         return ((np.arange(count) * (7 + 6 * rank) + rank + 1) % LARGEST_SUMMED).astype(np.float32)
 
     def _check_send(self, own: Buffer, theirs: Buffer, count: int) -> bool:
-        """Exchange the ranks' buffers."""
+        """Exchange the ranks' buffers and return whether both have the expected contents."""
         own.write(self._pattern(self.world.rank, count))
         theirs.write(np.full(count, -1, np.float32))
         self.world.Sendrecv(own.mpi, dest=self.other, recvbuf=theirs.mpi, source=self.other)
@@ -205,7 +205,7 @@ class Pair:
         return bool(np.array_equal(found, wanted))
 
     def _ping_pong(self, own: Any, theirs: Any) -> None:
-        """Send a buffer to the other rank and back."""
+        """Send a buffer from rank 0 to rank 1 and another one back."""
         if self.world.rank == 0:
             self.world.Send(own, dest=1)
             self.world.Recv(theirs, source=1)
@@ -214,7 +214,7 @@ class Pair:
             self.world.Send(own, dest=0)
 
     def _staged_ping_pong(self, own: Buffer, theirs: Buffer, out: np.ndarray, back: np.ndarray) -> None:
-        """Do the same with a copy to host memory before each message and one from it afterwards."""
+        """Do the same, but copy to host memory before each message and from host memory after it."""
         for sender in (0, 1):
             if self.world.rank == sender:
                 own.read(out)
@@ -229,7 +229,7 @@ class Pair:
         total.write(whole)
 
     def _time(self, action: Callable[[], None]) -> float:
-        """Return the median seconds of one round on rank 0."""
+        """Return this rank's median seconds per round; the report uses those of rank 0."""
         seconds = []
         for _ in range(WARM_UP + self.repeats):
             self.world.Barrier()
@@ -243,7 +243,7 @@ def _load_runtime() -> ctypes.CDLL:
     for name in _runtimes():
         with suppress(OSError):
             return ctypes.CDLL(name)
-    raise CannotRun("there is no libcudart.so here; install the CUDA toolkit or nvidia-cuda-runtime-cu12, or use --memory host")
+    raise CannotRun("libcudart.so was not found. Install the CUDA toolkit or nvidia-cuda-runtime-cu12, or use --memory host")
 
 
 def _runtimes() -> Iterator[str]:
@@ -254,7 +254,7 @@ def _runtimes() -> Iterator[str]:
 
 
 def must_be_cuda_aware() -> None:
-    """Check that MPI is CUDA-aware; another MPI would read GPU addresses as host addresses."""
+    """Raise CannotRun unless MPI is CUDA-aware: other MPIs would treat GPU addresses as host addresses."""
     loaded = {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "/libmpi.so" in line}
     queries = [getattr(ctypes.CDLL(library), "MPIX_Query_cuda_support", None) for library in sorted(loaded)]
     if not any(query and query() for query in queries):
@@ -264,7 +264,7 @@ def must_be_cuda_aware() -> None:
 
 
 def _start(memory: str) -> tuple[Any, Cuda | None]:
-    # Open MPI and PMIx set it before MPI starts
+    # Open MPI or PMIx sets one of these variables before MPI starts
     local_rank = int(os.environ.get("OMPI_COMM_WORLD_LOCAL_RANK", os.environ.get("MPI_LOCALRANKID", "0")))
     cuda = Cuda(local_rank) if memory == "device" else None
     from mpi4py import MPI
@@ -294,7 +294,7 @@ def _table(rows: list[Row]) -> Iterator[str]:
 def _sizes(text: str) -> tuple[int, ...]:
     sizes = tuple(int(part) for part in text.split(","))
     if any(size < 4 or size % 4 for size in sizes):
-        raise argparse.ArgumentTypeError("sizes must be multiples of 4, the bytes of a float32")
+        raise argparse.ArgumentTypeError("sizes must be multiples of 4, the size of a float32 in bytes")
     return sizes
 
 
@@ -314,7 +314,7 @@ def main() -> int:
         pair = Pair(mpi, cuda, chosen.repeats)
         rows = [pair.measure(size // 4) for size in chosen.bytes]
         gpus = pair.world.gather(cuda.identity() if cuda else None)
-    except Exception as error:  # the other rank is waiting for this one
+    except Exception as error:  # the other rank is waiting for this one, so abort both
         print(f"device_buffers: {error}", file=sys.stderr, flush=True)
         mpi.COMM_WORLD.Abort(2)
     if pair.world.rank == 0:

@@ -1,1 +1,1 @@
-"""`scripts/cluster status`: a cluster on one screen. `verb` queries, `model` holds what is known, `screen` prints it."""
+"""`scripts/cluster status`: `verb` runs the queries, `model` holds the results, and `screen` prints them."""

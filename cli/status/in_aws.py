@@ -1,4 +1,4 @@
-"""The part of an EKS cluster's status that only AWS knows: desired sizes and failed launches. Read with boto3."""
+"""EKS cluster status that only AWS reports: desired sizes and failed launches."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True)
 class EksDescription:
-    """What DescribeCluster reports."""
+    """Response of DescribeCluster."""
 
     name: str
     state: str
@@ -26,7 +26,7 @@ class EksDescription:
 
 
 class EksAccount:
-    """What the AWS account of one stack reports. Raises FactsError if AWS cannot be queried at all."""
+    """Queries about one stack in its AWS account. They raise FactsError if AWS cannot be queried at all."""
 
     def __init__(self, stack: str, region: str) -> None:
         self.stack, self.region = stack, region
@@ -35,7 +35,7 @@ class EksAccount:
         self.unknown: list[str] = []
 
     def cluster(self) -> EksDescription | None:
-        """None if there is no such cluster. Raises Denied."""
+        """Return the cluster, or None if it does not exist. Raises Denied."""
 
         def describe() -> Mapping[str, Any] | None:
             try:
@@ -59,7 +59,7 @@ class EksAccount:
         )
 
     def status(self, cluster: EksDescription) -> Status:
-        """The status at this moment."""
+        """Return the current status."""
         pools: dict[str, PoolStatus] = {}
         for group in self._node_groups():
             pool = self._pool(group)
@@ -87,7 +87,7 @@ class EksAccount:
         try:
             found: Mapping[str, Any] = eks.describe_nodegroup(clusterName=self.name, nodegroupName=name)["nodegroup"]
         except eks.exceptions.ResourceNotFoundException:
-            return None  # deleted meanwhile
+            return None  # deleted in the meantime
         return found
 
     def _pool(self, group: Mapping[str, Any]) -> PoolStatus:
@@ -122,18 +122,18 @@ class EksAccount:
         try:
             return query(self.region, question)
         except Denied as denied:
-            self.unknown.append(f"you may not call {denied}")
+            self.unknown.append(f"you are not allowed to call {denied}")
             return None
 
 
 def _issues(described: Mapping[str, Any]) -> Iterable[str]:
-    """Health issues that EKS reports for a cluster or a node group."""
+    """Yield the health issues that EKS reports for a cluster or a node group."""
     for issue in described.get("health", {}).get("issues", ()):
         yield f"{issue.get('code', 'unhealthy')}: {' '.join(str(issue.get('message', '')).split())}"
 
 
 def _together(one: PoolStatus, other: PoolStatus) -> PoolStatus:
-    """Two node groups of one pool, while the new one replaces the old one."""
+    """Combine two node groups of one pool while the new one replaces the old one."""
     launches = [launch for launch in (one.failed_launch, other.failed_launch) if launch]
     return PoolStatus(
         name=one.name,
@@ -141,6 +141,6 @@ def _together(one: PoolStatus, other: PoolStatus) -> PoolStatus:
         wanted=(one.wanted or 0) + (other.wanted or 0),
         minimum=max(one.minimum or 0, other.minimum or 0),
         maximum=max(one.maximum or 0, other.maximum or 0),
-        problems=(*one.problems, *other.problems, "two node groups: one replaces the other"),
+        problems=(*one.problems, *other.problems, "two node groups: one is replacing the other"),
         failed_launch=max(launches, key=lambda launch: launch.at, default=None),
     )

@@ -1,4 +1,4 @@
-"""The status of an EC2 cluster, from AWS and from what its nodes left in the key bucket."""
+"""Read the status of an EC2 cluster from AWS and from what its nodes uploaded to the key bucket."""
 
 from cli.ec2_cluster import HEAD_NODE, BootLog, DeployedEc2Cluster
 from cli.launches import last_failed
@@ -7,7 +7,7 @@ from infra.naming import SHARED_CLAIM
 
 
 def read(cluster: DeployedEc2Cluster) -> Status:
-    """The status at this moment. Raises CommandError."""
+    """Return the current status. Raises CommandError."""
     group, nodes = cluster.group(), cluster.nodes()
     notices = {node.id: cluster.notice(node) for node in nodes if node.profile_arn}
     head_nodes = [node for node in nodes if node.is_head_node]
@@ -15,7 +15,7 @@ def read(cluster: DeployedEc2Cluster) -> Status:
     joined = [node for node in workers if node.state == "InService"]
     ready = [node for node in head_nodes if node.state == "running" and notices.get(node.id)]
     logs = {log.instance_id: log for log in cluster.boot_logs()}
-    waits = [] if ready else ["its head node boots" if head_nodes else "it has no head node"]
+    waits = [] if ready else ["head node is booting" if head_nodes else "no head node"]
     if len(joined) != group.desired:
         waits.append(f"{len(joined)} of {group.desired} workers have joined")
     return Status(

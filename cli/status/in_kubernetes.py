@@ -1,4 +1,4 @@
-"""The part of a status that needs only a kubeconfig. What may not be read is listed; the rest is shown."""
+"""Read the part of a status that needs only a kubeconfig. Failed queries are listed instead of failing the verb."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ Answer = TypeVar("Answer")
 
 
 def read(cluster: Cluster, namespace: str | None = None) -> Status:
-    """The status at this moment; with a namespace, only its jobs, queue and volumes. Raises CommandError."""
+    """Return the current status; with a namespace, only its jobs, queue and volumes. Raises CommandError."""
     described = cluster.description()
     queries = _Queries(cluster, described, namespace)
     pools, jobs = queries.pools(), queries.jobs()
@@ -36,7 +36,7 @@ def read(cluster: Cluster, namespace: str | None = None) -> Status:
 
 
 class _Queries:
-    """Queries to one cluster, and why some of them failed."""
+    """Queries to one cluster. Records the reasons of failed queries."""
 
     def __init__(self, cluster: Cluster, described: ClusterDescription, namespace: str | None) -> None:
         self._cluster, self._described = cluster, described
@@ -67,7 +67,7 @@ class _Queries:
         return found
 
     def jobs(self) -> list[JobState]:
-        """The oldest first."""
+        """Return the jobs, oldest first."""
         found = []
         for name in self._namespaces:
             found += self._query(partial(job_objects.all_jobs, self._cluster, name)) or []

@@ -1,4 +1,4 @@
-"""What is known about a cluster at one moment. Plain values; None means unknown."""
+"""Status of a cluster at one moment, as plain values. None means unknown."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -13,14 +13,14 @@ Kind = Literal["eks", "ec2", "existing", ""]
 
 @dataclass(frozen=True)
 class PoolStatus:
-    """Nodes of one kind."""
+    """Status of a node pool."""
 
     name: str
     instance_type: str = ""
     ready: int | None = None
-    """Nodes that accept jobs; in an EC2 cluster, those that have joined."""
+    """Number of nodes that accept jobs; in an EC2 cluster, number of nodes that have joined."""
     there: int | None = None
-    """Nodes, ready or not."""
+    """Number of nodes, ready or not."""
     wanted: int | None = None
     minimum: int | None = None
     maximum: int | None = None
@@ -32,7 +32,7 @@ class PoolStatus:
     failed_launch: FailedLaunch | None = None
 
     def merged(self, other: "PoolStatus") -> "PoolStatus":
-        """Add what another source knows; where both know something, this one wins."""
+        """Merge with the status from another source. If both have a value, this one wins."""
         known = {name: value for name, value in vars(self).items() if value not in (None, "", ())}
         problems = tuple(dict.fromkeys((*self.problems, *other.problems)))
         return replace(other, **{**known, "problems": problems})
@@ -56,12 +56,12 @@ class PoolStatus:
 
 @dataclass(frozen=True)
 class QueueStatus:
-    """The queue of a namespace."""
+    """Status of the queue of a namespace."""
 
     namespace: str
     name: str
     admitted: int
-    """Workloads with reserved quota, whether or not their pods run yet."""
+    """Number of workloads with reserved quota, whether or not their pods run yet."""
     waiting: int
 
     def as_json(self) -> dict[str, object]:
@@ -88,7 +88,7 @@ class VolumeStatus:
     namespace: str = ""
     claim: str = ""
     phase: str = ""
-    """Of the claim. In any phase but `Bound`, pods cannot start."""
+    """Phase of the claim. Pods cannot start unless it is `Bound`."""
 
     def as_json(self) -> dict[str, object]:
         return {
@@ -102,21 +102,21 @@ class VolumeStatus:
 
 @dataclass(frozen=True)
 class Status:
-    """Everything on the screen."""
+    """Everything that `status` shows."""
 
     cluster: str
     kind: Kind = ""
     state: str = ""
-    """As EKS reports it (`ACTIVE`); of an EC2 cluster, `ready` or what it waits for."""
+    """EKS: the reported state (`ACTIVE`). EC2 cluster: `ready`, or what it waits for."""
     version: str = ""
     """Kubernetes version."""
     address: str = ""
-    """Of the API server, or of the head node."""
+    """Address of the API server or the head node."""
     pools: tuple[PoolStatus, ...] = ()
     queues: tuple[QueueStatus, ...] = ()
     jobs: tuple[JobLine, ...] = ()
     ended: Mapping[str, int] = field(default_factory=dict)
-    """Phase -> number of ended jobs that still exist."""
+    """Number of ended jobs that still exist, by phase."""
     volumes: tuple[VolumeStatus, ...] = ()
     problems: tuple[str, ...] = ()
     """Problems of the whole cluster."""
@@ -124,7 +124,7 @@ class Status:
     """What could not be queried, and why."""
 
     def merged(self, other: "Status") -> "Status":
-        """Add what another source knows. Pools are matched by name; this one's come first."""
+        """Merge with the status from another source. Pools are matched by name; this one's pools come first."""
         others = {pool.name: pool for pool in other.pools}
         pools = [pool.merged(others.pop(pool.name)) if pool.name in others else pool for pool in self.pools]
         known = {name: value for name, value in vars(self).items() if value}

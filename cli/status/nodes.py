@@ -12,7 +12,7 @@ Object = Mapping[str, Any]
 
 
 def pool_status(pool: PoolDescription, nodes: Sequence[Object], pods: Sequence[Object] | None) -> PoolStatus:
-    """A pool's status from its nodes. Without `pods`, the GPUs in use are unknown."""
+    """Return a pool's status from its nodes. Without `pods`, the GPUs in use are unknown."""
     own = [node for node in nodes if _is_of(node, pool.selector)]
     ready = [node for node in own if is_ready(node)]
     names = {node["metadata"]["name"] for node in own}
@@ -39,7 +39,7 @@ def _is_of(node: Object, selector: Mapping[str, str]) -> bool:
 
 
 def _problems(pool: PoolDescription, ready: Sequence[Object]) -> list[str]:
-    """Ready nodes that accept no job, or offer fewer GPUs than they should."""
+    """Describe ready nodes that accept no jobs or have fewer GPUs than expected."""
     expected = {taint.key for taint in pool.taints}
     held = Counter(
         taint["key"]
@@ -51,7 +51,7 @@ def _problems(pool: PoolDescription, ready: Sequence[Object]) -> list[str]:
     short = [node for node in ready if int(node["status"].get("allocatable", {}).get(GPU_RESOURCE, 0)) < pool.gpus]
     if short:
         name = short[0]["metadata"]["name"]
-        found.append(f"{len(short)} ready with fewer than {pool.gpus} GPUs, like {name}: check its device plugin")
+        found.append(f"ready nodes with fewer than {pool.gpus} GPUs: {len(short)}, such as {name}; check its device plugin")
     return found
 
 
@@ -60,7 +60,7 @@ def _nodes(number: int) -> str:
 
 
 def _gpus_held(pod: Object) -> int:
-    """As the scheduler counts: the sum of the containers, or the largest init container; nothing once the pod has ended."""
+    """Count GPUs as the scheduler does: sum of containers or largest init container; zero once the pod has ended."""
     if pod["status"].get("phase") in ("Succeeded", "Failed"):
         return 0
     spec = pod["spec"]
@@ -80,7 +80,7 @@ def queue_status(queue: Object) -> QueueStatus:
 
 
 def volume_statuses(namespace: NamespaceDescription, claims: Sequence[Object] | None) -> list[VolumeStatus]:
-    """The volumes that jobs of a namespace may use. A claim that does not exist is `Missing`."""
+    """Return the volumes that jobs of a namespace may use. The phase of a nonexistent claim is `Missing`."""
     phases = None if claims is None else {one["metadata"]["name"]: one["status"].get("phase", "") for one in claims}
     return [
         VolumeStatus(

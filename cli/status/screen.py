@@ -1,4 +1,4 @@
-"""A status as text for a terminal."""
+"""Render a status as text for a terminal."""
 
 import re
 from collections.abc import Iterator
@@ -14,12 +14,12 @@ from infra.naming import GPU_RESOURCE
 
 UNKNOWN = "?"
 LONGEST = 110
-"""Characters of a reason; --json and `logs` show all of it."""
+"""Maximum length of a reason; --json and `logs` show the full text."""
 GOOD, BAD, DOUBTFUL = "green", "red", "yellow"
 
 
 def screen(status: Status, now: datetime) -> RenderableType:
-    """The whole screen."""
+    """Render the whole screen."""
     return Group(*_parts(status, now))
 
 
@@ -107,7 +107,7 @@ def _jobs(status: Status, now: datetime) -> Iterator[RenderableType]:
 
 
 def shortened(reason: str) -> str:
-    """What a job waits for, in one line: of Kueue's message the missing GPUs, of others the beginning.
+    """Shorten the reason why a job waits: Kueue's message to the missing GPUs, other messages to their beginning.
 
     >>> shortened("waits in the queue: x, insufficient unused quota for nvidia.com/gpu in flavor train, 2 more needed, y")
     'waits in the queue: 2 more nvidia.com/gpu of pool train needed'

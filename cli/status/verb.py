@@ -33,7 +33,7 @@ from infra.naming import Naming
 EVERY_SECONDS: Final = 5.0
 
 Look = Callable[[], tuple[Status, int]]
-"""A status and its exit code. Raises CommandError."""
+"""Returns a status and its exit code. Raises CommandError."""
 
 
 def command(
@@ -51,8 +51,8 @@ def command(
     ] = None,
     as_json: options.Json = False,
 ) -> int:
-    """EKS: without --kubeconfig, the kubeconfig is made from what AWS reports. Without AWS credentials, only Kubernetes data is
-    shown, and what is missing is listed. EC2 clusters: the head node, and workers joined and desired.
+    """EKS: without --kubeconfig, a kubeconfig is built from what AWS reports. Without AWS credentials, only Kubernetes
+    data is shown, and the missing parts are listed. EC2 clusters: shows the head node, joined and desired workers.
     """
     access = Access(kubeconfig, context, namespace)
     with tempfile.TemporaryDirectory() as folder:
@@ -60,7 +60,7 @@ def command(
         return _watched(look, as_json=as_json) if watch else _once(look, as_json=as_json)
 
 
-# --- once, or again and again -------------------------------------------------------------------------------------------
+# --- once or repeatedly -------------------------------------------------------------------------------------------------
 
 
 def _once(look: Look, *, as_json: bool) -> int:
@@ -74,7 +74,7 @@ def _once(look: Look, *, as_json: bool) -> int:
 
 
 def _watched(look: Look, *, as_json: bool, pause: Callable[[float], object] = time.sleep) -> int:
-    """Until ^C. If the first poll fails, end; a later failure is shown, and the next poll may succeed."""
+    """Poll until ^C. A failure of the first poll ends the verb; later failures are shown and polling continues."""
     last = look()
     try:
         if as_json:
@@ -98,14 +98,14 @@ def _again(look: Look, last: tuple[Status, int]) -> tuple[Status, int]:
     try:
         return look()
     except CommandError as error:
-        return replace(last[0], unknown=(f"anything newer: {error}",)), error.code
+        return replace(last[0], unknown=(f"current status: {error}",)), error.code
 
 
 # --- what to query ------------------------------------------------------------------------------------------------------
 
 
 def _look(stack: str | None, folder: Path, access: Access, scratch: Path) -> Look:
-    """How to query a stack's cluster; without a stack, the cluster of the kubeconfig."""
+    """Return the query for a stack's cluster; without a stack, for the cluster of the kubeconfig."""
     if stack is None:
         cluster = access.connect()
         return lambda: (in_kubernetes.read(cluster, access.namespace), OK)
@@ -126,7 +126,7 @@ def _ec2_look(stack: str, folder: Path, access: Access) -> Look:
 
 
 def _kubernetes_look(raw: RawStack, access: Access, kind: str) -> Look:
-    """A cluster outside of AWS: makes no AWS call."""
+    """Return the query for a cluster outside AWS. It makes no AWS calls."""
     cluster, name = access.connect(), Naming(raw.stack).cluster
 
     def look() -> tuple[Status, int]:
@@ -137,7 +137,7 @@ def _kubernetes_look(raw: RawStack, access: Access, kind: str) -> Look:
 
 
 class _EksLook:
-    """Queries AWS and Kubernetes. If one of them cannot be reached, only the other's part is shown."""
+    """Queries AWS and Kubernetes. If one of them is unreachable, only the other's part is shown."""
 
     def __init__(self, raw: RawStack, access: Access, scratch: Path) -> None:
         if not raw.region:
@@ -156,7 +156,7 @@ class _EksLook:
                 raise NotFound(f"there is no cluster {name} in {region}; {fix}")
             aws = self._account.status(found)
         except (FactsError, Denied) as error:
-            reason = f"you may not call {error}" if isinstance(error, Denied) else str(error)
+            reason = f"you are not allowed to call {error}" if isinstance(error, Denied) else str(error)
             aws, found = Status(name, "eks", unknown=(f"desired sizes and failed launches: {reason}",)), None
         try:
             kubernetes = _of_stack(in_kubernetes.read(self._connected(found), self._access.namespace), name)
@@ -168,7 +168,7 @@ class _EksLook:
         return replace(merged, version=kubernetes.version or aws.version), OK
 
     def _connected(self, found: EksDescription | None) -> Cluster:
-        """Through the given kubeconfig, else one made from what AWS reports, else the shell's."""
+        """Connect with the given kubeconfig, else with one built from what AWS reports, else with the default one."""
         if self._cluster is None:
             if found is None or self._access.kubeconfig or self._access.context:
                 self._cluster = self._access.connect()
@@ -177,7 +177,7 @@ class _EksLook:
         return self._cluster
 
     def _written(self, found: EksDescription) -> Path:
-        from infra.kubernetes.eks_kubeconfig import kubeconfig  # loads Pulumi's SDK
+        from infra.kubernetes.eks_kubeconfig import kubeconfig  # slow import: it loads Pulumi's SDK
 
         if not found.endpoint:
             raise CommandError(f"cluster {found.name} is {found.state} and has no endpoint yet", UNREACHABLE)
@@ -194,8 +194,8 @@ class _EksLook:
 
 
 def _of_stack(status: Status, name: str) -> Status:
-    """Raises CommandError if the kubeconfig belongs to another cluster."""
+    """Return the status. Raises CommandError if the kubeconfig belongs to another cluster."""
     if status.cluster != name:
-        fix = "name another with --kubeconfig and --context, or leave out the stack"
+        fix = "choose another with --kubeconfig and --context, or omit the stack"
         raise CommandError(f"the kubeconfig belongs to cluster {status.cluster}, not to {name}; {fix}", REFUSED)
     return status

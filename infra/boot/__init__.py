@@ -1,1 +1,1 @@
-"""User data as pure functions: what an instance does when it boots."""
+"""Pure functions that render user data, which configures an instance at boot."""

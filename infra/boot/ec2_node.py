@@ -1,4 +1,4 @@
-"""User data of EC2 cluster nodes. The AMI has all programs; user data configures them and starts the join service.
+"""User data of EC2 cluster nodes. The AMI contains all programs; user data configures them and starts the join service.
 
 A node that fails to boot uploads its log to the key bucket (`scripts/cluster wait` prints it). A failed worker also
 asks Auto Scaling to replace it."""
@@ -14,13 +14,13 @@ LIMIT: Final = 16_384
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-add-user-data.html"""
 
 HOOK: Final = "join"
-"""Name of the lifecycle hook that holds a worker back until it has joined."""
+"""Name of the lifecycle hook that keeps a worker out of service until it has joined."""
 
 JOIN_SECONDS: Final = 900
 """Time limit from launch to join. GPU instances with terabytes of memory take minutes to boot."""
 GIVE_UP_SECONDS: Final = JOIN_SECONDS - 180
-"""Time limit counted from the start of user data, which is later than the launch: the node must upload its log before
-Auto Scaling terminates it."""
+"""Time limit from the start of user data, which runs later than the launch. It leaves time to upload the log before
+Auto Scaling terminates the node."""
 
 CLUSTER_FILE: Final = "/etc/gpumpi/cluster.json"
 LOG: Final = "/var/log/cloud-init-output.log"
@@ -31,7 +31,7 @@ NodeRole = Literal["master", "worker"]
 
 @dataclass(frozen=True)
 class ClusterInfo:
-    """Cluster details, the same in every node's user data."""
+    """Cluster details that are the same in every node's user data."""
 
     stack: str
     region: str
@@ -40,7 +40,7 @@ class ClusterInfo:
     auto_scaling_group: str
     head_node_role_id: str
     worker_role_id: str
-    """The roles' unique ids (AROA...). Role id and instance id form the prefix under which a node may write to the
+    """The roles' unique IDs (AROA...). Role ID and instance ID form the prefix under which a node may write to the
     bucket."""
 
 
@@ -56,7 +56,7 @@ class SharedMount:
 def cluster_file(cluster: ClusterInfo, role: NodeRole, *, slots: int, idle_slots: int) -> dict[str, object]:
     """Return the file that the join service reads (amis/join/gpumpi_join/cluster_file.py).
 
-    The `master_` keys are the format of published AMIs.
+    The keys start with `master_` because published AMIs expect that.
     """
     return {
         "stack": cluster.stack,
@@ -105,7 +105,7 @@ def _file(path: str, text: str) -> str:
 
 
 def _login(user: str, public_keys: Sequence[str]) -> str:
-    """Create the login user. The join service maintains the node keys that open all accounts in group gpumpi."""
+    """Create the login user. The join service manages the node keys that grant access to accounts in group gpumpi."""
     name = shlex.quote(user)
     lines = [
         f"if ! id {name} >/dev/null 2>&1; then",

@@ -1,1 +1,1 @@
-"""What each target builds: EKS, EC2 without Kubernetes, or an existing cluster."""
+"""One module per target: EKS, EC2 without Kubernetes, and existing clusters."""

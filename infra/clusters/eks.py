@@ -66,7 +66,7 @@ def _cluster_args(settings: Settings, facts: Facts, base: Foundation) -> EksClus
         version=target.kubernetes_version,
         service_cidr=SERVICE_CIDR,
         subnet_ids=flatten({zone: base.network.private_subnets[zone] for zone in control_plane_zones(settings, facts)}),
-        # The caller too: the same `pulumi up` installs the platform into the cluster.
+        # The caller needs access, because the same `pulumi up` installs the platform.
         admins=sorted({*target.admins, *([caller] if caller else [])}),
         public_cidrs=target.endpoint_access.public_cidrs if target.endpoint_access.is_public else (),
         logs_key_arn=base.logs_key.arn,
@@ -146,7 +146,7 @@ def _platform(
     """Install the platform into the cluster."""
     if not settings.installs_platform:
         return
-    # Loads pulumi_kubernetes, which takes time that a stack without a platform need not spend.
+    # Imported here because pulumi_kubernetes is slow to load and not needed without a platform.
     from infra.platform.install import AutoscalerSpec, JobKeys, Parts, Platform, PlatformArgs
     from infra.platform.shared_volume import EfsVolume
 

@@ -36,7 +36,7 @@ class Ec2ClusterArgs:
     head_node_slots: int
     """0 if the head node only launches jobs."""
     head_node_idle_slots: int
-    """Slots of the head node while there is no worker."""
+    """Slots of the head node while there are no workers."""
     worker_slots: int
     # login
     user: str
@@ -149,5 +149,5 @@ class Ec2Cluster(pulumi.ComponentResource):
 
     @property
     def role_ids(self) -> dict[str, pulumi.Output[str]]:
-        """Unique id of each role: the prefix of the identities under which nodes write to the key bucket."""
+        """Unique ID of each role. It is part of the prefix under which nodes write to the key bucket."""
         return {HEAD_NODE: self._head_node_role.unique_id, WORKER: self._worker_role.unique_id}

@@ -14,7 +14,7 @@ from infra.plan.efa_interfaces import Interface
 from infra.plan.specs import HeadNodeSpec
 
 TYPE: Final = f"{COMPONENT}:Ec2Master"
-"""Recorded in users' state: another token would replace the head node."""
+"""Recorded in users' state: a different token would replace the head node."""
 
 SSH: Final = 22
 PRIMARY: Final = Interface(0, 0, "interface")
@@ -31,7 +31,7 @@ class Ec2HeadNodeArgs:
     subnet_id: pulumi.Input[str]
     """A public subnet if SSH is open, otherwise a private one."""
     user_data: pulumi.Input[str]
-    """Base64."""
+    """Base64-encoded."""
     placement_group: pulumi.Input[str] | None = None
     after: Sequence[pulumi.Resource] = ()
     """Resources that the node needs to boot."""
@@ -113,7 +113,7 @@ class Ec2HeadNode(pulumi.ComponentResource):
             profile_arn=args.profile_arn,
             tagged=("volume", "network-interface"),
         )
-        # A changed tag would be a new template version, for which Pulumi replaces the head node.
+        # A changed tag would create a template version, and Pulumi would replace the head node.
         opts = pulumi.ResourceOptions(parent=self, ignore_changes=["tagSpecifications"])
         return launch_template.create(f"{self._name}-launch-template", launch, opts)
 

@@ -21,7 +21,7 @@ class Ec2WorkersArgs:
     security_group_id: pulumi.Input[str]
     subnet_ids: Sequence[pulumi.Input[str]]
     user_data: pulumi.Input[str]
-    """Base64."""
+    """Base64-encoded."""
     placement_group: pulumi.Input[str] | None = None
     after: Sequence[pulumi.Resource] = ()
     """Resources that a worker needs to boot and join."""
@@ -69,9 +69,9 @@ class Ec2Workers(pulumi.ComponentResource):
             desired_capacity=spec.desired,
             max_size=spec.maximum,
             vpc_zone_identifiers=list(args.subnet_ids),
-            # No instance refresh: running instances may have a job.
+            # No instance refresh, because it would interrupt jobs on running instances.
             launch_template={"id": template.id, "version": template.latest_version.apply(str)},
-            # Created with the group: with a separate hook, the first workers could be in service before it exists.
+            # Created with the group: the first workers could be in service before a separate hook exists.
             initial_lifecycle_hooks=[
                 {
                     "name": HOOK,

@@ -20,14 +20,14 @@ class Addon:
     name: str
     version: str
     configuration: Mapping[str, object] = field(default_factory=dict)
-    # permissions in AWS, if it needs any
+    # AWS permissions, if any
     service_account: str | None = None
     managed_policy: str | None = None
 
 
 def needed_by_nodes(wanted: Mapping[str, str]) -> tuple[Addon, ...]:
-    """Return the add-ons without which no node becomes Ready and no pod gets credentials. `wanted`: add-on ->
-    version."""
+    """Return the add-ons that nodes need to become Ready and pods need to get credentials. `wanted` maps add-ons to
+    versions."""
     return (
         Addon(
             versions.VPC_CNI,

@@ -24,12 +24,12 @@ class EksClusterArgs:
     service_cidr: str
     """Address range of Kubernetes services."""
     subnet_ids: Sequence[pulumi.Input[str]]
-    """In at least two zones. EKS creates the control plane's network interfaces in them."""
+    """Subnets in at least two zones, in which EKS creates the network interfaces of the control plane."""
     # access
     admins: Sequence[str]
     """IAM users and roles with cluster-admin."""
     public_cidrs: Sequence[str]
-    """Addresses that may reach the public endpoint. Empty: no public endpoint."""
+    """CIDRs that may reach the public endpoint. If empty, there is no public endpoint."""
     # logs
     logs_key_arn: pulumi.Input[str]
     log_retention_days: int
@@ -127,8 +127,7 @@ class EksCluster(pulumi.ComponentResource):
 
     @property
     def version(self) -> pulumi.Output[str]:
-        """Version that the control plane runs. Resources that use this output wait for an upgrade of the control
-        plane."""
+        """Version that the control plane runs. Resources that use this output wait for a control plane upgrade."""
         return self._cluster.version
 
     @property
@@ -137,7 +136,7 @@ class EksCluster(pulumi.ComponentResource):
 
     @property
     def certificate_authority(self) -> pulumi.Output[str]:
-        """In base64, as kubeconfigs and nodes expect it."""
+        """Base64-encoded certificate authority, as kubeconfigs and nodes expect it."""
         return self._cluster.certificate_authority.data.apply(lambda data: data or "")
 
     @property

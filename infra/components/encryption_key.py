@@ -9,15 +9,15 @@ import pulumi_aws as aws
 from infra.naming import COMPONENT, Naming
 
 DELETION_WINDOW_DAYS: Final = 30
-"""How long a deleted key, and with it the backups it encrypted, can be restored. A key pending deletion costs
-nothing."""
+"""Period in which a deleted key, and with it the backups it encrypted, can be restored. A key pending deletion
+costs nothing."""
 
 
 @dataclass(frozen=True)
 class EncryptionKeyArgs:
     naming: Naming
     purpose: str
-    """What the key encrypts, shown in its description."""
+    """What the key encrypts; part of its description."""
     policy: str
 
 

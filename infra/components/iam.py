@@ -25,7 +25,7 @@ class Account:
 
     @property
     def root(self) -> str:
-        """All principals of the account that IAM policies allow."""
+        """Root of the account. In a key policy, it means all principals that IAM policies allow."""
         return f"arn:{self.partition}:iam::{self.id}:root"
 
     def managed_policy(self, name: str) -> str:
@@ -36,7 +36,7 @@ class Account:
 EC2: Final = "ec2.amazonaws.com"
 
 SESSION_MANAGER: Final = "AmazonSSMManagedInstanceCore"
-"""Managed policy for a shell and SSH through Session Manager: no open port, no key pair."""
+"""Managed policy for a shell and SSH through Session Manager, without an open port or key pair."""
 
 NODE_KEYS: Final = "nodes"
 JOB_KEYS: Final = "jobs"
@@ -47,7 +47,7 @@ UNSCOPABLE: Final[Mapping[str, str]] = {
     "ec2:Describe*": "https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html",
     "ec2:GetInstanceTypesFromInstanceRequirements": "https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html",
 }
-"""Actions without resource-level permissions, with AWS's table. No other action may be allowed on `*`."""
+"""Actions without resource-level permissions -> AWS's table of actions. No other action may be allowed on `*`."""
 
 _KEY_ADMINISTRATION: Final = (
     "kms:CancelKeyDeletion",
@@ -72,7 +72,7 @@ _KEY_ADMINISTRATION: Final = (
     "kms:UpdateAlias",
     "kms:UpdateKeyDescription",
 )
-"""All actions to manage a key, and none that decrypts data."""
+"""Actions that manage a key. None of them decrypts data."""
 
 
 def to_json(policy: Policy) -> str:
@@ -139,7 +139,7 @@ def assumed_by_pods(cluster_arn: str, namespace: str, service_account: str) -> P
 
 
 def deliver_flow_logs(log_group_arn: str) -> Policy:
-    """Write to one log group. Without logs:CreateLogGroup, so that a deleted group stays deleted."""
+    """Allow writing to one log group. Omits logs:CreateLogGroup, so that a deleted group stays deleted."""
     return _document(
         {
             "Sid": "Deliver",
@@ -154,7 +154,7 @@ def deliver_flow_logs(log_group_arn: str) -> Policy:
 
 
 def _administered_by_account(account: Account) -> Statement:
-    """The account's administrators manage the key; `*` in a key policy means this key.
+    """Allow the account's administrators to manage the key. In a key policy, `*` means this key.
 
     https://docs.aws.amazon.com/kms/latest/developerguide/key-policy-default.html
     """
@@ -168,7 +168,7 @@ def _administered_by_account(account: Account) -> Statement:
 
 
 def secrets_key(account: Account) -> Policy:
-    """Key for Kubernetes secrets. The principal that creates the cluster grants EKS the use of the key.
+    """Key policy for Kubernetes secrets. The principal that creates the cluster grants EKS the use of the key.
 
     EKS supports no condition on that grant: https://docs.aws.amazon.com/eks/latest/userguide/enable-kms.html
     """
@@ -185,7 +185,7 @@ def secrets_key(account: Account) -> Policy:
 
 
 def logs_key(account: Account, log_groups: Sequence[str]) -> Policy:
-    """Key for log groups, usable by CloudWatch Logs for the named groups only.
+    """Key policy for log groups: only CloudWatch Logs may use the key, and only for the named groups.
 
     https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html
     """
@@ -204,7 +204,7 @@ def logs_key(account: Account, log_groups: Sequence[str]) -> Policy:
 
 
 def file_system_key(account: Account) -> Policy:
-    """Key for an EFS file system, usable by the account's principals through EFS only.
+    """Key policy for an EFS file system: the account's principals may use the key only through EFS.
 
     https://docs.aws.amazon.com/efs/latest/ug/EFSKMS.html
     """
@@ -230,7 +230,7 @@ def file_system_key(account: Account) -> Policy:
 
 
 def tls_only_bucket(bucket_arn: str) -> Policy:
-    """Deny access without TLS. The roles grant permissions."""
+    """Deny access without TLS. IAM roles grant the permissions."""
     return _document(
         {
             "Sid": "TlsOnly",
@@ -244,13 +244,13 @@ def tls_only_bucket(bucket_arn: str) -> Policy:
 
 
 def exchange_node_keys(bucket_arn: str) -> Policy:
-    """A node writes its public key under its own identity (role id and instance id) and reads the keys of other
-    nodes."""
+    """Allow a node to write its public key under its own identity (role ID and instance ID) and to read the keys of
+    other nodes."""
     return _exchange(bucket_arn, NODE_KEYS, own=f"{NODE_KEYS}/${{aws:userid}}")
 
 
 def exchange_job_keys(bucket_arn: str) -> Policy:
-    """A job pod writes its public key under its own name and reads the keys of its namespace.
+    """Allow a job pod to write its public key under its own name and to read the keys of its namespace.
 
     Pod Identity sets both names as session tags: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-abac.html
     """
@@ -276,13 +276,13 @@ def _exchange(bucket_arn: str, shared: str, *, own: str) -> Policy:
 
 
 def find_members() -> Policy:
-    """Look up which instances belong to the cluster. Nodes trust only AWS for that, not each other."""
+    """Allow looking up which instances belong to the cluster. Nodes trust AWS for that, not each other."""
     actions = ["autoscaling:DescribeAutoScalingGroups", "autoscaling:DescribeAutoScalingInstances", "ec2:DescribeInstances"]
     return _document({"Sid": "FindMembers", "Effect": "Allow", "Action": actions, "Resource": "*"})
 
 
 def complete_join(account: Account, group: str) -> Policy:
-    """Report that a worker of this group has joined or has failed to.
+    """Allow reporting that a worker of this group has joined or has failed to join.
 
     https://docs.aws.amazon.com/autoscaling/ec2/userguide/lifecycle-hooks.html
     """
@@ -297,7 +297,7 @@ def complete_join(account: Account, group: str) -> Policy:
 
 
 def mount_through(account: Account, file_system_id: str, access_point_id: str) -> Policy:
-    """Mount the file system and write to it, through one access point only.
+    """Allow mounting and writing to the file system through one access point only.
 
     https://docs.aws.amazon.com/efs/latest/ug/iam-access-control-nfs-efs.html
     """
@@ -317,8 +317,8 @@ def mount_through(account: Account, file_system_id: str, access_point_id: str) -
 
 
 def encrypted_file_system(file_system_arn: str) -> Policy:
-    """Clients in the VPC mount and write through a mount target, with TLS. Root on a client is not root in the file
-    system.
+    """Allow clients in the VPC to mount and write through a mount target with TLS. Root on a client is not root in
+    the file system.
 
     https://docs.aws.amazon.com/efs/latest/ug/iam-access-control-nfs-efs.html
     """
@@ -346,7 +346,7 @@ def encrypted_file_system(file_system_arn: str) -> Policy:
 
 
 def scale_groups(account: Account, cluster: str, autoscaler_tag: str) -> Policy:
-    """Change the size of this cluster's node groups, identified by their tag, and read what scaling decisions need.
+    """Allow resizing this cluster's node groups, identified by their tag, and reading what scaling decisions need.
 
     https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/cloudprovider/aws/README.md
     """

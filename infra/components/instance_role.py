@@ -22,7 +22,7 @@ class InstanceRoleArgs:
 
 class InstanceRole(pulumi.ComponentResource):
     """Creates:
-    - a role for EC2 instances with the given policies and Session Manager's
+    - a role for EC2 instances with the given policies and the Session Manager policy
     - its instance profile
     """
 
@@ -51,7 +51,7 @@ class InstanceRole(pulumi.ComponentResource):
 
     @property
     def unique_id(self) -> pulumi.Output[str]:
-        """AROA...: prefix of the identity of the role's instances."""
+        """Unique ID of the role (AROA...), with which the identity of each of its instances starts."""
         return self._role.unique_id
 
     @property
@@ -60,5 +60,5 @@ class InstanceRole(pulumi.ComponentResource):
 
     @property
     def permissions(self) -> Sequence[pulumi.Resource]:
-        """Policies, which must exist before an instance boots and until the last one is deleted."""
+        """Policies of the role. They must exist before an instance boots and until the last instance is deleted."""
         return self._permissions

@@ -10,7 +10,7 @@ from infra.components import iam
 from infra.naming import COMPONENT, Naming
 
 EXPIRY_DAYS: Final = 1
-"""Keys are exchanged within minutes. Nodes that still run publish their keys again."""
+"""Keys are exchanged within minutes, and running nodes publish their keys again."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class KeyBucket(pulumi.ComponentResource):
         aws.s3.BucketServerSideEncryptionConfiguration(
             f"{name}-encryption",
             bucket=self._bucket.id,
-            # S3-managed key: with a KMS key every reader would need another permission, and the content is public keys.
+            # The content is public keys, and with a KMS key every reader would need another permission.
             rules=[{"apply_server_side_encryption_by_default": {"sse_algorithm": "AES256"}}],
             opts=child,
         )

@@ -34,7 +34,7 @@ class LaunchTemplateArgs:
     root_device: str
     root_volume_gib: int
     user_data: pulumi.Input[str]
-    """Base64."""
+    """Base64-encoded."""
     security_groups: Sequence[pulumi.Input[str]]
     """Used if `network_interfaces` is empty. EC2 accepts security groups on the instance or on each interface, never
     both: https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html"""
@@ -73,8 +73,8 @@ def create(name: str, args: LaunchTemplateArgs, opts: pulumi.ResourceOptions) ->
 
 
 def interface(one: Interface, security_groups: Sequence[pulumi.Input[str]]) -> NetworkInterface:
-    """Return an interface without subnet (it gets the group's) and without public address setting, which EC2 rejects if
-    there is more than one interface."""
+    """Return an interface without a subnet (the group sets it) and without a public address setting, which EC2 rejects
+    if there is more than one interface."""
     return {
         "network_card_index": one.network_card,
         "device_index": one.device,

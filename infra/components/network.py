@@ -14,7 +14,7 @@ from infra.plan.subnet_cidrs import zone_addresses
 
 
 class Subnets(Protocol):
-    """What other components need from the network, new or existing."""
+    """Properties of a new or existing network that other components need."""
 
     @property
     def vpc_id(self) -> pulumi.Input[str]: ...
@@ -34,12 +34,12 @@ class Subnets(Protocol):
 
     @property
     def reachable_prefix_lists(self) -> Mapping[str, pulumi.Input[str]]:
-        """Prefix lists of AWS services that nodes may reach as well, by service name."""
+        """Prefix lists of AWS services that nodes may also reach, by service name."""
         ...
 
     @property
     def routes(self) -> Sequence[pulumi.Resource]:
-        """Resources that give instances in private subnets egress."""
+        """Resources that provide egress for instances in private subnets."""
         ...
 
 
@@ -62,7 +62,7 @@ class NetworkArgs:
     cidr: str
     zones: Sequence[str]
     nat_zones: Sequence[str]
-    """Zones with a NAT gateway; empty: a private network. Other zones use the first gateway."""
+    """Zones with a NAT gateway. If empty, the network is private. Other zones use the first gateway."""
     # flow logs
     logs_key_arn: pulumi.Input[str]
     log_retention_days: int
@@ -97,7 +97,7 @@ class Network(pulumi.ComponentResource):
             f"{self._name}-vpc",
             cidr_block=self._args.cidr,
             enable_dns_support=True,
-            enable_dns_hostnames=True,  # private EKS endpoint, interface endpoints and EFS need both
+            enable_dns_hostnames=True,  # the private EKS endpoint, interface endpoints and EFS need both DNS settings
             tags=naming.tags(Name=f"{self._name}-vpc"),
             opts=self._child,
         )

@@ -64,13 +64,13 @@ class NodePool(pulumi.ComponentResource):
             security_groups=groups,
             network_interfaces=[launch_template.interface(one, groups) for one in spec.interfaces],
             image_id=spec.ami_id,
-            # EKS requires the type here for capacity blocks, and on the node group otherwise.
+            # EKS requires the type here for capacity blocks, otherwise on the node group.
             instance_type=spec.instance_type if is_block else None,
             market="capacity-block" if is_block else None,
             reservation=spec.reservation,
             placement_group=self._args.placement_group,
         )
-        # A changed tag would be a new template version, for which EKS replaces every node of the pool. Instances get
+        # A changed tag would create a template version, and EKS would replace every node of the pool. Instances get
         # their tags from the Auto Scaling group.
         opts = pulumi.ResourceOptions(parent=self, ignore_changes=["tagSpecifications"])
         return launch_template.create(f"{self._name}-launch-template", args, opts)
@@ -97,7 +97,7 @@ class NodePool(pulumi.ComponentResource):
         return aws.eks.NodeGroup(
             self._name,
             cluster_name=args.cluster.name,
-            # From the control plane, so that nodes upgrade after it. EKS does not know the version of a custom AMI.
+            # Output of the control plane, so nodes upgrade after it. EKS does not know the version of a custom AMI.
             version=None if custom_ami else args.cluster.version,
             ami_type=None if custom_ami else spec.ami_type,
             instance_types=None if spec.capacity == "CAPACITY_BLOCK" else [spec.instance_type],
@@ -113,7 +113,7 @@ class NodePool(pulumi.ComponentResource):
             labels=spec.labels,
             taints=[{"key": t.key, "value": t.value, "effect": _EFFECTS[t.effect]} for t in spec.taints] or None,
             update_config={"max_unavailable": 1, "update_strategy": "DEFAULT" if spec.surge else "MINIMAL"},
-            # One at a time: a repair interrupts the job on the node.
+            # Repair one node at a time, because a repair interrupts the job on the node.
             node_repair_config={"enabled": True, "max_parallel_nodes_repaired_count": 1},
             tags={**self._tags, **({PLACEMENT_TAG: spec.placement} if spec.placement else {}), **spec.autoscaler_tags},
             opts=pulumi.ResourceOptions(

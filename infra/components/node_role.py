@@ -61,5 +61,5 @@ class NodeRole(pulumi.ComponentResource):
 
     @property
     def attachments(self) -> Sequence[pulumi.Resource]:
-        """Policy attachments, which must exist before a node starts and until the last one is deleted."""
+        """Policy attachments. They must exist before a node starts and until the last node is deleted."""
         return self._attachments

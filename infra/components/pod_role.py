@@ -26,7 +26,7 @@ class PodRoleArgs:
     policy: pulumi.Input[str] | ManagedPolicy
     """Permissions of the pods."""
     cluster_name: pulumi.Input[str] | None = None
-    """If given, the component associates the role with the service account. EKS add-ons do that themselves."""
+    """If given, the component associates the role with the service account. EKS add-ons create their own."""
 
 
 class PodRole(pulumi.ComponentResource):
@@ -72,7 +72,7 @@ class PodRole(pulumi.ComponentResource):
 
     @property
     def association(self) -> pulumi.Resource | None:
-        """Association, which must exist before a pod that uses the role starts; None if an add-on creates it."""
+        """Pod Identity association. It must exist before a pod with the role starts. None if an add-on creates it."""
         return self._association
 
     @property

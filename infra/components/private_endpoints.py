@@ -65,5 +65,5 @@ class PrivateEndpoints(pulumi.ComponentResource):
 
     @property
     def endpoints(self) -> Sequence[pulumi.Resource]:
-        """Endpoints, which must exist before a node can start in a private network."""
+        """VPC endpoints. In a private network, they must exist before a node can start."""
         return self._endpoints

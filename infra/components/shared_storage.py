@@ -34,7 +34,7 @@ class SharedStorageArgs:
     naming: Naming
     account: Account
     source: NewFileSystem | str
-    """A new file system, or the id of an existing one. The stack never changes an existing one."""
+    """A new file system, or the ID of an existing one. The stack never changes an existing one."""
 
 
 class SharedStorage(pulumi.ComponentResource):
@@ -133,7 +133,7 @@ class SharedStorage(pulumi.ComponentResource):
 
     @property
     def mount_targets(self) -> Sequence[pulumi.Resource]:
-        """Mount targets, which must exist before a node can mount; empty for an existing file system."""
+        """Mount targets. They must exist before a node can mount. Empty for an existing file system."""
         return self._mount_targets
 
     @property

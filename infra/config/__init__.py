@@ -1,1 +1,1 @@
-"""Reading a stack file: YAML, parsing, messages, problems, and the preflight that collects them."""
+"""Read a stack file: load the YAML, parse it, and collect all problems in a preflight check."""

@@ -1,4 +1,4 @@
-"""The sentences for values of the wrong form."""
+"""Messages for values with the wrong type."""
 
 import difflib
 import json
@@ -19,7 +19,7 @@ _FORMS = {
 
 
 def words(forms: Collection[str]) -> list[str]:
-    """What may be written, in words."""
+    """Return the accepted types as text."""
     return [word for form in _FORMS if form in forms for word in _FORMS[form]]
 
 
@@ -35,7 +35,8 @@ def missing(key: str, example: object) -> str:
 
 def unknown_key(key: str, choices: Sequence[str]) -> str:
     there = sorted(set(choices))
-    hint = did_you_mean(key, there) or f"; here there {'is' if len(there) == 1 else 'are'} {all_of(there)}"
+    these = "only setting here is" if len(there) == 1 else "settings here are"
+    hint = did_you_mean(key, there) or f"; the {these} {all_of(there)}"
     return f"is not a setting{hint}"
 
 
@@ -48,7 +49,7 @@ def unknown_kind(kind: object, kinds: Sequence[str]) -> str:
 def wrong_value(
     value: object, expected: Collection[str], choices: Sequence[object], kinds: Sequence[str], *, key: str, example: object
 ) -> str:
-    """What is wrong with a value where `expected` forms and `choices` may stand."""
+    """Describe what is wrong with a value, given the `expected` types and the allowed `choices`."""
     wanted = one_of([*map(str, choices), *words(expected)])
     if exact := _only_quotes_are_wrong(value, expected, key, example):
         return exact
@@ -62,7 +63,7 @@ def wrong_value(
 
 
 def _only_quotes_are_wrong(value: object, expected: Collection[str], key: str, example: object) -> str | None:
-    """Text where a number is wanted, or the other way round."""
+    """Describe a text that should be a number or boolean, or the reverse; None for other errors."""
     if "text" in expected and isinstance(value, bool):
         return f"{shown(value)} is not text; write it in quotes, like {json.dumps(shown(value))}"
     if "text" in expected and isinstance(value, int | float):
@@ -76,7 +77,7 @@ def _only_quotes_are_wrong(value: object, expected: Collection[str], key: str, e
 
 
 def _is_quoted(value: object, expected: Collection[str]) -> bool:
-    """Whether the value would be right without its quotes."""
+    """Return whether the value would be valid without its quotes."""
     return (
         ("int" in expected and _is_number(value))
         or ("number" in expected and _is_decimal(value))
@@ -94,18 +95,18 @@ def _is_decimal(value: object) -> bool:
 
 def _form_of(value: object) -> str:
     if isinstance(value, bool):
-        return "yes or no"
+        return "a boolean"
     return "text" if isinstance(value, str) else "a number"
 
 
 LONGEST_QUOTE = 60
 
 SIMILAR, TYPO = 0.6, 0.9
-"""difflib ratios: from SIMILAR on a name is suggested; from TYPO on it is the only suggestion."""
+"""difflib ratios. Names with at least SIMILAR are suggested; a name with at least TYPO is the only suggestion."""
 
 
 def shown(value: object) -> str:
-    """A value as a message quotes it: short, and never a secret."""
+    """Quote a value in a message: shortened, and never a secret."""
     if isinstance(value, str):
         if kind_of_secret(value):
             return "a secret"
@@ -119,12 +120,12 @@ def shown(value: object) -> str:
 
 
 def one_of(choices: Iterable[str]) -> str:
-    """`a`, `a or b`, `a, b or c`."""
+    """Join with `or`: `a`, `a or b`, `a, b or c`."""
     return _joined(choices, "or")
 
 
 def all_of(choices: Iterable[str]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
+    """Join with `and`: `a`, `a and b`, `a, b and c`."""
     return _joined(choices, "and")
 
 
@@ -134,13 +135,13 @@ def _joined(choices: Iterable[str], last: str) -> str:
 
 
 def did_you_mean(word: str, choices: Iterable[str], most: int = 1) -> str:
-    """`; did you mean x?`, or nothing where no choice is near."""
+    """Return `; did you mean x?`, or an empty string if no choice is similar."""
     near = nearest(word, choices, most)
     return f"; did you mean {one_of(near)}?" if near else ""
 
 
 def nearest(word: str, choices: Iterable[str], most: int = 1) -> list[str]:
-    """The choices most like the word, best first; only the best where it is a slip of a letter."""
+    """Return the choices most similar to the word, best first; only the best one if it looks like a typo."""
     by_lower = {choice.lower(): choice for choice in sorted(choices, reverse=True)}
     slips = difflib.get_close_matches(word.lower(), list(by_lower), n=1, cutoff=TYPO)
     like = slips or difflib.get_close_matches(word.lower(), list(by_lower), n=most, cutoff=SIMILAR)

@@ -1,5 +1,5 @@
-"""From raw values to models: every error of form as one sentence, and stand-ins where a value is unusable, so that the rules
-can be judged in the same run."""
+"""Parse raw values into models. Every type error becomes one sentence. Placeholders replace unusable values, so that
+the rules can be checked in the same run."""
 
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
@@ -18,36 +18,36 @@ ModelType = TypeVar("ModelType", bound=BaseModel)
 Path = tuple[str | int, ...]
 
 ROUNDS = 4
-"""A stand-in can bring a new error to light (a wrong `kind` hides what else is wrong); after so many rounds we give up."""
+"""Maximum number of attempts. A placeholder can reveal another error: a wrong `kind` hides all errors below it."""
 
 
 FURTHER_KINDS = "furtherKinds"
-"""In a field's extra: kinds that may stand here, but are understood by another model."""
+"""Key in `json_schema_extra` of a field: kinds that are valid here but belong to another model."""
 
-SAID_ELSEWHERE = {"region": "write aws:region", "stack": "the file's name says it"}
+SAID_ELSEWHERE = {"region": "write aws:region", "stack": "it comes from the file name"}
 
 
-_IN_ENV = "revoke it, put a new one into a Kubernetes Secret, and name that under secretEnv"
+_IN_ENV = "revoke it, put a new one into a Kubernetes Secret, and reference it in secretEnv"
 
 
 class Encrypted:
-    """A value that only `pulumi up` can read."""
+    """An encrypted value, which only `pulumi up` can read."""
 
 
 class Parsed(NamedTuple, Generic[ModelType]):
     """A stack file or job as far as it could be parsed."""
 
     model: ModelType | None
-    """None where too little could be parsed. With problems, it may hold placeholder values."""
+    """None if too little could be parsed. With problems, it may hold placeholder values."""
     problems: list[Problem]
     placeholders: frozenset[str]
-    """Paths whose value was replaced by a placeholder: rules about them prove nothing (`problems.is_unreliable`)."""
+    """Paths of placeholders. The results of rules about these paths are unreliable (`problems.is_unreliable`)."""
 
 
 def parse(model: type[ModelType], values: Mapping[str, object], **known: str) -> Parsed[ModelType]:
-    """Parse raw values into a model, and report every error of form at once.
+    """Parse raw values into a model, and report all type errors at once.
 
-    `known`: fields whose value comes from outside the mapping, like the stack's name.
+    `known` has the fields whose value does not come from the mapping, such as the stack name.
     """
     problems = list(find_secrets(values))
     data: dict[str, Any] = _without_encrypted(deepcopy(dict(values)), (), problems)
@@ -69,7 +69,7 @@ def parse(model: type[ModelType], values: Mapping[str, object], **known: str) ->
 
 
 def find_secrets(values: object, path: Path = (), remedy: str = "remove it and revoke it") -> Iterator[Problem]:
-    """Secrets in plain text, anywhere in the values."""
+    """Yield a problem for every plain-text secret in the values."""
     for place, value in _leaves(values, path):
         if not isinstance(value, str) or not value:
             continue
@@ -78,7 +78,7 @@ def find_secrets(values: object, path: Path = (), remedy: str = "remove it and r
             kind = "a secret (by its name)"
         if kind:
             fix = _IN_ENV if len(place) > 1 and place[-2] == "env" else remedy
-            yield Problem(path_text(place), f"holds {kind} in plain text, and everyone who can read the file knows it; {fix}")
+            yield Problem(path_text(place), f"holds {kind} in plain text, and everyone who can read the file can see it; {fix}")
 
 
 def _leaves(value: object, path: Path) -> Iterator[tuple[Path, object]]:
@@ -93,7 +93,7 @@ def _leaves(value: object, path: Path) -> Iterator[tuple[Path, object]]:
 
 
 def _without_encrypted(value: Any, path: Path, problems: list[Problem]) -> Any:
-    """The same values without the encrypted ones. Each encrypted value is reported as a problem."""
+    """Return the values without the encrypted ones, and report each encrypted value as a problem."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             if isinstance(inner, Encrypted):
@@ -109,11 +109,11 @@ def _without_encrypted(value: Any, path: Path, problems: list[Problem]) -> Any:
     return value
 
 
-# --- where an error is, and what may stand there --------------------------------------------------------------------------
+# --- location of an error, and what is valid there ---------------------------------------------------------------------
 
 
 def leaf_types(annotation: Any) -> list[Any]:
-    """`int | Annotated[tuple[str, ...], ...] | None` as `[int, tuple[str, ...]]`."""
+    """Flatten an annotation: `int | Annotated[tuple[str, ...], ...] | None` -> `[int, tuple[str, ...]]`."""
     origin = get_origin(annotation)
     if origin is Annotated:
         return leaf_types(get_args(annotation)[0])
@@ -123,7 +123,7 @@ def leaf_types(annotation: Any) -> list[Any]:
 
 
 def models_for(types: list[Any], value: object) -> list[type[BaseModel]]:
-    """The models that may stand here; of a union only the one whose `kind` the value names."""
+    """Return the models that are valid here. If the value has a `kind`, return only the matching model of a union."""
     models = [leaf for leaf in types if isinstance(leaf, type) and issubclass(leaf, BaseModel)]
     if isinstance(value, Mapping) and "kind" in value:
         named = [model for model in models if value["kind"] in kinds([model])]
@@ -132,7 +132,7 @@ def models_for(types: list[Any], value: object) -> list[type[BaseModel]]:
 
 
 def kinds(models: list[type[BaseModel]]) -> list[str]:
-    """The values of `kind` that tell the models of a union apart."""
+    """Return the values of `kind` that distinguish the models of a union."""
     return [
         str(kind)
         for model in models
@@ -143,7 +143,7 @@ def kinds(models: list[type[BaseModel]]) -> list[str]:
 
 
 def field_of(types: list[Any], value: object, key: str) -> FieldInfo | None:
-    """The field that a key names."""
+    """Return the model field for a key; None if there is none."""
     for model in models_for(types, value):
         for field in model.model_fields.values():
             if field.alias == key and not field.exclude:
@@ -152,7 +152,7 @@ def field_of(types: list[Any], value: object, key: str) -> FieldInfo | None:
 
 
 def inner_types(types: list[Any], value: object, key: str | int) -> list[Any]:
-    """What may stand under a key or index."""
+    """Return the types that are valid at a key or index."""
     if isinstance(key, str) and (field := field_of(types, value, key)):
         return leaf_types(field.annotation)
     wanted: type = tuple if isinstance(key, int) else dict
@@ -165,7 +165,7 @@ def inner_types(types: list[Any], value: object, key: str | int) -> list[Any]:
 
 
 class Fault:
-    """One place whose form is wrong."""
+    """A value with the wrong type, and its location."""
 
     def __init__(self, model: type[BaseModel], data: dict[str, Any], error: ErrorDetails) -> None:
         self.kind = error["type"]
@@ -183,7 +183,7 @@ class Fault:
         self.field = field_of(self.holder_types, self.holder, str(path[-1])) if path else None
 
     def _steps(self, error: ErrorDetails) -> Iterator[str | int]:
-        """The error's location without the names of union branches, which a user never wrote."""
+        """Yield the error's location without the names of union branches, which are not in the user's file."""
         value = cast(Any, self.value)
         steps: tuple[Any, ...] = error["loc"]
         for step in steps:
@@ -221,33 +221,33 @@ class Fault:
         return wrong_value(self.value, expected, choices, tags, key=path_text(self.path), example=example)
 
     def _keys(self) -> list[str]:
-        """The keys that may stand here."""
+        """Return the keys that are valid here."""
         models = models_for(self.holder_types, self.holder)
         return [str(field.alias) for model in models for field in model.model_fields.values() if not field.exclude]
 
     @property
     def placeholders(self) -> set[str]:
-        """Paths whose value is unknown: this one and, for a typo, the one that the user meant."""
+        """Paths with an unknown value: this path and, for a typo, the path that the user probably meant."""
         meant = nearest(str(self.path[-1]), self._keys()) if self.kind == "extra_forbidden" else []
-        meant = [key for key in meant if key not in self.holder]  # who wrote both meant something else
+        meant = [key for key in meant if key not in self.holder]  # if both keys are present, it is not a typo
         return {path_text(self.path), *(path_text((*self.path[:-1], key)) for key in meant)}
 
     def repair(self, data: dict[str, Any]) -> None:
-        """Put in the default, or a stand-in where there is none."""
+        """Replace the value with the default, or with a placeholder if there is no default."""
         holder: Any = data
         for step in self.path[:-1]:
             holder = holder[step]
         key = self.path[-1]
         if isinstance(holder, list):
-            holder[key] = _stand_in(self.types)
+            holder[key] = _placeholder(self.types)
         elif (self.field is None and self.kind == "extra_forbidden") or (self.field is not None and not self.field.is_required()):
             holder.pop(key, None)
         else:
-            holder[key] = _stand_in(self.types)
+            holder[key] = _placeholder(self.types)
 
 
 def _faults(model: type[BaseModel], data: dict[str, Any], errors: list[ErrorDetails]) -> list[Fault]:
-    """One fault per place. Of a union, the branch that the user meant: the one whose inside is wrong, if any."""
+    """Return one fault per path. In a union, keep the deepest fault: it is in the branch that the user meant."""
     by_path: dict[Path, Fault] = {}
     for error in errors:
         fault = Fault(model, data, error)
@@ -268,13 +268,13 @@ def _form(leaf: Any) -> str:
     return {bool: "bool", int: "int", float: "number", str: "text"}.get(leaf, "list")
 
 
-def _stand_in(types: list[Any]) -> Any:
-    """A value of the right form that means nothing."""
+def _placeholder(types: list[Any]) -> Any:
+    """Return a meaningless value of the right type."""
     leaf = types[0]
     form = _form(leaf)
     if form == "choice":
         return get_args(leaf)[0]
     if form == "mapping" and get_origin(leaf) is not dict:
         required = [field for field in leaf.model_fields.values() if field.is_required() and not field.exclude]
-        return {str(field.alias): _stand_in(leaf_types(field.annotation)) for field in required}
+        return {str(field.alias): _placeholder(leaf_types(field.annotation)) for field in required}
     return {"bool": False, "int": 0, "number": 0.0, "text": "", "mapping": {}, "list": []}[form]

@@ -25,20 +25,20 @@ FactsType = TypeVar("FactsType")
 
 @dataclass(frozen=True)
 class Examined(Generic[SettingsType, FactsType]):
-    """A stack as far as it could be parsed, with its errors and warnings in the order of the README's table."""
+    """A stack as far as it could be parsed, with its errors and warnings in the order of the settings table."""
 
     settings: SettingsType | None
-    """None where too little could be parsed. With errors it may hold placeholder values."""
+    """None if too little could be parsed. With errors, it may hold placeholder values."""
     facts: FactsType | None = None
     problems: tuple[Problem, ...] = ()
-    """Errors: they stop `pulumi up`."""
+    """Errors, which stop `pulumi up`."""
     not_queried: str | None = None
-    """Why neither AWS nor the cluster was queried: then only the rules that need just the file were applied."""
+    """Why neither AWS nor the cluster was queried, so that only the rules for the file alone were applied."""
     warnings: tuple[Problem, ...] = ()
 
     @property
     def whole(self) -> tuple[SettingsType, FactsType]:
-        """Settings and facts of a stack without errors. Raises SettingsError, or FactsError if nothing could be queried."""
+        """Settings and facts of a stack without errors. Raises SettingsError for errors, FactsError without facts."""
         if self.problems or self.settings is None:
             raise SettingsError(self.problems)
         if self.facts is None:
@@ -65,7 +65,7 @@ def examine_aws(raw: RawStack, *, offline: bool = False) -> Examined[Settings, F
 
 def examine_existing(raw: RawStack, *, offline: bool = False) -> Examined[ExistingSettings, ClusterFacts]:
     """Check a stack for an existing Kubernetes cluster. Makes no AWS call."""
-    # Pulumi.yaml gives every key of a stack in AWS an empty default
+    # Pulumi.yaml sets an empty default for every key of an AWS stack
     written = replace(raw, values={key: value for key, value in raw.values.items() if value not in ({}, [])})
     rules = validation_existing
     checks = TargetChecks(ExistingSettings, existing_cluster.gather, rules.check_offline, rules.check)
@@ -75,7 +75,7 @@ def examine_existing(raw: RawStack, *, offline: bool = False) -> Examined[Existi
 def judge(
     raw: RawStack, checks: TargetChecks[SettingsType, FactsType], *, offline: bool, **known: str
 ) -> Examined[SettingsType, FactsType]:
-    """`known`: fields of the settings that do not come from the mapping in the file."""
+    """Parse a stack and check it. `known` has the fields that do not come from the settings in the file."""
     if not raw.is_readable:
         return Examined(None, problems=raw.problems)
     settings, form, placeholders = parse(checks.model, raw.values, **known)
@@ -99,7 +99,7 @@ def judge(
 
 
 def _place(problem: Problem, model: Any) -> list[int]:
-    """Sort key: the position of the problem's path in the settings, which is the order of the README's table."""
+    """Sort key: the position of the problem's path in the settings, which is the order of the settings table."""
     place: list[int] = []
     types: list[Any] = [model]
     for step in re.findall(r"[^.\[\]]+", problem.path):

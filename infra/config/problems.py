@@ -1,4 +1,4 @@
-"""Problems of a stack as sentences: the path as the user writes it, what is wrong with the value, and the fix."""
+"""Problems of a stack: the path in the stack file, what is wrong with the value, and the fix."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ Severity = Literal["error", "warning"]
 
 @dataclass(frozen=True)
 class Problem:
-    """What is wrong, where, and how to fix it. An error stops `pulumi up`; a warning is only printed."""
+    """Location, description and fix of a problem. An error stops `pulumi up`; a warning is only printed."""
 
     path: str
     message: str
@@ -28,14 +28,14 @@ def warning(path: str, message: str) -> Problem:
 
 
 def without_echoes(problems: Iterable[Problem]) -> list[Problem]:
-    """Each problem once, and no warning about a path that has an error."""
+    """Remove duplicates, and warnings about a path that has an error."""
     found = list(dict.fromkeys(problems))
     wrong = {problem.path for problem in found if problem.is_error}
     return [problem for problem in found if problem.is_error or problem.path not in wrong]
 
 
 class SettingsError(Exception):
-    """The stack has errors; the text lists all of them, one per line."""
+    """The stack has errors. The message lists all of them, one per line."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
@@ -43,7 +43,7 @@ class SettingsError(Exception):
 
 
 def path_text(path: Iterable[str | int]) -> str:
-    """`("pools", 0, "minSize")` as `pools[0].minSize`."""
+    """Format a path: `("pools", 0, "minSize")` -> `pools[0].minSize`."""
     text = ""
     for step in path:
         if isinstance(step, int):
@@ -54,7 +54,7 @@ def path_text(path: Iterable[str | int]) -> str:
 
 
 def is_below(path: str, ancestor: str) -> bool:
-    """Whether a path is the ancestor or lies in it."""
+    """Return whether a path is the ancestor itself or below it."""
     return path == ancestor or path.startswith((f"{ancestor}.", f"{ancestor}["))
 
 
@@ -66,11 +66,11 @@ JUDGED_TOGETHER: tuple[frozenset[str], ...] = (
     frozenset({"vpcId", "subnetIds"}),
     frozenset({"instanceType", "efa", "amiId"}),
 )
-"""Settings beside each other that one rule compares: what it says of one depends on the others."""
+"""Sibling settings that a rule compares, so that a problem with one depends on the others."""
 
 
 def is_unreliable(path: str, placeholders: Iterable[str]) -> bool:
-    """Whether a rule about this path may have seen a placeholder instead of the user's value."""
+    """Return whether a rule about this path may have seen a placeholder instead of the user's value."""
     return any(is_below(path, suspect) for placeholder in placeholders for suspect in _suspects(placeholder))
 
 

@@ -1,10 +1,10 @@
-"""What a secret looks like in plain text: stack files with one are refused, and messages never quote one."""
+"""Detect secrets in plain text. Stack files that contain one are rejected, and messages never quote one."""
 
 import re
 
 _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("a private key", re.compile(r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY")),
-    # Without its header line: OpenSSH's format, or PKCS #1 and #8
+    # Private key without its header line: OpenSSH's format, or PKCS #1 and #8
     ("a private key", re.compile(r"b3BlbnNzaC1rZXkt|\A\s*(?:MII[A-Za-z0-9+/]{60}|MC4CAQAwBQYDK2Vw|MHcCAQEEI|MIG[A-Za-z0-9]AgE)")),
     ("a URL with a password", re.compile(r"\b[a-z][a-z0-9+.-]*://[^/\s:@]*:(?!\$)[^/\s@]+@", re.IGNORECASE)),
     ("an AWS access key", re.compile(r"(?<![A-Z0-9])(?:AKIA|ASIA)[A-Z2-7]{16}(?![A-Z0-9])")),
@@ -18,7 +18,7 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("a signed token", re.compile(r"\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.")),
 )
 
-# The whole value is 40 characters of base64: the form of an AWS secret access key. A hash has no upper case.
+# AWS secret access keys are 40 characters of base64. Hashes of that length have no uppercase letters.
 _AWS_SECRET = re.compile(r"(?=.*[a-z])(?=.*[A-Z])(?=.*[0-9])[A-Za-z0-9/+]{40}")
 
 _SECRET_WORD = re.compile(r"(?:^|-)(?:secret|token|pwd)$|(?<!by)(?<!com)(?<!sur)pass(?!ed|es|ing|ive|age|enger|thr|ion)")
@@ -29,7 +29,7 @@ _SETTING = re.compile(r"true|false|yes|no|on|off|[0-9]{1,3}|[0-9]*\.[0-9]+", re.
 
 
 def kind_of_secret(text: str) -> str | None:
-    """What sort of secret the text holds, in words; None when it looks harmless."""
+    """Return the kind of secret that the text contains; None if it looks harmless."""
     for kind, pattern in _KINDS:
         if pattern.search(text):
             return kind
@@ -39,7 +39,10 @@ def kind_of_secret(text: str) -> str | None:
 
 
 def names_a_secret(key: str, value: str) -> bool:
-    """Whether the key marks its value as a secret: `HF_TOKEN`, `*_KEY`, `*PASS*`, `*_PWD`. Not for switches and small numbers."""
+    """Return whether the key implies a secret: `HF_TOKEN`, `*_KEY`, `*PASS*`, `*_PWD`.
+
+    Values that are flags or small numbers are never secrets.
+    """
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[_.]", "-", key).lower()
     if _SETTING.fullmatch(value.strip()):
         return False

@@ -1,4 +1,4 @@
-"""What a stack says, before anything of it is understood: from its file (command line) or from the engine (program)."""
+"""Raw values of a stack before parsing: from its file (command line) or from the Pulumi engine (program)."""
 
 import json
 import re
@@ -15,40 +15,40 @@ from infra.settings.targets import EXISTING
 
 NAMESPACE = "gpumpi"
 PULUMI = "pulumi"
-"""The engine's own keys, like `pulumi:tags` and `pulumi:disable-default-providers`."""
+"""Namespace of the engine's own keys, such as `pulumi:tags` and `pulumi:disable-default-providers`."""
 FORMER_NAMES = {"masterType": "headNodeType"}
-"""Of `target`'s keys."""
+"""Former name -> current name, for keys of `target`."""
 _FILE_NAME = re.compile(r"Pulumi\.(.+)\.ya?ml")
 
 
 @dataclass(frozen=True)
 class RawStack:
-    """The values of one stack."""
+    """Raw values of one stack."""
 
     stack: str
     region: str
-    """`aws:region`; empty where it is missing, which is a problem, and for an existing cluster, which needs none."""
+    """Value of `aws:region`. Empty for an existing cluster, and if it is missing, which is reported as a problem."""
     values: Mapping[str, object]
-    """The keys of our namespace, without it."""
+    """Values of the keys in namespace `gpumpi`, without the namespace."""
     problems: tuple[Problem, ...] = ()
     is_readable: bool = True
-    """Whether there are values at all; without them nothing else is worth saying."""
+    """Whether the file could be read. If not, no other problem is worth reporting."""
 
 
 class NoSuchStack(Exception):
-    """There is no file for the stack."""
+    """The stack has no file."""
 
 
 # --- from a file -------------------------------------------------------------------------------------------------------
 
 
 def names(folder: Path) -> list[str]:
-    """The stacks that have a file in a folder."""
+    """Return the names of the stacks that have a file in the folder."""
     return sorted(match[1] for path in folder.glob("Pulumi.*") if (match := _FILE_NAME.fullmatch(path.name)))
 
 
 def find(stack: str, folder: Path) -> Path:
-    """The file of a stack in a folder. Raises NoSuchStack."""
+    """Return the path of a stack's file in a folder. Raises NoSuchStack."""
     short = stack.rpartition("/")[2]
     for ending in ("yaml", "yml"):
         path = folder / f"Pulumi.{short}.{ending}"
@@ -61,7 +61,7 @@ def find(stack: str, folder: Path) -> Path:
 
 
 def read(path: Path) -> RawStack:
-    """A stack from its file. What cannot be read is a problem, never an exception."""
+    """Read a stack from its file. Unreadable content is reported as a problem, never as an exception."""
     match = _FILE_NAME.fullmatch(path.name)
     stack = match[1] if match else path.stem
     try:
@@ -70,21 +70,21 @@ def read(path: Path) -> RawStack:
         return RawStack(stack, "", {}, (Problem(path.name, str(error)),), is_readable=False)
     config = content.get("config") if isinstance(content, dict) else None
     if not isinstance(config, dict):
-        missing = Problem("config", "is missing; a stack file has its settings below `config:`")
+        missing = Problem("config", "is missing; put the settings below `config:`")
         return RawStack(stack, "", {}, (missing,), is_readable=False)
     config = {str(key): _scalar_as_engine(_as_engine(value)) for key, value in config.items()}
     return _split(stack, config, tuple(Problem(_user_path(one.path), one.message) for one in twice))
 
 
 def _user_path(path: tuple[str | int, ...]) -> str:
-    """A path in the file as problems name it."""
+    """Return a path in the file as problems show it."""
     if path[0] == "config" and len(path) > 1:
         path = (str(path[1]).removeprefix(f"{NAMESPACE}:"), *path[2:])
     return path_text(path)
 
 
 def _as_engine(value: Any) -> Any:
-    """A value as the engine hands it on: JSON, secrets marked."""
+    """Convert a value to what the engine would pass on: JSON types, with encrypted values marked."""
     if isinstance(value, dict):
         if set(value) == {"secure"}:
             return Encrypted()
@@ -95,7 +95,7 @@ def _as_engine(value: Any) -> Any:
 
 
 def _scalar_as_engine(value: Any) -> Any:
-    """At the top level the engine has only text and JSON."""
+    """Convert a top-level scalar to text: the engine passes only text and JSON there."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -107,7 +107,7 @@ def _scalar_as_engine(value: Any) -> Any:
 
 
 def from_engine() -> RawStack:
-    """The running program's stack."""
+    """Return the stack of the running program."""
     import pulumi
     from pulumi.runtime import config as engine
 
@@ -132,7 +132,7 @@ def _decoded(value: Any) -> Any:
 
 
 def _split(stack: str, config: Mapping[str, Any], found: tuple[Problem, ...]) -> RawStack:
-    """Our keys, the region, and what is wrong with the others."""
+    """Split the configuration into `gpumpi` keys, the region, and problems with other keys."""
     values: dict[str, Any] = {}
     problems = list(found)
     for key, value in config.items():
@@ -142,14 +142,14 @@ def _split(stack: str, config: Mapping[str, Any], found: tuple[Problem, ...]) ->
         elif namespace == PULUMI:
             continue
         elif nearest(namespace, [NAMESPACE]):
-            problems.append(Problem(key, f"is not read; did you mean {NAMESPACE}:{name}?"))
+            problems.append(Problem(key, f"is ignored; did you mean {NAMESPACE}:{name}?"))
         else:
             remedy = f"revoke it, and set a new one with `pulumi config set --secret {key}`"
             problems.extend(find_secrets({key: value}, remedy=remedy))
     region = config.get("aws:region", "")
     if is_existing(values):
         if "aws:region" in config:
-            reason = "is not read, since a stack of an existing cluster does not query AWS"
+            reason = "is ignored, because a stack on an existing cluster does not query AWS"
             problems.append(Problem("aws:region", f"{reason}; remove it"))
         return RawStack(stack, "", values, tuple(problems))
     if not region or not isinstance(region, str):
@@ -159,7 +159,7 @@ def _split(stack: str, config: Mapping[str, Any], found: tuple[Problem, ...]) ->
 
 
 def _with_current_names(values: dict[str, Any]) -> dict[str, Any]:
-    """Rename settings to their present names. Old names are still accepted."""
+    """Rename settings to their current names. Former names are still accepted."""
     target = values.get("target")
     if not isinstance(target, Mapping):
         return values
@@ -168,6 +168,6 @@ def _with_current_names(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_existing(values: Mapping[str, object]) -> bool:
-    """Whether a stack takes a cluster that is there already: then it has settings of its own, and nothing to do with AWS."""
+    """Return whether a stack uses an existing cluster. Such stacks have their own settings and make no AWS calls."""
     target = values.get("target")
     return isinstance(target, Mapping) and target.get("kind") == EXISTING

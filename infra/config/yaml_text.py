@@ -1,4 +1,4 @@
-"""YAML with what a parser usually hides: duplicate keys, aliases that contain themselves, files that are not text."""
+"""YAML loader that reports what parsers usually hide: duplicate keys, recursive aliases, files that are not text."""
 
 import re
 from collections.abc import Iterator
@@ -10,23 +10,23 @@ import yaml
 
 
 class NotYaml(Exception):
-    """The text cannot be read; the message says why and where."""
+    """The text is not valid YAML. The message gives the reason and the position."""
 
 
 @dataclass(frozen=True)
 class Duplicate:
-    """A key that is written twice in one mapping."""
+    """A key that occurs twice in one mapping."""
 
     path: tuple[str | int, ...]
     message: str
 
 
 MAXIMUM_VALUES = 100_000
-"""Values that a file may have once its aliases are expanded: hundreds of pools and jobs stay far below."""
+"""Maximum number of values after aliases are expanded. Files with hundreds of pools and jobs stay far below it."""
 
 
 def read(path: Path) -> tuple[Any, list[Duplicate]]:
-    """The one document of a file, and its duplicate keys. Raises NotYaml, and OSError where there is no file."""
+    """Return the only document of a file, and its duplicate keys. Raises NotYaml, or OSError if there is no file."""
     try:
         return load(path.read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:
@@ -34,23 +34,23 @@ def read(path: Path) -> tuple[Any, list[Duplicate]]:
 
 
 def load(text: str) -> tuple[Any, list[Duplicate]]:
-    """The one document of a text, and its duplicate keys. Raises NotYaml."""
+    """Return the only document of a text, and its duplicate keys. Raises NotYaml."""
     loader = _Loader(text)
     try:
         node = loader.get_single_node()
         _check_aliases(node)
-        duplicates = list(_duplicates(node))  # constructing merges `<<` into the mappings
+        duplicates = list(_duplicates(node))  # before construct_document merges `<<` into the mappings
         return loader.construct_document(node) if node else None, duplicates
     except yaml.YAMLError as error:
         raise NotYaml(_message(error)) from None
     except RecursionError:
-        raise NotYaml("is nested too deeply; write it flatter") from None
+        raise NotYaml("is nested too deeply; reduce the nesting") from None
     finally:
         loader.dispose()
 
 
 def _check_aliases(node: yaml.Node | None) -> None:
-    """Refuse aliases that contain themselves, or that expand to more than anyone would write. Raises NotYaml."""
+    """Reject aliases that contain themselves or that expand to too many values. Raises NotYaml."""
     sizes: dict[int, int] = {}
     open_nodes: set[int] = set()
 
@@ -74,7 +74,7 @@ def _children(node: yaml.Node) -> list[yaml.Node]:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML as the Pulumi engine reads it: `yes`, `12:30` and dates are text."""
+    """YAML loader with the types of the Pulumi engine: `yes`, `12:30` and dates are text."""
 
     yaml_implicit_resolvers = {
         first: [(tag, pattern) for tag, pattern in resolvers if tag.rpartition(":")[2] in ("null", "merge")]
@@ -91,7 +91,7 @@ for _kind, _pattern, _first in (
 
 
 def _duplicates(node: yaml.Node | None, path: tuple[str | int, ...] = ()) -> Iterator[Duplicate]:
-    """Keys that are written twice."""
+    """Yield keys that occur twice."""
     if isinstance(node, yaml.MappingNode):
         lines: dict[str, int] = {}
         for key, value in node.value:

@@ -1,4 +1,4 @@
-"""What AWS reports at plan time, read with boto3 in one place and passed on as plain values."""
+"""Facts: what AWS reports at plan time. Only this package queries AWS for planning; callers get plain values."""
 
 from infra.facts.gather import gather
 from infra.facts.model import (

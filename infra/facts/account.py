@@ -1,4 +1,4 @@
-"""The caller, and the quotas of the account."""
+"""Queries about the caller's identity and the account's service quotas."""
 
 from collections.abc import Iterable
 
@@ -10,10 +10,10 @@ from infra.settings.stack import Settings
 
 
 def caller(clients: Clients) -> Caller:
-    """Return the caller as reported by STS. Raises FactsError if AWS cannot be queried at all.
+    """Return the caller's identity from STS. Raises FactsError if AWS could not be queried.
 
-    For an assumed role (SSO too) the principal is resolved later to the role's ARN with its path, as EKS access entries
-    require.
+    For an assumed role (including SSO), a later query resolves the principal to the role's ARN with its path, because
+    EKS access entries require it.
     """
     identity = query(clients.region, clients.sts.get_caller_identity)
     arn: str = identity["Arn"]
@@ -21,7 +21,7 @@ def caller(clients: Clients) -> Caller:
 
 
 def role_name(arn: str) -> str | None:
-    """Return the role name in `arn:aws:sts::123456789012:assumed-role/Admin/session`.
+    """Return the role name in the ARN of an assumed role; None for any other ARN.
 
     >>> role_name("arn:aws:sts::123456789012:assumed-role/Admin/session"), role_name("arn:aws:iam::123456789012:user/ada")
     ('Admin', None)
@@ -40,7 +40,7 @@ def role_arn(clients: Clients, name: str) -> str:
 
 
 def principal_arn(clients: Clients, arn: str) -> str | None:
-    """The ARN that IAM has for the role or user of this name, which may be under another path; None if there is none."""
+    """Look up a role or user by name in IAM and return its ARN, whose path may differ; None if it does not exist."""
     kind, _, path_and_name = arn.split(":", 5)[5].partition("/")
     name = path_and_name.rpartition("/")[2]
     try:
@@ -51,7 +51,7 @@ def principal_arn(clients: Clients, arn: str) -> str | None:
 
 
 def quotas_needed(settings: Settings) -> tuple[dict[str, Quota], list[str]]:
-    """Return the quotas that limit the stack, by code, and the instance types without a known quota."""
+    """Return the quotas that limit the stack, by quota code, and the instance types without a known quota."""
     found: dict[str, Quota] = {}
     unknown: list[str] = []
     wanted = [(settings.target.head_type, False)]
@@ -66,7 +66,7 @@ def quotas_needed(settings: Settings) -> tuple[dict[str, Quota], list[str]]:
 
 
 def is_limited(capacity: object) -> bool:
-    """True if instances count against a quota when they start. Reserved ones counted when they were reserved."""
+    """True if launching instances uses vCPU quota. Reserved instances already counted when they were reserved."""
     return isinstance(capacity, OnDemand | Spot)
 
 
@@ -75,7 +75,7 @@ def quota_values(clients: Clients, codes: Iterable[str]) -> dict[str, float]:
 
 
 def quota_value(clients: Clients, service: str, code: str) -> float | None:
-    """The account's value of a quota; None where Service Quotas does not report one."""
+    """Return the account's value for a quota; None if Service Quotas does not report one."""
     try:
         answer = clients.quotas.get_service_quota(ServiceCode=service, QuotaCode=code)
     except clients.quotas.exceptions.ClientError as error:

@@ -1,4 +1,4 @@
-"""boto3 clients for plan-time reads: short timeouts, retries when throttled, and readable errors."""
+"""boto3 clients for plan-time reads: short timeouts, retries on throttling, and readable errors."""
 
 import re
 from collections.abc import Callable
@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 CONNECT_SECONDS = 3
 READ_SECONDS = 20
 ATTEMPTS = 6
-"""AWS throttles describe calls of busy accounts; adaptive retries slow down until a call succeeds."""
+"""AWS throttles Describe calls in busy accounts; adaptive retries back off until a call succeeds."""
 
 _DENIED = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "AuthorizationError"}
 _BAD_CREDENTIALS = {
@@ -28,15 +28,15 @@ _BAD_CREDENTIALS = {
     "SignatureDoesNotMatch",
     "UnrecognizedClientException",
 }
-_LOG_IN = "Log in (`aws sso login`, AWS_PROFILE) and check with `aws sts get-caller-identity`"
+_LOG_IN = "Log in (`aws sso login`, or set AWS_PROFILE) and check with `aws sts get-caller-identity`"
 
 
 class Denied(Exception):
-    """The caller may not make the call."""
+    """The caller lacks the permission for an API call."""
 
 
 class Clients:
-    """One client per service, created on first use, all for one Region."""
+    """boto3 clients for one Region: one per service, created on first use."""
 
     def __init__(self, region: str) -> None:
         import boto3.session
@@ -57,7 +57,7 @@ class Clients:
 
     @cached_property
     def sts(self) -> Any:
-        return self._client("sts", attempts=2)  # the first call: report wrong credentials or a broken network quickly
+        return self._client("sts", attempts=2)  # the first call: fail fast on bad credentials or no network
 
     @cached_property
     def ec2(self) -> Any:
@@ -88,7 +88,7 @@ class Clients:
         return self._client("service-quotas")
 
     def create(self, settings: "Settings", *, needs_iam: bool) -> None:
-        """Create the clients that the settings need. boto3 can create them in one thread only."""
+        """Create the needed clients before any thread starts: creating boto3 clients is not thread-safe."""
         _ = self.ec2, self.quotas, self.eks if settings.is_eks else self.autoscaling
         if settings.storage.existing_file_system_id:
             _ = self.efs
@@ -97,7 +97,7 @@ class Clients:
 
 
 def query(region: str, call: Callable[[], Result]) -> Result:
-    """Call AWS and return the result. Raises Denied if the caller lacks the permission, else FactsError."""
+    """Call AWS and return the result. Raises Denied if the caller lacks the permission, FactsError on other errors."""
     from botocore.exceptions import (
         BotoCoreError,
         ClientError,
@@ -121,24 +121,24 @@ def query(region: str, call: Callable[[], Result]) -> Result:
         raise FactsError(f"AWS could not be queried: {error}") from None
     except (EndpointConnectionError, ConnectTimeoutError, ReadTimeoutError) as error:
         raise FactsError(f"AWS is not reachable in Region {region}{_misspelling(region)}: {_one_line(str(error))}") from None
-    except BotoCoreError as error:  # mostly profiles and single sign-on
+    except BotoCoreError as error:  # mostly misconfigured profiles and expired SSO sessions
         raise FactsError(f"AWS could not be queried: {_one_line(str(error)).rstrip('.')}. {_LOG_IN}") from None
 
 
 def is_error(error: Exception, *codes: str) -> bool:
-    """True if an exception is an AWS error with one of the codes."""
+    """True if the exception is an AWS error with one of these codes."""
     response = getattr(error, "response", {})
     return response.get("Error", {}).get("Code") in codes
 
 
 def _action(error: Any) -> str:
-    """Return the denied action, such as `ec2:DescribeVpcs`, from AWS's message if it contains it."""
+    """Return the denied action, such as `ec2:DescribeVpcs`, from AWS's message, else the name of the operation."""
     match = re.search(r"perform:? ([a-z0-9-]+:[A-Za-z]+)", str(error))
     return match[1] if match else str(error.operation_name)
 
 
 def _misspelling(region: str) -> str:
-    """Return a hint if the Region may be misspelled. The SDK does not know Regions newer than itself."""
+    """Return a hint if the SDK does not know the Region: it may be misspelled, or newer than the SDK."""
     import boto3.session
 
     regions = boto3.session.Session().get_available_regions("ec2")

@@ -1,4 +1,4 @@
-"""What EC2 reports: zones, instance types, an existing VPC, reservations, placement groups, images."""
+"""EC2 queries: zones, instance types, an existing VPC, reservations, placement groups, images."""
 
 from collections.abc import Collection, Iterable
 from typing import Any, Literal
@@ -9,7 +9,7 @@ from infra.facts.model import CapacityReservation, OwnVpc, Subnet, Vpc, Zone
 from infra.naming import ZONE_LETTERS
 
 NOT_FOR_EKS = frozenset({"use1-az3", "usw1-az2", "cac1-az3"})
-"""Zones where EKS accepts no control plane subnets:
+"""IDs of zones where EKS does not accept control plane subnets:
 https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html"""
 
 
@@ -34,7 +34,7 @@ def zones(clients: Clients) -> tuple[Zone, ...]:
 
 
 def instance_types(clients: Clients, names: Collection[str]) -> dict[str, InstanceType]:
-    """Return the named types that exist. Unlike a list of names, a filter does not fail for unknown ones."""
+    """Return the existing types among these names. A filter, unlike `InstanceTypes`, ignores unknown names."""
     described = _all(clients.ec2, "describe_instance_types", "InstanceTypes", Filters=[_is_one_of("instance-type", names)])
     return {one["InstanceType"]: InstanceType.from_ec2(one) for one in described if one["InstanceType"] in names}
 
@@ -69,7 +69,7 @@ def vpc(clients: Clients, vpc_id: str) -> Vpc | None:
 
 
 def subnets(clients: Clients, ids: Collection[str]) -> dict[str, Subnet]:
-    """Return the named subnets that exist."""
+    """Return the existing subnets among these IDs."""
     described = _all(clients.ec2, "describe_subnets", "Subnets", Filters=[_is_one_of("subnet-id", ids)])
     vpcs = sorted({subnet["VpcId"] for subnet in described})
     tables = _all(clients.ec2, "describe_route_tables", "RouteTables", Filters=[_is_one_of("vpc-id", vpcs)]) if vpcs else []
@@ -89,7 +89,7 @@ def subnets(clients: Clients, ids: Collection[str]) -> dict[str, Subnet]:
 
 
 def _routes(subnet: Any, tables: Iterable[Any]) -> list[Any]:
-    """The routes of the subnet's own route table, or of the VPC's main one if it has none."""
+    """Return the routes of the subnet's own route table, or of the VPC's main route table if it has none."""
     main, own = None, None
     for table in tables:
         if table["VpcId"] != subnet["VpcId"]:
@@ -105,14 +105,14 @@ def _leads_to_internet(route: Any) -> bool:
 
 
 def _leads_out(route: Any) -> bool:
-    """Whether a private subnet leaves the VPC by this route. A blackhole route drops what it gets."""
+    """True if the route leads out of the VPC other than through an internet gateway. Blackhole routes drop traffic."""
     if route.get("State", "active") != "active":
         return False
     return str(route.get("GatewayId", "")).startswith("vgw-") or any(route.get(target) for target in _TARGETS_OUTSIDE)
 
 
 def endpoints(clients: Clients, vpc_id: str) -> frozenset[str]:
-    """Services with an available endpoint in a VPC, without their prefix: `com.amazonaws.us-west-2.ecr.api` is `ecr.api`."""
+    """Return the services with an available VPC endpoint: `ecr.api` for `com.amazonaws.us-west-2.ecr.api`."""
     described = _all(clients.ec2, "describe_vpc_endpoints", "VpcEndpoints", Filters=[_is_one_of("vpc-id", [vpc_id])])
     names = [one["ServiceName"] for one in described if one["State"].lower() == "available"]
     return frozenset(name.partition(f".{clients.region}.")[2] for name in names)
@@ -125,7 +125,7 @@ def stack_zones(clients: Clients, tag: str, stack: str) -> tuple[str, ...]:
 
 
 def stack_vpcs(clients: Clients, tag: str, stack: str) -> tuple[OwnVpc, ...]:
-    """Return the VPC of the stack. Until the next `up` there may be a second one from an interrupted operation."""
+    """Return the stack's VPCs. An interrupted operation can leave a second one until the next `up`."""
     found = _all(clients.ec2, "describe_vpcs", "Vpcs", Filters=[_is_one_of(f"tag:{tag}", [stack])])
     return tuple(OwnVpc(vpc["VpcId"], vpc["CidrBlock"]) for vpc in found)
 
@@ -163,19 +163,19 @@ def _reservation(described: Any) -> CapacityReservation:
 
 
 def placement_groups(clients: Clients, names: Collection[str]) -> dict[str, str]:
-    """Return existing placement group -> strategy, of the named ones."""
+    """Return the existing placement groups among these names, with their strategies."""
     found = clients.ec2.describe_placement_groups(Filters=[_is_one_of("group-name", names)])["PlacementGroups"]
     return {group["GroupName"]: group["Strategy"] for group in found if group["State"] == "available"}
 
 
 def images(clients: Clients, ids: Collection[str]) -> dict[str, Architecture]:
-    """Return existing AMI -> architecture, of the named ones."""
+    """Return the existing AMIs among these IDs, with their architectures."""
     found = clients.ec2.describe_images(Filters=[_is_one_of("image-id", ids)])["Images"]
     return {image["ImageId"]: image["Architecture"] for image in found}
 
 
 def _is_one_of(name: str, values: Iterable[str]) -> dict[str, Any]:
-    """Return a filter. `*` and `?` are wildcards in filters and must be escaped."""
+    """Return a filter for exact values. `*` and `?` are wildcards in filters and must be escaped."""
     return {"Name": name, "Values": sorted(value.replace("*", "\\*").replace("?", "\\?") for value in values)}
 
 

@@ -1,4 +1,4 @@
-"""Existing resources of an EC2 cluster, and the AMI of its nodes."""
+"""Queries about an EC2 cluster: its existing resources and the AMI of its nodes."""
 
 from typing import Any
 
@@ -9,14 +9,14 @@ from infra.facts.model import Ami, Existing, ExistingPool
 from infra.naming import AMI_TAG, OPENMPI_TAG, PLACEMENT_TAG, POOL_TAG, STACK_TAG
 
 EC2_CLUSTER_AMI = "ec2"
-"""Tag value of AMIs for EC2 clusters, as opposed to EKS."""
+"""Tag value that marks AMIs for EC2 clusters, as opposed to EKS."""
 
 
 def existing(clients: Clients, stack: str) -> Existing:
     """Return the Auto Scaling group of a stack's workers, if it exists."""
     wanted = [{"Name": f"tag:{STACK_TAG}", "Values": [stack]}]
     pages = clients.autoscaling.get_paginator("describe_auto_scaling_groups").paginate(Filters=wanted)
-    # Only groups that are being deleted have a status.
+    # A group has a status only while it is being deleted.
     groups = [group for page in pages for group in page["AutoScalingGroups"] if "Status" not in group]
     tagged = [(group, {tag["Key"]: tag["Value"] for tag in group["Tags"]}) for group in groups]
     return next((_existing(clients, group, tags) for group, tags in tagged if POOL_TAG in tags), Existing())
@@ -43,7 +43,7 @@ def _existing(clients: Clients, group: Any, tags: dict[str, str]) -> Existing:
 
 
 def _template(clients: Clients, group: Any) -> dict[str, Any]:
-    """Return the launch template data for the group's next instance."""
+    """Return the launch template data that the group uses for its next instance."""
     named = group.get("LaunchTemplate")
     if not named:
         return {}
@@ -58,7 +58,7 @@ def ami(clients: Clients, id: str) -> Ami | None:
 
 
 def newest_ami(clients: Clients, architecture: Architecture, openmpi: int) -> Ami | None:
-    """Return the newest AMI of this account with the tags set by the Packer templates."""
+    """Return this account's newest AMI with the tags that the Packer templates set."""
     wanted = {
         f"tag:{AMI_TAG}": EC2_CLUSTER_AMI,
         f"tag:{OPENMPI_TAG}": str(openmpi),

@@ -1,4 +1,4 @@
-"""What EFS reports about an existing file system."""
+"""Queries about an existing EFS file system."""
 
 from infra.facts.clients import Clients
 from infra.facts.model import FileSystem

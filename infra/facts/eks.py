@@ -1,4 +1,4 @@
-"""What EKS offers, and what the stack already has."""
+"""EKS queries: versions on offer, and the stack's existing cluster and pools."""
 
 from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +13,7 @@ PARALLEL = 4
 
 
 def minor(version: str) -> int:
-    """Return the minor version: 35 for `1.35`."""
+    """Return the minor version, such as 35 for `1.35`."""
     return int(version.partition(".")[2])
 
 
@@ -40,7 +40,7 @@ def _versions(clients: Clients, kubernetes_version: str, addon: str) -> frozense
 
 
 def existing(clients: Clients, name: str) -> Existing:
-    """Return the cluster of a stack and its pools, if they exist."""
+    """Return the stack's cluster and its pools, if they exist."""
     try:
         cluster = clients.eks.describe_cluster(name=name)["cluster"]
     except clients.eks.exceptions.ResourceNotFoundException:
@@ -65,7 +65,7 @@ def _node_groups(clients: Clients, cluster: str) -> list[Any]:
 
 
 def _node_group(clients: Clients, cluster: str, name: str) -> Any:
-    """Return a node group, unless it is not a pool or is being deleted."""
+    """Return a node group; None if it is not a pool, is being deleted or no longer exists."""
     try:
         group = clients.eks.describe_nodegroup(clusterName=cluster, nodegroupName=name)["nodegroup"]
     except clients.eks.exceptions.ResourceNotFoundException:

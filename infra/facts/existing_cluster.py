@@ -17,14 +17,14 @@ from infra.settings.existing import ExistingSettings, Kubeconfig
 
 MIB: Final = 1024**2
 PLUGIN_SELECTOR: Final = "name=nvidia-device-plugin-ds"
-"""Selects the pods of NVIDIA's DaemonSet."""
+"""Label selector for the pods of NVIDIA's device plugin."""
 TRANSIENT_TAINTS: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
-"""Prefixes of taints that depend on the state of a node. Job pods must not tolerate them."""
+"""Prefixes of taints that Kubernetes sets and removes with a node's condition. Job pods must not tolerate them."""
 
 
 @dataclass(frozen=True)
 class Node:
-    """The properties of a node that the platform and jobs use."""
+    """Properties of a node that the platform and jobs depend on."""
 
     name: str
     labels: Mapping[str, str]
@@ -33,13 +33,13 @@ class Node:
     cpu_millis: int
     memory_mib: int
     gpus: int | None
-    """GPUs that the node offers now; None if no device plugin ever registered."""
+    """GPUs that the node currently offers; None if no device plugin has ever registered."""
     has_plugin: bool = False
-    """NVIDIA's device plugin is ready on the node: if it offers no GPUs, the plugin found none."""
+    """True if NVIDIA's device plugin is ready on the node. If the node then offers no GPUs, the plugin found none."""
 
     @property
     def repels_pods(self) -> bool:
-        """True if a taint keeps away pods without tolerations."""
+        """True if a taint keeps pods without tolerations off the node."""
         return any(taint.effect in ("NoSchedule", "NoExecute") for taint in self.taints)
 
     def has(self, selector: Mapping[str, str]) -> bool:
@@ -48,7 +48,7 @@ class Node:
 
 @dataclass(frozen=True)
 class ClusterFacts:
-    """What the cluster reports."""
+    """What the cluster's API server reports."""
 
     server: str
     context: str
@@ -63,12 +63,12 @@ class ClusterFacts:
 
 
 def kubeconfig_file(wanted: Kubeconfig) -> Path | None:
-    """Return the file named in the settings; None if the environment decides."""
+    """Return the kubeconfig file from the settings; None to use the default (KUBECONFIG or `~/.kube/config`)."""
     return Path(wanted.path).expanduser() if wanted.path else None
 
 
 def gather(settings: ExistingSettings) -> ClusterFacts:
-    """Read what the settings require from the cluster. Raises FactsError."""
+    """Query the cluster for what the settings need. Raises FactsError."""
     connection = _connect(settings.target.kubeconfig)
     api = _Api(connection)
     version = api.version()
@@ -88,7 +88,7 @@ def gather(settings: ExistingSettings) -> ClusterFacts:
 
 
 def node_of(manifest: Mapping[str, Any], plugins: Iterable[str] = ()) -> Node:
-    """Return a node from its Kubernetes object. `plugins`: names of nodes on which NVIDIA's device plugin is ready."""
+    """Convert a Kubernetes node object. `plugins` names the nodes on which NVIDIA's device plugin is ready."""
     metadata, spec, status = manifest["metadata"], manifest.get("spec", {}), manifest.get("status", {})
     offered = status.get("allocatable", {})
     taints = [Taint(one["key"], one.get("value", ""), one["effect"]) for one in spec.get("taints", ())]
@@ -114,7 +114,7 @@ def _connect(wanted: Kubeconfig) -> kubeconfigs.ApiConnection:
 
 
 class _Api:
-    """Required reads from the API server. All failures become a FactsError."""
+    """Client for required reads from the API server. Every failure raises FactsError."""
 
     def __init__(self, connection: kubeconfigs.ApiConnection) -> None:
         self._connection = connection
@@ -128,7 +128,7 @@ class _Api:
         return self._object(path, {"items"}, {"labelSelector": selector} if selector else {})["items"] or []
 
     def _object(self, path: str, needed: set[str], query: Mapping[str, str] | None = None) -> dict[str, Any]:
-        """Return the API server's response, which must have the needed fields."""
+        """Return the API server's parsed response. Raises FactsError if a needed field is missing."""
         text = self._get(path, query or {})
         try:
             found = json.loads(text)
@@ -163,4 +163,4 @@ class _Api:
             case 403:
                 fix = "`pulumi up` needs cluster-admin permissions"
                 return f"target.kubeconfig: the credentials of context {context} may not read /{path}. {fix}"
-        return f"target.kubeconfig: {server} responds with {status} to /{path}. Check that it is a Kubernetes cluster"
+        return f"target.kubeconfig: {server} returned status {status} for /{path}. Check that it is a Kubernetes API server"

@@ -1,4 +1,4 @@
-"""All queries to AWS and to upstream, in parallel, because each one takes a round trip."""
+"""Runs all plan-time queries to AWS and upstream in parallel, because each takes a network round trip."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -32,7 +32,7 @@ PARALLEL = 16
 
 
 class _Queries:
-    """Queries in progress. A required query that fails stops the plan; an optional one is listed in `unchecked`."""
+    """Queries in progress. A failed required query stops the plan; a failed optional query is listed in `unchecked`."""
 
     def __init__(self, threads: ThreadPoolExecutor, region: str, arn: str) -> None:
         self._threads = threads
@@ -63,7 +63,7 @@ class _Queries:
 
 
 def gather(settings: Settings) -> Facts:
-    """Read what the settings require from AWS. Raises FactsError."""
+    """Query AWS for what the settings need. Raises FactsError."""
     clients = query(settings.region, lambda: Clients(settings.region))
     caller = account.caller(clients)
     has_admins = settings.is_eks and bool(settings.eks.admins)
@@ -125,8 +125,7 @@ def _existing(settings: Settings, clients: Clients) -> Existing:
 
 
 def _ami(settings: Settings, clients: Clients, existing: Existing, types: Mapping[str, InstanceType]) -> Ami | None:
-    """Return the AMI of an EC2 cluster: the one in the settings, else that of its workers, else the newest of this
-    account."""
+    """Return the AMI of an EC2 cluster: from the settings, else from its workers, else the account's newest."""
     if settings.is_eks:
         return None
     named = settings.ec2.ami_id or existing.ami_id
@@ -141,7 +140,7 @@ def wanted_manifests(settings: Settings) -> tuple[Pinned, ...]:
 
 
 def manifests_of(platform: CommonPlatformSettings) -> tuple[Pinned, ...]:
-    """Return the upstream files that the selected parts of the platform need."""
+    """Return the upstream manifests that the enabled parts of the platform need."""
     return (
         *((NVIDIA_MANIFEST,) if platform.device_plugin else ()),
         *((MPI_OPERATOR_MANIFEST,) if platform.mpi_operator else ()),
@@ -183,7 +182,7 @@ def _addon_versions(settings: Settings, clients: Clients) -> dict[str, frozenset
 
 
 class _NamedResources:
-    """Queries about existing resources that the settings name."""
+    """Queries about the existing resources named in the settings."""
 
     def __init__(self, settings: Settings, clients: Clients, queries: _Queries, account_id: str) -> None:
         vpc_id, subnet_ids = settings.network.vpc_id, settings.network.subnet_ids

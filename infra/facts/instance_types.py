@@ -1,4 +1,4 @@
-"""Properties of an instance type that pools need, from what EC2 reports: GPUs, EFA interfaces, slots. Pure."""
+"""Instance type properties that pools depend on: GPUs, EFA interfaces, slots. Parses EC2 responses; makes no calls."""
 
 import re
 from collections.abc import Mapping
@@ -15,36 +15,36 @@ class NetworkCard:
     index: int
     maximum_interfaces: int
     efa: bool | None
-    """True if the card supports an EFA interface; None if the SDK's model does not contain it."""
+    """True if the card supports an EFA interface; None if the SDK is too old to report it."""
 
 
 @dataclass(frozen=True)
 class InstanceType:
-    """What EC2 reports about one type (DescribeInstanceTypes), as plain values."""
+    """Properties of one instance type, from DescribeInstanceTypes."""
 
     name: str
     architecture: Architecture
     vcpus: int
     memory_mib: int
     gpus: int
-    """Whole GPUs; 0 for types with a fraction of one."""
+    """Number of whole GPUs; 0 for types with a fractional GPU."""
     gpu_manufacturer: str | None
     gpu_name: str | None
     gpu_memory_mib: int
-    """Memory of one GPU."""
+    """Memory per GPU."""
     efa_maximum: int
-    """Maximum number of EFA interfaces; 0 without EFA."""
+    """Maximum number of EFA interfaces; 0 if the type does not support EFA."""
     network_cards: tuple[NetworkCard, ...]
     line_rate_gbps: float | None
-    """NetworkPerformance as a number; None for "Up to ..." types."""
+    """`NetworkPerformance` in Gbit/s; None for "Up to ..." types."""
     instance_store_gb: int
-    """Size of local NVMe disks; 0 without."""
+    """Total size of the local NVMe disks; 0 if there are none."""
     placement_strategies: frozenset[str]
     usage_classes: frozenset[str]
 
     @property
     def slots(self) -> int:
-        """Ranks per node: one per GPU, or one per vCPU without GPUs."""
+        """Default ranks per node: one per GPU, or one per vCPU if the type has no GPUs."""
         return self.gpus or self.vcpus
 
     @property
@@ -77,7 +77,7 @@ class InstanceType:
 
 
 def _network_card(described: Mapping[str, Any]) -> NetworkCard:
-    types = described.get("InterfaceTypes")  # only newer SDKs return it
+    types = described.get("InterfaceTypes")  # older SDKs do not return it
     return NetworkCard(
         index=described["NetworkCardIndex"],
         maximum_interfaces=described["MaximumNetworkInterfaces"],
@@ -86,7 +86,7 @@ def _network_card(described: Mapping[str, Any]) -> NetworkCard:
 
 
 def line_rate(performance: str) -> float | None:
-    """Convert `4x 100 Gigabit` to 400; None if AWS guarantees no rate (`Up to 25 Gigabit`, `High`).
+    """Convert `4x 100 Gigabit` to 400.0; return None if AWS guarantees no rate (`Up to 25 Gigabit`, `High`).
 
     >>> line_rate("4x 100 Gigabit"), line_rate("Up to 25 Gigabit")
     (400.0, None)

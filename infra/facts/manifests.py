@@ -1,6 +1,6 @@
-"""Upstream manifests: fetched once, verified by their hash, kept in the user's cache. None is part of this repository.
+"""Upstream manifests, which this repository does not contain: downloaded once, verified by hash, and cached.
 
-A mirror, for air-gapped networks, is a folder or an https address with the same paths as raw.githubusercontent.com:
+A mirror, for air-gapped networks, is a directory or https URL with the same paths as raw.githubusercontent.com:
 <owner>/<repository>/<version>/<file>.
 """
 
@@ -25,19 +25,19 @@ MIRROR_VARIABLE: Final = "GPUMPI_MANIFEST_MIRROR"
 PARALLEL: Final = 8
 TIMEOUT_SECONDS: Final = 15.0
 ATTEMPTS: Final = 2
-"""Two, because the first connection of the day may be slow."""
+"""Retry once, because the first connection may be slow and time out."""
 
 Objects = Sequence[Mapping[str, Any]]
-"""The objects of one file."""
+"""Kubernetes objects of one manifest file."""
 
 
 class Unavailable(Exception):
-    """A manifest is not available. The message is the reason, worded to end a sentence."""
+    """A manifest is not available. The message is a clause that callers append to a sentence."""
 
 
 @dataclass(frozen=True)
 class Manifests:
-    """Manifests by path, and the reason for each missing one."""
+    """Loaded manifests by path, and the reason why each missing one could not be loaded."""
 
     objects: Mapping[str, Objects]
     missing: Mapping[str, str]
@@ -50,7 +50,7 @@ NONE: Final = Manifests({}, {})
 
 
 def load(files: Iterable[Pinned], mirror: str | None) -> Manifests:
-    """Read and verify the files: from the cache, else from the mirror if there is one, else from upstream."""
+    """Read and verify the files: from the cache, else from the mirror if one is set, else from upstream."""
     source = mirror or os.environ.get(MIRROR_VARIABLE) or UPSTREAM
     objects: dict[str, Objects] = {}
     missing: dict[str, str] = {}
@@ -100,7 +100,7 @@ def _read(path: Path) -> bytes:
 
 def _fetched(address: str) -> bytes:
     if not address.startswith("https://"):
-        raise Unavailable(f"{address} is not an https address")
+        raise Unavailable(f"{address} is not an https URL")
     reason = ""
     for _ in range(ATTEMPTS):
         try:
@@ -115,8 +115,8 @@ def _fetched(address: str) -> bytes:
 
 
 def _keep(cached: Path, content: bytes) -> None:
-    """Write a file to the cache atomically, because several processes may write it. Ignores a cache that is not
-    writable."""
+    """Write the file to the cache atomically, because several processes may write it at once. Do nothing if the cache
+    is not writable."""
     try:
         cached.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=cached.parent, delete=False) as part:
@@ -127,7 +127,7 @@ def _keep(cached: Path, content: bytes) -> None:
 
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""The C loader reads a megabyte in a tenth of a second, the Python one in ten seconds."""
+"""The C loader parses a megabyte in 0.1 s, the Python loader in 10 s."""
 
 
 def _parsed(content: bytes) -> Objects:

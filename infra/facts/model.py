@@ -1,4 +1,4 @@
-"""Types of the facts: plain values only."""
+"""Data classes for facts, with plain values only."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from infra.facts.node_group_quota import DEFAULT_NODE_GROUPS
 
 
 class FactsError(Exception):
-    """AWS or the cluster could not be queried. The message is for the user."""
+    """AWS or the cluster could not be queried. The message is shown to the user."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,9 @@ class Subnet:
     cidr: str
     free_addresses: int
     is_public: bool
-    """Its route table has a route to an internet gateway."""
+    """True if its route table has a route to an internet gateway."""
     has_route_out: bool = True
-    """Its route table has a route out of the VPC other than an internet gateway: NAT, transit or VPN gateway, peering, ..."""
+    """True if its route table has a route out of the VPC that is not an internet gateway, such as NAT or peering."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Vpc:
 
 @dataclass(frozen=True)
 class OwnVpc:
-    """VPC created by the stack."""
+    """VPC that the stack created."""
 
     id: str
     cidr: str
@@ -62,7 +62,7 @@ class CapacityReservation:
     total: int
     available: int
     placement_group: str | None = None
-    """Name of its placement group."""
+    """Name of the placement group that it was created in."""
 
 
 @dataclass(frozen=True)
@@ -72,12 +72,12 @@ class FileSystem:
     id: str
     state: str
     mount_targets: Mapping[str, str]
-    """Zone -> VPC of its mount target. A file system has mount targets in one VPC at a time."""
+    """Zone -> VPC of the mount target there. EFS allows mount targets in only one VPC at a time."""
 
 
 @dataclass(frozen=True)
 class Ami:
-    """AMI of EC2 cluster nodes."""
+    """AMI for the nodes of an EC2 cluster."""
 
     id: str
     architecture: Architecture
@@ -86,37 +86,37 @@ class Ami:
 
 @dataclass(frozen=True)
 class ExistingPool:
-    """Existing node group of this stack, or Auto Scaling group of an EC2 cluster's workers."""
+    """Existing pool of this stack: a managed node group, or the Auto Scaling group of an EC2 cluster's workers."""
 
     zone: str
     min_size: int
     desired_size: int
     max_size: int
     zones: tuple[str, ...] = ()
-    """All zones that its nodes may be in, by name."""
+    """Names of all zones that its nodes may run in."""
     subnet_ids: frozenset[str] = frozenset()
     instance_type: str | None = None
-    """None if only its launch template contains the type."""
+    """None if only the launch template specifies the type."""
     placement: str | None = None
-    """Choice of `placementGroup: auto` when the pool was created; None if there was nothing to choose."""
+    """What `placementGroup: auto` resolved to when the pool was created; None if the pool has no tag with it."""
     failed: bool = False
-    """EKS failed to create it, so it never had nodes."""
+    """True if EKS failed to create it, so that it never had nodes."""
 
 
 @dataclass(frozen=True)
 class Existing:
-    """Existing resources of this stack, whose earlier choices are kept."""
+    """Existing resources of this stack. Planning keeps the choices made when they were created."""
 
     cluster_version: str | None = None
     zones: tuple[str, ...] = ()
-    """Zones of the VPC created by this stack, by name."""
+    """Names of the zones of the VPC that this stack created."""
     pools: Mapping[str, ExistingPool] = field(default_factory=dict)
-    """By pool name, including the system pool."""
+    """Existing pools by name, including the system pool."""
     cluster_vpc_id: str | None = None
     cluster_zones: tuple[str, ...] = ()
-    """Zones of the control plane's network interfaces, by name. They never change."""
+    """Names of the zones of the control plane's network interfaces. They never change."""
     own_vpc: OwnVpc | None = None
-    """VPC created by this stack."""
+    """VPC that this stack created."""
     ami_id: str | None = None
     """AMI of an EC2 cluster's workers."""
     has_public_endpoint: bool = False
@@ -127,9 +127,9 @@ class Existing:
 class Caller:
     account: str
     arn: str
-    """As reported by STS."""
+    """ARN as reported by STS."""
     principal_arn: str | None
-    """The IAM user or role of the caller (assumed roles and SSO resolved, with path); None if unknown."""
+    """ARN of the caller's IAM user or role, with its path (assumed roles and SSO are resolved); None if unknown."""
 
     @property
     def is_root(self) -> bool:
@@ -138,45 +138,45 @@ class Caller:
 
 @dataclass(frozen=True)
 class Facts:
-    """What AWS reports. Values that could not be read are absent and listed in `unchecked`, never guessed."""
+    """What AWS reports. Values that could not be read are omitted and listed in `unchecked`; none is guessed."""
 
     region: str
     partition: str
     caller: Caller
     zones: tuple[Zone, ...]
-    """Zones of the Region that EKS can use, by name."""
+    """Zones of the Region that EKS can use, sorted by name."""
     instance_types: Mapping[str, InstanceType]
-    """Existing instance types named by the stack."""
+    """Existing instance types among those in the stack file, by name."""
     type_names: frozenset[str]
-    """All types of the Region; only filled if the stack names an unknown type."""
+    """All instance types of the Region; empty unless the stack file names an unknown type."""
     offerings: Mapping[str, frozenset[str]]
     """Instance type -> names of the zones that offer it."""
     quotas: Mapping[str, float]
-    """Service quota code (EC2) -> vCPUs."""
+    """EC2 service quota code -> vCPUs."""
     kubernetes_versions: tuple[str, ...]
     """Versions that EKS offers for new clusters, oldest first."""
     addon_versions: Mapping[str, frozenset[str]]
-    """EKS add-on -> its versions for the stack's Kubernetes version."""
+    """EKS add-on -> versions on offer for the stack's Kubernetes version."""
     vpc: Vpc | None = None
     subnets: Mapping[str, Subnet] = field(default_factory=dict)
     reservations: Mapping[str, CapacityReservation] = field(default_factory=dict)
     placement_groups: Mapping[str, str] = field(default_factory=dict)
-    """Existing placement group named by the stack -> its strategy."""
+    """Existing placement group in the stack file -> its strategy."""
     file_system: FileSystem | None = None
     images: Mapping[str, Architecture] = field(default_factory=dict)
-    """Existing AMI named by the stack -> its architecture."""
+    """Existing AMI in the stack file -> its architecture."""
     ami: Ami | None = None
     """AMI of the nodes of an EC2 cluster; None if not found."""
     existing: Existing = Existing()
     manifests: Manifests = NONE
-    """Upstream manifests of the stack's platform."""
+    """Upstream manifests that the stack's platform needs."""
     not_found: frozenset[str] = frozenset()
-    """Ids, names and ARNs in the stack file that AWS does not know."""
+    """IDs, names and ARNs in the stack file that do not exist in AWS."""
     admins: Mapping[str, str] = field(default_factory=dict)
-    """`target.admins` of this account -> the ARN that IAM reports for the role or user of that name."""
+    """ARN in `target.admins` -> ARN that IAM reports for that role or user name; for this account only."""
     node_groups_allowed: float = DEFAULT_NODE_GROUPS
-    """Managed node groups that a cluster may have; read only where the stack has more than AWS's default."""
+    """Quota of managed node groups per cluster; queried only if the stack needs more than AWS's default."""
     endpoints: frozenset[str] | None = None
-    """Services with a VPC endpoint in the existing VPC, like `ecr.api` and `s3`; None if they could not be read."""
+    """Services with a VPC endpoint in the existing VPC, such as `ecr.api` and `s3`; None if they could not be read."""
     unchecked: tuple[str, ...] = ()
-    """Sentences: what could not be read, and why."""
+    """One sentence for each value that could not be read, with the reason."""

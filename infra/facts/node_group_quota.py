@@ -1,4 +1,4 @@
-"""The EKS quota that limits managed node groups, and so pools, per cluster."""
+"""EKS quota of managed node groups per cluster, which limits the number of pools."""
 
 from typing import Final
 
@@ -15,5 +15,5 @@ def number_of_node_groups(settings: Settings) -> int:
 
 
 def exceeds_default(settings: Settings) -> bool:
-    """Whether the account's own value of the quota matters; AWS lowers none below the default."""
+    """True if the stack needs more than the default quota. AWS never sets an account's quota below the default."""
     return settings.is_eks and number_of_node_groups(settings) > DEFAULT_NODE_GROUPS

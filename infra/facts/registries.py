@@ -1,4 +1,4 @@
-"""Registries of EKS's own images: one account for most Regions, others for the rest."""
+"""ECR registries of EKS's own images: most Regions share one AWS account, the others have their own."""
 
 from typing import Final
 
@@ -31,6 +31,6 @@ _ACCOUNTS: Final = {
 
 
 def eks_registry(region: str) -> str:
-    """Return the registry host of a Region."""
+    """Return the host name of a Region's registry."""
     suffix = ".cn" if region.startswith("cn-") else ""
     return f"{_ACCOUNTS.get(region, DEFAULT_ACCOUNT)}.dkr.ecr.{region}.amazonaws.com{suffix}"

@@ -1,4 +1,4 @@
-"""EC2 vCPU quotas of instance types, On-Demand and Spot."""
+"""EC2 vCPU quotas by instance type, On-Demand and Spot."""
 
 import re
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Final
 
 @dataclass(frozen=True)
 class Quota:
-    """A service quota; those of this module belong to EC2 and count vCPUs."""
+    """A service quota. Those in this module are EC2 quotas and count vCPUs."""
 
     code: str
     name: str
@@ -18,7 +18,7 @@ STANDARD_SPOT: Final = Quota("L-34B43A08", "All Standard (A, C, D, H, I, M, R, T
 
 
 # https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html
-# First letters of the type -> quota. Only families that pools can have.
+# Leading letters of the instance type -> quota, for the families that pools can use.
 _ON_DEMAND: Final = {
     "g": Quota("L-DB2E81BA", "Running On-Demand G and VT instances"),
     "p": Quota("L-417A185B", "Running On-Demand P instances"),
@@ -27,7 +27,7 @@ _ON_DEMAND: Final = {
 }
 
 
-# Spot P types are counted by generation. The table does not list a quota for the sixth generation.
+# Spot quotas of P types depend on the generation. AWS's table lists no quota for the sixth generation.
 _SPOT: Final = {
     "g": Quota("L-3819A6DF", "All G and VT Spot Instance Requests"),
     "p2": Quota("L-7212CCBC", "All P4, P3 and P2 Spot Instance Requests"),
@@ -39,14 +39,14 @@ _SPOT: Final = {
 
 
 _LETTERS: Final = {"gr": "g", "vt": "g", "im": "i", "is": "i"}
-"""Types whose first letters differ from their family."""
+"""Leading letters of types that count against the quota of another family."""
 
 
 def quota(type_name: str, *, spot: bool) -> Quota | None:
-    """Return the quota for a type, On-Demand or Spot; None if AWS's table has none.
+    """Return the vCPU quota of an instance type, On-Demand or Spot; None if AWS's table lists none.
 
-    Reserved capacity does not count: a reservation counted when it was created, and buying a Capacity Block has its own
-    quota.
+    Launches into reserved capacity use no quota: a reservation counted when it was created, and Capacity Block
+    purchases have their own quota.
     """
     match = re.match(r"([a-z]+)(\d*)", type_name)
     if match is None:

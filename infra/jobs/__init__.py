@@ -1,1 +1,1 @@
-"""Job model, and pure functions that turn a job into Kubernetes manifests."""
+"""Job model, and pure functions that render a job as Kubernetes manifests."""

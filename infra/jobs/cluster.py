@@ -1,5 +1,5 @@
-"""Cluster description for jobs. `pulumi up` stores it in the cluster as a ConfigMap, so that users need only a
-kubeconfig to submit jobs."""
+"""Cluster description for jobs. `pulumi up` stores it in a ConfigMap of the cluster, so users need only a kubeconfig to
+submit jobs."""
 
 from typing import Annotated, Final, Literal
 
@@ -13,13 +13,13 @@ CONFIG_MAP_NAMESPACE: Final = PLATFORM_NAMESPACE
 CONFIG_MAP_KEY: Final = "cluster.json"
 
 VERSION: Final = 1
-"""Version of the format. A command line older than the cluster's description reports an error instead of guessing."""
+"""Version of the format. A CLI older than the cluster's description reports an error instead of guessing."""
 
 Transport = Literal["efa", "tcp"]
 
 
 class _Described(BaseModel):
-    """Frozen, and camelCase in JSON. Unknown keys are ignored."""
+    """Base model: frozen, camelCase in JSON, ignores unknown keys."""
 
     model_config = ConfigDict(alias_generator=to_camel, extra="ignore", frozen=True, validate_by_name=True)
 
@@ -33,36 +33,36 @@ class TaintDescription(_Described):
 
 
 class PoolDescription(_Described):
-    """A pool of equal nodes, and what each node offers to pods."""
+    """A pool of identical nodes, with the resources that each node offers to pods."""
 
     name: str
     instance_type: str = ""
     gpus: int = 0
     """`nvidia.com/gpu` per node."""
     slots: int
-    """Default ranks per node: its GPUs, or its vCPUs without GPUs."""
+    """Default ranks per node: one per GPU, or one per vCPU on nodes without GPUs."""
     efa: int = 0
     """`vpc.amazonaws.com/efa` per node."""
     hugepages_mib: int = 0
     """`hugepages-2Mi` per node, in MiB."""
     memory_mib: int
-    """Memory per node for job pods: without huge pages, the kubelet's reservations and the pods that run on every
+    """Memory per node for job pods, excluding huge pages, the kubelet's reservations and pods that run on every
     node."""
     cpu_millis: int
-    """CPU per node for job pods, in thousandths of a CPU, before `cpu_request_factor`."""
+    """CPU per node for job pods in millicores, before `cpu_request_factor` is applied."""
     labels: dict[str, str] = {}
-    """Labels of the nodes. The pool label alone selects them."""
+    """Labels of the nodes. If the pool label is among them, it is enough to select the nodes."""
     taints: tuple[TaintDescription, ...] = ()
     max_size: int
     """Maximum size of the pool."""
     line_rate_gbps: float | None = None
-    """Network rate per node that EC2 guarantees, in Gbit/s; None without a guarantee."""
+    """Network bandwidth per node that EC2 guarantees, in Gbit/s; None if it guarantees none."""
     transport: Transport = "tcp"
-    """Transport of MPI between nodes. The smoke job fails if it sees another one."""
+    """Transport of MPI between nodes. The smoke job fails if MPI uses a different one."""
 
     @property
     def selector(self) -> dict[str, str]:
-        """Labels by which pods select the pool: the pool label if the nodes have it."""
+        """Node selector of the pool: the pool label if the nodes have it, else all labels."""
         return {POOL_LABEL: self.labels[POOL_LABEL]} if POOL_LABEL in self.labels else self.labels
 
 
@@ -81,59 +81,59 @@ class NamespaceDescription(_Described):
 
     name: str = JOB_NAMESPACE
     service_account: str = "default"
-    """For pods that call no API; its token is not mounted."""
+    """Service account of pods that do not call the Kubernetes API; its token is not mounted."""
     queue: str | None = None
-    """The LocalQueue that admits jobs; None without a queue."""
+    """LocalQueue that admits jobs; None if the cluster has no queue."""
     volumes: tuple[VolumeDescription, ...] = ()
     priority_classes: tuple[str, ...] = ()
-    """What a job may name as its `priority`."""
+    """Priority classes that jobs may set as `priority`."""
     key_bucket: bool = False
-    """True if the service account may exchange public keys through a bucket, which a ConfigMap in the namespace
-    names."""
+    """True if pods with the service account may exchange public keys through the S3 bucket that a ConfigMap in the
+    namespace names."""
 
 
 class ClusterDescription(_Described):
-    """The content of the ConfigMap."""
+    """Content of the ConfigMap."""
 
     version: Annotated[int, Field(ge=1)] = VERSION
     cluster: str
     pools: tuple[PoolDescription, ...]
     """All pools, including the CPU pool."""
     launcher_pool: str = SYSTEM_POOL
-    """Pool of the launchers."""
+    """Pool that runs the launchers."""
     namespaces: tuple[NamespaceDescription, ...] = (NamespaceDescription(),)
-    """The first one is the default namespace of jobs."""
+    """Job namespaces; the first one is the default."""
     mpi_operator: bool = True
-    """True if MPIJobs can run."""
+    """True if the cluster can run MPIJobs."""
     image_registry: str = ""
-    """Prefix of all images: `a/b:1` becomes `mirror.example.com/all/docker.io/a/b:1`."""
+    """Registry prefix of all images: `a/b:1` becomes `mirror.example.com/all/docker.io/a/b:1`."""
     cpu_request_factor: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """Multiplier of CPU requests: below 1 if nodes stand in for larger ones."""
+    """Multiplier for CPU requests; below 1 if small nodes stand in for larger ones."""
 
     def pool(self, name: str) -> PoolDescription | None:
         return next((pool for pool in self.pools if pool.name == name), None)
 
     def namespace(self, name: str | None) -> NamespaceDescription | None:
-        """Return the namespace of this name, or the first one if no name is given."""
+        """Return the namespace with this name, or the first one if `name` is None."""
         return next((one for one in self.namespaces if name in (None, one.name)), None)
 
     def image(self, name: str) -> str:
-        """Return the image reference to pull."""
+        """Return the image reference that nodes pull."""
         prefix = self.image_registry.rstrip("/")
         return name if not prefix or name.startswith(f"{prefix}/") else f"{prefix}/{full_image_name(name)}"
 
     def to_json(self) -> str:
-        """Return the value of `CONFIG_MAP_KEY`."""
+        """Return the JSON text for `CONFIG_MAP_KEY`."""
         return self.model_dump_json(by_alias=True, indent=1)
 
     @classmethod
     def from_json(cls, text: str) -> "ClusterDescription":
-        """Parse a description. Raises ValueError if the text is not one."""
+        """Parse a cluster description. Raises ValueError if the text is invalid."""
         return cls.model_validate_json(text)
 
 
 def full_image_name(name: str) -> str:
-    """Return an image name with registry and repository, as nodes complete it.
+    """Return the image name with registry and repository, expanded in the same way as container runtimes do.
 
     >>> full_image_name("python:3"), full_image_name("gpumpi/openmpi:5"), full_image_name("nvcr.io/a/b:1")
     ('docker.io/library/python:3', 'docker.io/gpumpi/openmpi:5', 'nvcr.io/a/b:1')

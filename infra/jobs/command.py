@@ -1,4 +1,4 @@
-"""Command line of the launcher, which starts the ranks."""
+"""Command line with which the launcher starts the ranks."""
 
 from collections.abc import Sequence
 
@@ -9,13 +9,13 @@ from infra.jobs.pods import SSH_PORT
 
 
 def mpirun(job: Job, namespace: str, slots: int, forwarded: Sequence[str]) -> list[str]:
-    """Return `mpirun -np 16 ... program`. Commands that start ranks themselves are not changed."""
+    """Return a command such as `mpirun -np 16 ... program`. Commands that start ranks themselves stay unchanged."""
     if job.starts_ranks_itself:
         return list(job.command)
     if job.needs_horovodrun_options:
         return _horovodrun(job, namespace, slots)
     names = [hostfile.host(job.name, namespace, number) for number in job.hosts or ()]
-    # Open MPI rejects `-np` together with `-npersocket` unless it matches the sockets, which only the node knows.
+    # Open MPI rejects `-np` with `-npersocket` unless it matches the number of sockets, which only the node knows.
     number = [] if job.per_socket is not None and job.ranks is None else ["-np", str(ranks(job, slots))]
     head = ["mpirun", *number]
     if job.mpi_implementation == "OpenMPI":
@@ -24,15 +24,15 @@ def mpirun(job: Job, namespace: str, slots: int, forwarded: Sequence[str]) -> li
 
 
 def ranks(job: Job, slots: int) -> int:
-    """Return the total number of ranks: `ranks`, else all slots that the job may use. `perSocket` may result in
-    fewer."""
+    """Return the total number of ranks: `ranks`, else all slots that the job may use. `perSocket` can reduce the
+    number."""
     hosts = job.workers if job.hosts is None else len(job.hosts)
     return job.ranks or hosts * (job.per_node or slots)
 
 
 def _horovodrun(job: Job, namespace: str, slots: int) -> list[str]:
-    """Return the command with options. horovodrun checks each host by ssh, then runs `mpirun` with its whole
-    environment. Its cache is disabled because it would be in the home directory."""
+    """Add options to a horovodrun command. horovodrun checks each host over SSH, then runs `mpirun` with its entire
+    environment. `--disable-cache` keeps its cache out of the home directory."""
     numbers = range(job.workers) if job.hosts is None else job.hosts
     hosts = ",".join(f"{hostfile.host(job.name, namespace, number)}:{job.per_node or slots}" for number in numbers)
     options = ["--ssh-port", str(SSH_PORT), "--network-interfaces", INTERFACE, "--disable-cache"]

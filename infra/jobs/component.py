@@ -1,4 +1,4 @@
-"""Jobs of a stack, rendered by the same functions as those of the command line."""
+"""Jobs of a stack, rendered by the same functions as jobs submitted from the command line."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ from infra.platform import objects
 from infra.platform.site import Site
 
 NO_KEYS = KeyPair("", "")
-"""Placeholder key pair, so that digests of the same job are equal."""
+"""Placeholder key pair, so that the digest of a job does not depend on generated keys."""
 
 
 @dataclass(frozen=True)
@@ -27,14 +27,14 @@ class StackJobsArgs:
     cluster: ClusterDescription
     jobs: Sequence[Job]
     after: Sequence[pulumi.Resource]
-    """Namespaces, queues and volumes."""
+    """Namespaces, queues and volumes that must exist before the jobs."""
 
 
 class StackJobs(pulumi.ComponentResource):
     """Creates:
-    - the objects of every job in the stack, without waiting for them; they stay until the job is removed from the stack
-      file
-    - if a job changes, all of its objects again, which runs the job once more
+    - the objects of every job in the stack, without waiting for them; they exist until the job is removed from the
+      stack file
+    - all objects of a job again if the job changes, which runs it once more
     """
 
     def __init__(self, name: str, args: StackJobsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -51,7 +51,7 @@ class StackJobs(pulumi.ComponentResource):
         if job.launcher == "mpijob":
             self._register(main, text)
             return
-        # Objects that pods need come first, and the cleanup controller before the objects that it owns.
+        # Create the objects that pods need first, and the cleanup controller before the objects that it owns.
         created: list[pulumi.Resource] = []
         cleanup_owner: Manifest | None = None
         for piece in [*others, main]:
@@ -70,7 +70,7 @@ class StackJobs(pulumi.ComponentResource):
             self._args.site.options(self, *self._args.after, *after),
             pulumi.ResourceOptions(
                 replacement_trigger=text,
-                delete_before_replace=True,  # names are fixed
+                delete_before_replace=True,  # the new objects have the same names
                 ignore_changes=["stringData"] if secret else None,  # every run of this program generates new keys
                 additional_secret_outputs=["stringData", "data"] if secret else None,
             ),
@@ -89,14 +89,14 @@ class StackJobs(pulumi.ComponentResource):
 
 
 def digest(pieces: Sequence[Piece]) -> str:
-    """Return the digest of a job's objects. A changed digest replaces the job."""
+    """Return a digest of the job's objects. When the digest changes, Pulumi replaces the job."""
     whole = json.dumps([piece.manifest for piece in pieces], sort_keys=True)
     return hashlib.sha256(whole.encode()).hexdigest()[:16]
 
 
 def _unawaited(manifest: Manifest, owner: Manifest | None) -> Manifest:
-    """Return the manifest with an annotation that stops `up` from waiting, and with Secrets marked as secret in
-    Pulumi."""
+    """Return the manifest with an annotation that keeps `pulumi up` from waiting for the object, and with Secret data
+    marked as secret in Pulumi."""
     metadata = {**manifest["metadata"], "annotations": {"pulumi.com/skipAwait": "true"}}
     if owner is not None:
         metadata["ownerReferences"] = [owner]

@@ -18,14 +18,14 @@ KEY_FILES: Final = (("ssh-privatekey", "id_rsa"), ("ssh-publickey", "id_rsa.pub"
 """Key in the Secret -> file in ~/.ssh, as with mpi-operator, so that one image works with both launchers."""
 
 KEYS: Final = "/keys"
-"""Directory in which init containers store the keys of their pod."""
+"""Directory where init containers store the keys of their pod."""
 
 FOLLOWER_MEMORY_MIB: Final = 128
-"""Memory of the sidecar of each worker with `s3`. It is taken from the worker's share of its node."""
+"""Memory of the sidecar that each worker has with `s3`, deducted from the worker's share of its node."""
 
 
 def add_to(pod: Manifest, placed: PlacedJob) -> None:
-    """Add the keys in ~/.ssh to a pod: a volume, and the containers that fill it."""
+    """Give a pod its SSH keys in ~/.ssh: add a volume and the containers that fill it."""
     job = placed.job
     if job.key_exchange == "secret":
         items = [{"key": key, "path": file} for key, file in KEY_FILES]
@@ -60,7 +60,7 @@ def _in_bucket(placed: PlacedJob, verb: str, name: str, **more: object) -> Manif
 
 
 def _sidecar() -> Manifest:
-    """Return the fields of a sidecar. Later containers start once the keys of all workers exist.
+    """Return the fields that make a container a sidecar. Later containers start once the keys of all workers exist.
 
     https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/
     """
@@ -69,7 +69,7 @@ def _sidecar() -> Manifest:
 
 
 def without_sidecar_share(placed: PlacedJob) -> PlacedJob:
-    """Return the job with smaller workers if they have a sidecar."""
+    """Return the job with the sidecar's resources deducted from its workers, if they have a sidecar."""
     if placed.job.key_exchange != "s3":
         return placed
     memory, cpu = placed.size.memory_mib - FOLLOWER_MEMORY_MIB, max(1, placed.size.cpu_millis - HELPER_CPU_MILLIS)
@@ -77,7 +77,7 @@ def without_sidecar_share(placed: PlacedJob) -> PlacedJob:
 
 
 def secret(placed: PlacedJob, keys: KeyPair) -> Manifest:
-    """Return the job's Secret, which is deleted with the job."""
+    """Return the Secret with the job's keys. It is deleted with the job."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -88,5 +88,5 @@ def secret(placed: PlacedJob, keys: KeyPair) -> Manifest:
 
 
 def folder(placed: PlacedJob) -> str:
-    """Return the directory of the key pair on the job's volume. It exists while the job runs."""
+    """Return the directory of the key pair on the job's volume. It exists only while the job runs."""
     return f"{writable_path(placed.job, placed.namespace)}/.gpumpi/ssh/{placed.namespace.name}.{placed.job.name}"

@@ -1,4 +1,4 @@
-"""Generates an SSH key pair for a job."""
+"""Generation of a job's SSH key pair."""
 
 from dataclasses import dataclass, field
 
@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 @dataclass(frozen=True)
 class KeyPair:
     private: str = field(repr=False)
-    """In OpenSSH format."""
+    """Private key in OpenSSH format."""
     public: str
 
 
 def generate() -> KeyPair:
-    """Generate a key pair. Only the job's pods ever use it."""
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # takes 0.1 s, and no other verb needs it
+    """Generate a key pair, which only the pods of one job use."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # takes 0.1 s; other verbs need no keys
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
     key = Ed25519PrivateKey.generate()

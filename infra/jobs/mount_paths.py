@@ -1,4 +1,4 @@
-"""Where a volume may be mounted in pods and on nodes."""
+"""Validation of mount paths in pods and on nodes."""
 
 import re
 
@@ -8,14 +8,14 @@ SYSTEM_FOLDERS = frozenset(
         *("/var/lib/kubelet", "/var/run"),
     }
 )
-"""A volume over these hides what programs, the container runtime or the kernel need."""
+"""A volume mounted here would hide files that programs, the container runtime or the kernel need."""
 _PLAIN = re.compile(r"(/[A-Za-z0-9_.-]+)+/?")
 
 
 def problem_of(path: str) -> str | None:
-    """What is wrong with a path as a mount point; None if nothing is."""
+    """Return what is wrong with a mount path; None if it is valid."""
     if not _PLAIN.fullmatch(path) or any(part in (".", "..") for part in path.split("/")):
-        return "is not an absolute path of letters, digits and . _ -"
+        return "is not an absolute path made of letters, digits and . _ -"
     if any(f"{path}/".startswith(f"{folder}/") for folder in SYSTEM_FOLDERS):
-        return "is a system folder"
+        return "is a system directory"
     return None

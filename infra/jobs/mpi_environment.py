@@ -1,8 +1,8 @@
-"""Environment variables of each MPI: hosts of the ranks, how to reach them, and the transport of messages.
+"""Environment variables for each MPI implementation: hosts of the ranks, how to reach them, and the transport.
 
 Open MPI 4 reads OMPI_MCA_*. Open MPI 5 starts ranks through PRRTE, which reads PRTE_MCA_* and silently ignores the old
-names: with those alone, every rank runs on the launcher (https://github.com/kubeflow/mpi-operator/issues/842). Both are
-always set, so that images may contain either version."""
+names: with only those set, every rank runs on the launcher (https://github.com/kubeflow/mpi-operator/issues/842). Both
+are always set, so images may contain either version."""
 
 import re
 from collections.abc import Mapping
@@ -13,14 +13,14 @@ from infra.jobs.cluster import Transport
 from infra.jobs.model import MpiImplementation
 
 INTERFACE: Final = "eth0"
-"""Name of a pod's interface with every network plugin."""
+"""Name of a pod's network interface, the same with every network plugin."""
 
 NCCL: Final[Mapping[str, str]] = {"NCCL_SOCKET_IFNAME": "^lo,docker,veth"}
 """Keep NCCL off virtual interfaces: https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"""
 
 
 def of_launcher(implementation: MpiImplementation, slots: int, transport: Transport, *, shared_cpus: bool) -> dict[str, str]:
-    """Return the launcher's variables."""
+    """Return the launcher's environment variables."""
     match implementation:
         case "OpenMPI":
             return {**_open_mpi(slots), **_open_mpi_transport(transport), **(_YIELD if shared_cpus else {})}
@@ -31,9 +31,9 @@ def of_launcher(implementation: MpiImplementation, slots: int, transport: Transp
 
 
 def of_ranks(implementation: MpiImplementation, transport: Transport) -> Mapping[str, str]:
-    """Return additional variables of the ranks, which the launcher must forward by name."""
+    """Return additional environment variables for the ranks, which the launcher must forward by name."""
     match implementation:
-        case "OpenMPI":  # forwards its own variables itself
+        case "OpenMPI":  # Open MPI forwards its own variables
             return NCCL
         case "Intel":
             return {**NCCL, "I_MPI_FABRICS": "shm:ofi", "I_MPI_OFI_PROVIDER": transport, "I_MPI_PIN": "off"}
@@ -49,10 +49,10 @@ def _open_mpi(slots: int) -> dict[str, str]:
         "PRTE_MCA_prte_keep_fqdn_hostnames": "true",
         "OMPI_MCA_orte_set_default_slots": str(slots),
         "PRTE_MCA_prte_set_default_slots": str(slots),
-        # No binding: pods may share a node and do not know which cores others have bound.
+        # No core binding: pods may share a node and do not know which cores other pods have bound.
         "OMPI_MCA_hwloc_base_binding_policy": "none",
         "PRTE_MCA_hwloc_default_binding_policy": "none",
-        # A lost node closes no connections.
+        # A lost node does not close its connections; only keepalives detect the loss.
         "OMPI_MCA_oob_tcp_keepalive_time": "5",
         "OMPI_MCA_oob_tcp_keepalive_intvl": "5",
         "OMPI_MCA_oob_tcp_keepalive_probes": "3",
@@ -63,18 +63,18 @@ def _open_mpi(slots: int) -> dict[str, str]:
 
 
 _YIELD: Final = {"OMPI_MCA_mpi_yield_when_idle": "true"}
-"""If ranks share cores, a polling rank keeps others from responding."""
+"""When ranks share cores, a polling rank starves the others."""
 
 
 _COPIED_TWICE: Final = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
-"""For ranks in the same pod. The container's seccomp profile forbids reading another process's memory. Open MPI 4 tries
-anyway, logs each failure, and then falls back to what this option selects:
+"""For ranks in the same pod, whose seccomp profile forbids reading another process's memory. Open MPI 4 tries anyway,
+logs each failure, and then falls back to what this option selects:
 https://github.com/open-mpi/ompi/issues/4948"""
 
 
 def _open_mpi_transport(transport: Transport) -> dict[str, str]:
-    """Return the transport: exactly one, or an error, never a silent fallback. Open MPI 5 calls `vader` `sm` and
-    accepts both.
+    """Select exactly one transport, so that MPI fails instead of silently falling back. Open MPI 5 renamed `vader` to
+    `sm` and accepts both names.
 
     https://docs.open-mpi.org/en/v5.0.x/tuning-apps/networking/ofi.html
     """
@@ -110,8 +110,8 @@ _RESERVED: Final = re.compile(
 
 
 def is_reserved(name: str) -> bool:
-    """True if a launcher uses this variable to set the hosts or identity of ranks.
+    """True if a launcher uses this variable to place or identify ranks.
 
-    Users may change how ranks communicate (`OMPI_MCA_pml`, `NCCL_...`).
+    Users may still set how ranks communicate (`OMPI_MCA_pml`, `NCCL_...`).
     """
     return _RESERVED.fullmatch(name) is not None

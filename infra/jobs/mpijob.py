@@ -1,4 +1,4 @@
-"""`launcher: mpijob`: one MPIJob of mpi-operator. https://github.com/kubeflow/mpi-operator (v2beta1)"""
+"""Manifests for `launcher: mpijob`: one MPIJob of mpi-operator. https://github.com/kubeflow/mpi-operator (v2beta1)"""
 
 from infra.jobs import command, mpi_environment
 from infra.jobs.in_pods import shell
@@ -19,7 +19,7 @@ from infra.naming import job_labels
 
 
 def mpi_job(placed: PlacedJob) -> Manifest:
-    """Return the MPIJob. The launcher waits until workers are ready; Kueue holds the job back until all workers fit."""
+    """Return the MPIJob. The launcher waits until the workers are ready; Kueue holds the job until all workers fit."""
     job, size = placed.job, placed.size
     policy = {
         "cleanPodPolicy": job.clean_pod_policy,
@@ -36,13 +36,14 @@ def mpi_job(placed: PlacedJob) -> Manifest:
         "spec": {
             "slotsPerWorker": size.slots,
             "mpiImplementation": job.mpi_implementation,
-            # The operator compares ready workers with workers. For a job held back by the queue that is 0 of 0, so the
-            # launcher is created with the workers (mpi-operator 0.8.2, mpi_job_controller.go) and only launch.sh waits.
+            # The operator creates the launcher once all existing workers are ready. A job held by the queue has no
+            # workers, so its launcher is created together with them (mpi-operator 0.8.2, mpi_job_controller.go) and
+            # only launch.sh waits.
             "launcherCreationPolicy": "WaitForWorkersReady",
             "sshAuthMountPath": f"{job.home}/.ssh",
             "runPolicy": policy,
             "mpiReplicaSpecs": {
-                # One pod per attempt, so that each keeps its log.
+                # One pod per attempt, so that the log of every attempt is kept.
                 "Launcher": {"replicas": 1, "restartPolicy": "Never", "template": _launcher(placed)},
                 # The operator replaces deleted workers, but not failed ones.
                 "Worker": {"replicas": job.workers, "restartPolicy": "OnFailure", "template": _worker(placed)},
@@ -94,7 +95,7 @@ def prepared(placed: PlacedJob) -> Manifest:
 
 
 def worker_container(placed: PlacedJob) -> Manifest:
-    """Return the container that runs sshd, through which ranks are started."""
+    """Return the worker's container, which runs sshd. The launcher starts ranks over SSH."""
     made = container(
         placed,
         "worker",

@@ -1,10 +1,10 @@
-"""`launcher: openmpi`: the same job without an operator.
+"""Manifests for `launcher: openmpi`: an MPI job without an operator.
 
-Workers are a StatefulSet, the launcher is a Job, and a cleanup controller deletes the workers at the end. It may only
-read pods: it waits until the launcher ends, then exits. Kubernetes deletes its finished Job at once, and with it the
-StatefulSet, which the Job owns. So workers are also deleted if a launcher was killed or its node lost.
+The workers are a StatefulSet and the launcher is a Job. Another Job, the cleanup controller, deletes the workers at the
+end. It may only read pods: it waits until the launcher ends, then exits. Kubernetes deletes the finished Job at once, and
+with it the StatefulSet, which the Job owns. So the workers are deleted even if the launcher was killed or its node lost.
 
-In manifests the controller is called `keeper`: names of objects in users' clusters and state never change.
+Manifests call the controller `keeper`, because names of objects in users' clusters and state must not change.
 """
 
 from infra.jobs import hostfile, key_exchange
@@ -16,7 +16,7 @@ from infra.naming import job_labels
 KEEPER = "keeper"
 
 DEADLINE_SLACK_SECONDS = 60
-"""Added to the launcher's deadline."""
+"""The cleanup controller's deadline is this much later than the launcher's."""
 
 
 def launcher_name(job: str) -> str:
@@ -28,7 +28,7 @@ def cleanup_controller_name(job: str) -> str:
 
 
 def workers(placed: PlacedJob) -> Manifest:
-    """Return the StatefulSet of the workers. It creates all at once and replaces lost ones while the job runs."""
+    """Return the workers' StatefulSet. It creates all workers at once and replaces lost ones while the job runs."""
     job = placed.job
     pod = on_pool(placed, [worker_container(key_exchange.without_sidecar_share(placed))])
     key_exchange.add_to(pod, placed)
@@ -49,8 +49,8 @@ def workers(placed: PlacedJob) -> Manifest:
 
 
 def service(placed: PlacedJob) -> Manifest:
-    """Return the Service that gives workers DNS names. The launcher waits for them: a name exists once its worker is
-    ready."""
+    """Return the Service that gives workers DNS names. A name exists once its worker is ready, and the launcher waits
+    for all names."""
     name = placed.job.name
     selector = job_labels(name, role="worker")
     spec = {"clusterIP": "None", "selector": selector, "ports": [{"name": "ssh", "port": SSH_PORT}]}
@@ -66,12 +66,12 @@ def config(placed: PlacedJob) -> Manifest:
 
 
 def launcher(placed: PlacedJob) -> Manifest:
-    """Return the Job of the launcher. It is the main object: the job ends with it, and it owns the other objects."""
+    """Return the launcher's Job. It is the main object: the job ends with it, and it owns the other objects."""
     job = placed.job
     hosts = {"name": "hosts", "configMap": {"name": f"{job.name}-config"}}
     main = launcher_container(placed)
     main["volumeMounts"].append({"name": "hosts", "mountPath": hostfile.DIRECTORY, "readOnly": True})
-    # GPUs belong to the workers, even on nodes where the container runtime exposes all GPUs by default.
+    # Hide the GPUs, which belong to the workers: some container runtimes expose all GPUs by default.
     main["env"] += [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]
     pod = launcher_pod(placed, [main], [hosts], restartPolicy="Never", **prepared(placed))
     key_exchange.add_to(pod, placed)
@@ -95,7 +95,7 @@ def launcher(placed: PlacedJob) -> Manifest:
 
 
 def cleanup_controller(placed: PlacedJob) -> Manifest:
-    """Return the Job that owns the workers."""
+    """Return the cleanup controller's Job, which owns the workers."""
     job = placed.job
     arguments = [placed.namespace.name, launcher_name(job.name), str(job.backoff_limit)]
     if job.key_exchange == "volume":
@@ -123,7 +123,7 @@ def cleanup_controller(placed: PlacedJob) -> Manifest:
 
 
 def access(placed: PlacedJob) -> list[Manifest]:
-    """Return the cleanup controller's permissions: to read pods of its namespace, and nothing else."""
+    """Return the cleanup controller's service account and its only permission: to read pods of the namespace."""
     name = placed.job.name
     metadata = placed.metadata(name, KEEPER)
     return [

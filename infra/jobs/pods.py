@@ -1,4 +1,4 @@
-"""Common parts of the pods of all job kinds. They satisfy Pod Security `restricted`.
+"""Parts of pods that all kinds of jobs share. They comply with the Pod Security Standard `restricted`.
 
 https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted
 """
@@ -19,13 +19,13 @@ SSH_PORT: Final = 2222
 """Unprivileged port."""
 
 SAFE_TO_EVICT: Final = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
-"""A job that loses a pod loses its work."""
+"""Keep the cluster autoscaler from evicting pods: a job that loses a pod loses its work."""
 
 LOST_NODE_SECONDS: Final = 30
-"""How long a pod stays bound to a lost node. By default Kubernetes waits five minutes, and the job with it."""
+"""How long a pod stays bound to a lost node. With Kubernetes' default, the job would wait five minutes."""
 
 LAUNCHER_CPU_MILLIS, LAUNCHER_CPU_LIMIT, LAUNCHER_MEMORY_MIB = 250, "2", 1024
-"""Enough for `mpirun` over hundreds of hosts; load data in ranks, not in the launcher."""
+"""Enough for `mpirun` on hundreds of hosts. Load data in the ranks, not in the launcher."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class PlacedJob:
     @classmethod
     def of(cls, job: Job, cluster: ClusterDescription) -> "PlacedJob":
         """Look up the job's pool and namespace. Raises LookupError for an unknown pool, which validation should have
-        reported."""
+        rejected."""
         pool = cluster.pool(job.pool)
         if pool is None:
             raise LookupError(f"there is no pool {job.pool}")
@@ -55,7 +55,7 @@ class PlacedJob:
 
     @property
     def queue_label(self) -> dict[str, str]:
-        """Label for Kueue, which admits the job as a whole."""
+        """Label with the job's queue, for Kueue."""
         return {"kueue.x-k8s.io/queue-name": self.namespace.queue} if self.namespace.queue else {}
 
 
@@ -74,7 +74,7 @@ def container(placed: PlacedJob, name: str, command: Sequence[str], env: Mapping
     return {
         "name": name,
         "image": image,
-        # Always pull tags, so that all nodes run the same image even if the tag was moved.
+        # Always pull tags, so that all nodes run the same image even if the tag has moved.
         "imagePullPolicy": "IfNotPresent" if "@sha256:" in image else "Always",
         "command": list(command),
         "env": variables,
@@ -89,8 +89,8 @@ def container(placed: PlacedJob, name: str, command: Sequence[str], env: Mapping
 
 
 def node_variables(pool: PoolDescription) -> list[Manifest]:
-    """Return variables with the node's name, because pod names do not show which pods share a node, and its network
-    rate."""
+    """Return environment variables with the node's name and network bandwidth. Pod names do not show which pods share a
+    node."""
     name = {"name": "GPUMPI_NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
     rate = [] if pool.line_rate_gbps is None else [{"name": "GPUMPI_LINE_RATE_GBPS", "value": f"{pool.line_rate_gbps:g}"}]
     return [name, *rate]
@@ -101,15 +101,15 @@ def shared_memory() -> Manifest:
 
 
 STARTED_SECONDS: Final = 300
-"""Time limit until a worker accepts a connection. After that Kubernetes restarts it."""
+"""Time in which a worker must accept a connection; otherwise Kubernetes restarts it."""
 
 
 def ssh_probes() -> Manifest:
     """Return a startup probe: a worker is ready, and has a DNS name, once it accepts a connection.
 
-    There are no later probes: sshd starts a process per connection, probes included, and the pod ends if sshd ends.
-    Without a readiness probe a container is ready as soon as it has started. With one, it is ready only after a random
-    part of the probe's period if the kubelet started less than a period ago.
+    There are no other probes: sshd starts a process per connection, probes included, and the pod ends if sshd ends.
+    Without a readiness probe, a container is ready as soon as it has started. With one, if the kubelet started less than
+    one probe period ago, the container is ready only after a random part of the period.
     https://kubernetes.io/docs/concepts/configuration/liveness-readiness-startup-probes/
     https://github.com/kubernetes/kubernetes/blob/v1.35.0/pkg/kubelet/prober/worker.go (run)"""
     connect = {"tcpSocket": {"port": SSH_PORT}, "timeoutSeconds": 5}
@@ -129,7 +129,7 @@ HELPER_CPU_MILLIS, HELPER_CPU_LIMIT, HELPER_MEMORY_MIB = 20, "200m", 64
 
 
 def helper_resources(placed: PlacedJob, memory_mib: int = HELPER_MEMORY_MIB) -> Manifest:
-    """Return the resources of containers that support the ranks."""
+    """Return the resources of helper containers, which run no ranks."""
     amounts = {"memory": mib(memory_mib)}
     request = max(1, int(HELPER_CPU_MILLIS * placed.cluster.cpu_request_factor))
     return {"requests": {"cpu": f"{request}m", **amounts}, "limits": {"cpu": HELPER_CPU_LIMIT, **amounts}}
@@ -139,7 +139,7 @@ def helper_resources(placed: PlacedJob, memory_mib: int = HELPER_MEMORY_MIB) -> 
 
 
 def on_pool(placed: PlacedJob, containers: Sequence[Manifest], **more: object) -> Manifest:
-    """Return a pod that runs ranks."""
+    """Return the spec of a pod that runs ranks."""
     volumes: list[Manifest] = [
         {"name": "dshm", "emptyDir": {"medium": "Memory", "sizeLimit": mib(placed.size.shared_memory_mib)}}
     ]
@@ -154,7 +154,7 @@ def on_pool(placed: PlacedJob, containers: Sequence[Manifest], **more: object) -
 
 
 def launcher_pod(placed: PlacedJob, containers: Sequence[Manifest], volumes: Sequence[Manifest] = (), **more: object) -> Manifest:
-    """Return a pod that runs no ranks, on the CPU pool if there is one."""
+    """Return the spec of a pod that runs no ranks; it runs on the launcher pool if there is one."""
     return _pod(placed, placed.launcher_pool or placed.pool, containers, volumes, **more)
 
 
@@ -207,7 +207,7 @@ def wanted_mounts(job: Job, namespace: NamespaceDescription) -> Sequence[Mount]:
 
 
 def writable_path(job: Job, namespace: NamespaceDescription) -> str | None:
-    """Return the mount path of the first writable volume; None without one."""
+    """Return the mount path of the job's first writable volume; None if it has none."""
     writable = (mount for mount in wanted_mounts(job, namespace) if not mount.read_only)
     return next((path for mount in writable if (path := mount.mount_path or _default_path(mount, namespace))), None)
 

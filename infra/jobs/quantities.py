@@ -1,4 +1,7 @@
-"""Amounts as Kubernetes writes them. https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/"""
+"""Conversion of Kubernetes quantities.
+
+https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
+"""
 
 import math
 from decimal import Decimal, InvalidOperation
@@ -13,7 +16,7 @@ def bytes_of(text: str) -> int:
 
 
 def millis_of(text: str) -> int:
-    """Thousandths of a CPU.
+    """Return a CPU quantity in millicores.
 
     >>> millis_of("500m"), millis_of("8"), millis_of("0.5")
     (500, 8000, 500)
@@ -23,7 +26,7 @@ def millis_of(text: str) -> int:
 
 def _amount(text: str) -> Decimal:
     """Raises ValueError."""
-    from kubernetes.utils import parse_quantity  # takes half a second to load, and most commands need no amount
+    from kubernetes.utils import parse_quantity  # takes 0.5 s to import, and most commands parse no quantity
 
     if not text.isascii() or any(character.isspace() or character == "_" for character in text):
         raise ValueError(text)

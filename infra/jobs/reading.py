@@ -1,4 +1,4 @@
-"""A job file -> a job, or all of its errors."""
+"""Reads and validates a job file, and reports all of its errors at once."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ from infra.jobs.validation import check
 
 
 class JobRefused(Exception):
-    """The job has errors; nothing was created."""
+    """The job has errors, and nothing was created."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
@@ -23,7 +23,7 @@ OnWarning = Callable[[Problem], None]
 
 
 def ignore(warning: Problem) -> None:
-    """For callers that show no warnings."""
+    """Discard a warning, for callers that do not show warnings."""
 
 
 def read(
@@ -33,9 +33,9 @@ def read(
     usual_namespace: str | None = None,
     on_warning: OnWarning = ignore,
 ) -> Job:
-    """The job of a file: in `namespace` if given, else in the one that the file names, else in `usual_namespace`.
+    """Read a job from a file. Its namespace is `namespace`, else the one in the file, else `usual_namespace`.
 
-    Raises JobRefused, and OSError where there is no file.
+    Raises JobRefused if the job has errors, and OSError if the file cannot be read.
     """
     try:
         content, twice = yaml_text.read(path)
@@ -55,7 +55,7 @@ def judged(
     problems: Sequence[Problem] = (),
     on_warning: OnWarning = ignore,
 ) -> Job:
-    """The job, if no rule finds an error. Raises JobRefused with all errors."""
+    """Validate a job and return it. Raises JobRefused with all errors."""
     job, form, placeholders = parse(Job, {str(key): value for key, value in values.items()})
     found = [*problems, *form]
     if job is not None:

@@ -17,7 +17,7 @@ Owner = Literal["main", "cleanup controller"]
 
 @dataclass(frozen=True)
 class Piece:
-    """One object of a job."""
+    """One Kubernetes object of a job."""
 
     manifest: Manifest
     owner: Owner | None = "main"
@@ -55,15 +55,16 @@ def _openmpi(placed: PlacedJob, keys: KeyPair) -> list[Piece]:
 
 
 def owner_reference(main: Manifest, uid: Any) -> Manifest:
-    """Return a reference to an owner that is not a controller.
+    """Return an owner reference that does not make the owner a controller.
 
-    Kueue treats objects controlled by a queued job as part of it, which do not wait in the queue. A Job among them,
-    like the cleanup controller, would stay suspended forever if created before the admission (reconciler.go in Kueue).
+    Kueue treats objects controlled by a queued job as part of that job and does not queue them separately. A Job among
+    them, such as the cleanup controller, would stay suspended forever if created before the admission (reconciler.go in
+    Kueue).
     """
     names = {"apiVersion": main["apiVersion"], "kind": main["kind"], "name": main["metadata"]["name"]}
     return {**names, "uid": uid, "controller": False, "blockOwnerDeletion": False}
 
 
 def of_a_stack(job: Job) -> Job:
-    """Return the job without a TTL, because jobs of a stack stay until they are removed from the stack file."""
+    """Return the job without a TTL: jobs of a stack stay until they are removed from the stack file."""
     return job.model_copy(update={"ttl_seconds": None})

@@ -1,4 +1,4 @@
-"""Size of a worker: its share of a node's resources."""
+"""Size of a worker: its share of a node's resources, unless the job sets it."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -13,7 +13,7 @@ MEBIBYTE = 1024**2
 
 @dataclass(frozen=True)
 class WorkerSize:
-    """Size of a worker, before CPU requests are scaled."""
+    """Resources of a worker, before CPU requests are scaled."""
 
     gpus: int
     slots: int
@@ -24,7 +24,7 @@ class WorkerSize:
     shared_memory_mib: int
 
     def resources(self, cpu_factor: float) -> dict[str, dict[str, str]]:
-        """Return requests and limits. Only the CPU request is scaled, for nodes that stand in for larger ones."""
+        """Return requests and limits. Only the CPU request is scaled, for small nodes that stand in for larger ones."""
         exact = {"memory": mib(self.memory_mib)}
         for name, amount in ((GPU_RESOURCE, self.gpus), (EFA_RESOURCE, self.efa)):
             if amount:
@@ -36,8 +36,8 @@ class WorkerSize:
 
 
 def worker_size(job: Job, pool: PoolDescription) -> WorkerSize:
-    """Return the size set in the job, else the share of a node that its GPUs (or, without GPUs, its slots) amount
-    to."""
+    """Return the worker's resources as set in the job. The default is a share of the node, proportional to the
+    worker's GPUs or, on nodes without GPUs, its slots."""
     gpus = (job.gpus_per_worker or pool.gpus) if pool.gpus else 0
     slots = job.slots or gpus or pool.slots
     share = Fraction(gpus, pool.gpus) if pool.gpus else min(Fraction(slots, pool.slots), Fraction(1))
@@ -56,7 +56,7 @@ def worker_size(job: Job, pool: PoolDescription) -> WorkerSize:
 
 
 def workers_per_node(job: Job, size: WorkerSize, pool: PoolDescription, cpu_factor: float) -> int:
-    """Return how many workers fit on one node."""
+    """Return the number of workers that fit on one node."""
     if job.one_per_node:
         return 1
     wanted = (

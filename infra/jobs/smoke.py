@@ -1,4 +1,4 @@
-"""Smoke job: fails unless ranks ran on one node per worker, with all GPUs, over the expected network."""
+"""Smoke job. It fails unless each worker ran on its own node, with all GPUs, over the expected network."""
 
 import inspect
 import json
@@ -14,14 +14,14 @@ from infra.jobs.smoke_verdict import Expected, Report
 
 NAME: Final = "smoke"
 DEADLINE_SECONDS: Final = 1800
-"""Includes time to add nodes."""
+"""Includes the time to add nodes."""
 
 IMAGES: Final[dict[MpiImplementation, str]] = {
     "OpenMPI": "gpumpi/openmpi:5",
     "Intel": "gpumpi/intel-mpi",
     "MPICH": "gpumpi/mpich",
 }
-"""Images of this project. Any image with sshd, MPI, Python and mpi4py works."""
+"""Images built by this project. Any image with sshd, MPI, Python and mpi4py works."""
 
 
 def program() -> str:
@@ -31,7 +31,7 @@ def program() -> str:
 
 
 def smoke_pool(cluster: ClusterDescription) -> PoolDescription | None:
-    """Return the pool to test: the first one with GPUs."""
+    """Return the pool to test, which is the first one with GPUs."""
     return next((pool for pool in cluster.pools if pool.gpus), None)
 
 
@@ -45,7 +45,7 @@ def smoke_job(
     implementation: MpiImplementation = "OpenMPI",
     namespace: str | None = None,
 ) -> Job:
-    """Return the job without its command, which depends on the cluster."""
+    """Return the smoke job without its command, which depends on the cluster."""
     return Job(
         name=name,
         launcher=launcher,
@@ -63,7 +63,7 @@ def smoke_job(
 
 
 def expected(job: Job, cluster: ClusterDescription, transport: Transport | None = None) -> Expected:
-    """Return what the job must find."""
+    """Return the results that a healthy cluster must give for this job."""
     placed = PlacedJob.of(job, cluster)
     return Expected(job.workers, placed.size.slots, placed.size.gpus, transport or placed.pool.transport)
 

@@ -1,6 +1,6 @@
-"""Whether ranks ran where and how they should, from what they report. Pure.
+"""Verdict of the smoke job: checks from the ranks' reports where and how they ran. Pure.
 
-The same text runs inside the job (so that the job itself fails) and in the command line; it needs nothing but Python 3.8.
+The same source runs inside the job (so that the job itself fails) and in the CLI. It needs only Python 3.8.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ LAUNCHER = "-launcher"
 
 @dataclass(frozen=True)
 class Expected:
-    """What a sound cluster gives."""
+    """Results that a healthy cluster must give."""
 
     workers: int
     slots: int
-    """Ranks of one worker."""
+    """Ranks per worker."""
     gpus: int
-    """GPUs that every rank sees: those of its worker."""
+    """GPUs that every rank must see: those of its worker."""
     transport: str
-    """What carries messages between workers: `efa` or `tcp`."""
+    """Transport of messages between workers: `efa` or `tcp`."""
 
 
 Report = Dict[str, Any]  # noqa: UP006
-"""One rank's: rank, size, host (the pod), node, gpus, sum, transports (to other hosts), library."""
+"""Report of one rank, with keys rank, size, host (the pod), node, gpus, sum, transports (to other hosts), library."""
 
 
 def failures(reports: Sequence[Report], expected: Expected) -> list[str]:
-    """One sentence for each thing that is not as expected; none where all is well."""
+    """Return one sentence per deviation from the expected results; an empty list if there is none."""
     if not reports:
         return ["no rank reported"]
     found = [*_ranks(reports, expected), *_hosts(reports, expected), *_gpus(reports, expected), *_sums(reports, expected)]
@@ -49,10 +49,10 @@ def _ranks(reports: Sequence[Report], expected: Expected) -> list[str]:
         found.append(f"of {wanted} ranks {len(missing)} did not report: {_listed(missing)}")
     twice = [rank for rank, times in numbers.items() if times > 1]
     if twice:
-        found.append(f"{len(reports)} processes ran, each on its own: {_count(twice, 'rank')} there more than once")
+        found.append(f"{len(reports)} processes ran independently: {_count(twice, 'rank')} reported more than once")
     sizes = sorted({report["size"] for report in reports})
     if sizes != [wanted]:
-        found.append(f"ranks count {_listed(sizes)} in all, not {wanted}")
+        found.append(f"ranks report a world size of {_listed(sizes)}, not {wanted}")
     return found
 
 
@@ -60,7 +60,7 @@ def _hosts(reports: Sequence[Report], expected: Expected) -> list[str]:
     found = []
     ranks = Counter(report["host"] for report in reports)
     for host in sorted(host for host in ranks if LAUNCHER in host):
-        found.append(f"{_count([None] * ranks[host], 'rank')} on the launcher, {host}, where none belongs")
+        found.append(f"{_count([None] * ranks[host], 'rank')} on the launcher {host}, which must run none")
     workers = sorted(host for host in ranks if LAUNCHER not in host)
     if len(workers) != expected.workers:
         found.append(f"ranks ran on {_count(workers, 'worker')}, not {expected.workers}: {_listed(workers) or 'none'}")
@@ -73,7 +73,7 @@ def _hosts(reports: Sequence[Report], expected: Expected) -> list[str]:
             nodes.setdefault(node, []).append(host)
     for node, hosts in sorted(nodes.items()):
         if not node:
-            found.append(f"{_listed(hosts)}: on which node is not known")
+            found.append(f"{_listed(hosts)}: node unknown")
         elif len(hosts) > 1:
             found.append(f"{_listed(hosts)} share the node {node}")
     return found
@@ -88,15 +88,15 @@ def _sums(reports: Sequence[Report], expected: Expected) -> list[str]:
     wanted = expected.workers * expected.slots
     right = wanted * (wanted + 1) // 2
     wrong = sorted(report["rank"] for report in reports if report["sum"] != right)
-    return [f"allreduce gave a wrong sum on rank {_listed(wrong)}: not {right}"] if wrong else []
+    return [f"allreduce returned a wrong sum on rank {_listed(wrong)}; expected {right}"] if wrong else []
 
 
 def _transport(reports: Sequence[Report], expected: Expected) -> list[str]:
     used = sorted({transport for report in reports for transport in report["transports"]})
     if not used:
-        return ["no rank tells what carried its messages between workers"]
+        return ["no rank reported the transport of its messages between workers"]
     if used != [expected.transport]:
-        return [f"messages between workers went by {_listed(used)}, not {expected.transport}"]
+        return [f"messages between workers used {_listed(used)}, not {expected.transport}"]
     return []
 
 

@@ -1,4 +1,4 @@
-"""`launcher: torchrun`: an Indexed Job. Its pods find the first one by DNS name, without MPI or SSH.
+"""Manifests for `launcher: torchrun`: an Indexed Job. Its pods find the first one by DNS name, without MPI or SSH.
 
 https://docs.pytorch.org/docs/stable/elastic/run.html
 """
@@ -19,8 +19,8 @@ def torchrun_job(placed: PlacedJob) -> list[Manifest]:
 
 
 def _service(placed: PlacedJob) -> Manifest:
-    """Return the Service. It publishes names of pods that are not ready, because ranks look up the first pod while it
-    starts."""
+    """Return the Service. It also publishes names of pods that are not ready, because ranks look up the first pod while
+    it starts."""
     name = placed.job.name
     spec = {
         "clusterIP": "None",
@@ -43,7 +43,7 @@ def _job(placed: PlacedJob) -> Manifest:
             "completionMode": "Indexed",
             "completions": job.workers,
             "parallelism": job.workers,
-            # A lost pod breaks the collectives of all others, so every pod of an attempt may fail.
+            # A lost pod breaks the collectives of all other pods, so every pod of an attempt may fail.
             "backoffLimit": job.backoff_limit * job.workers,
             "podReplacementPolicy": "Failed",
             **({"activeDeadlineSeconds": job.deadline_seconds} if job.deadline_seconds is not None else {}),
@@ -89,7 +89,7 @@ def _ranks(placed: PlacedJob) -> Manifest:
 
 
 def _command(placed: PlacedJob) -> list[str]:
-    """Return the `torchrun` command line. The script adds the node rank. Before PyTorch 2, options had no hyphens."""
+    """Return the `torchrun` command line. rendezvous.sh adds the node rank. PyTorch 1 options have underscores."""
     first, *rest = placed.job.command
     script = [] if first.endswith(".py") or first == "-m" else ["--no_python"]
     return [

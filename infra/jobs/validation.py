@@ -1,4 +1,4 @@
-"""What a job may not say, told before anything is created: pure rules over a job and its cluster, all problems at once."""
+"""Validation of jobs before anything is created: pure rules for a job and its cluster, with all problems at once."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ from infra.jobs.sizing import workers_per_node
 
 LABEL_LIMIT = 63
 STATEFUL_SET_LIMIT = 52
-"""Kubernetes adds a hash to its name in a label: https://github.com/kubernetes/kubernetes/issues/64023"""
+"""Kubernetes puts the name and a hash into a label: https://github.com/kubernetes/kubernetes/issues/64023"""
 
 _DNS_LABEL = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -25,7 +25,7 @@ _IMAGE = re.compile(r"[a-z0-9]([\w.:/-]*[\w])?(@sha256:[0-9a-f]{64})?", re.ASCII
 
 
 def check(job: Job, cluster: ClusterDescription, path: str = "") -> list[Problem]:
-    """Every problem of a job; `path` is where a stack file has it (`jobs[0]`)."""
+    """Return all problems of a job. `path` is its path in the stack file (`jobs[0]`)."""
     found = [problem for rule in ALONE for problem in rule(job)]
     found += [problem for rule in OF_CLUSTER for problem in rule(job, cluster)]
     wrong = {problem.path for problem in found if problem.is_error}
@@ -47,18 +47,20 @@ def check(job: Job, cluster: ClusterDescription, path: str = "") -> list[Problem
 
 def name(job: Job) -> Iterator[Problem]:
     if not _DNS_LABEL.fullmatch(job.name):
-        fix = "use lower-case letters, digits and inner hyphens, a letter first"
-        yield Problem("name", f"{shown(job.name)} is not a DNS label; {fix}")
+        fix = "Use lowercase letters, digits and inner hyphens, starting with a letter."
+        yield Problem("name", f"{shown(job.name)} is not a DNS label. {fix}")
         return
     for made, limit in _longest_names(job):
         if len(made) > limit:
             most = len(job.name) - (len(made) - limit)
-            yield Problem("name", f"{shown(job.name)} makes {shown(made)}, of {len(made)} characters; use at most {most}")
+            yield Problem(
+                "name", f"{shown(job.name)} results in {shown(made)}, which has {len(made)} characters. Use at most {most}."
+            )
             return
 
 
 def _longest_names(job: Job) -> Iterator[tuple[str, int]]:
-    """What is called after the job, and how long it may be; the tightest first."""
+    """Yield the longest names derived from the job's name, each with its limit, the tightest limit first."""
     last = max(0, job.workers - 1)
     if job.launcher == "torchrun":
         yield f"{job.name}-{last}", LABEL_LIMIT
@@ -71,21 +73,21 @@ def _longest_names(job: Job) -> Iterator[tuple[str, int]]:
 
 def image(job: Job) -> Iterator[Problem]:
     if not job.image:
-        yield Problem("image", "is empty; write one like registry.example.com/train:1")
+        yield Problem("image", "is empty. Use an image such as registry.example.com/train:1.")
     elif "://" in job.image:
-        yield Problem("image", f"{shown(job.image)} is a URL; write it without {job.image.partition('://')[0]}://")
+        yield Problem("image", f"{shown(job.image)} is a URL. Remove {job.image.partition('://')[0]}:// from it.")
     elif not _IMAGE.fullmatch(job.image):
-        yield Problem("image", f"{shown(job.image)} is not the name of an image; write one like registry.example.com/train:1")
+        yield Problem("image", f"{shown(job.image)} is not an image name. Use one such as registry.example.com/train:1.")
     elif "@" not in job.image and ":" not in job.image.rpartition("/")[2]:
-        fix = f"add one, like {job.image}:1"
-        yield warning("image", f"{shown(job.image)} has no tag or digest, so a retry may run another image; {fix}")
+        fix = f"Add one, such as {job.image}:1."
+        yield warning("image", f"{shown(job.image)} has no tag or digest, so a retry may run another image. {fix}")
 
 
 def program(job: Job) -> Iterator[Problem]:
     if not job.command or not job.command[0]:
-        yield Problem("command", "is empty; write the program that every rank runs, like [python3, /shared/train.py]")
+        yield Problem("command", "is empty. Set the program that every rank runs, such as [python3, /shared/train.py].")
     if job.prepare and not job.prepare[0]:
-        yield Problem("prepare", "begins with nothing; write a command like [pip, install, --target, /shared/lib, numpy]")
+        yield Problem("prepare", "begins with an empty word. Use a command such as [pip, install, --target, /shared/lib, numpy].")
 
 
 def numbers(job: Job) -> Iterator[Problem]:
@@ -105,7 +107,7 @@ def numbers(job: Job) -> Iterator[Problem]:
     }
     for path, (value, least) in at_least.items():
         if value is not None and value < least:
-            yield Problem(path, f"{value} is too small; write at least {least}")
+            yield Problem(path, f"{value} is too small. Use at least {least}.")
 
 
 def amounts(job: Job) -> Iterator[Problem]:
@@ -122,7 +124,7 @@ def amounts(job: Job) -> Iterator[Problem]:
 
 
 def _no_amount(value: str, example: str) -> str:
-    return f"{shown(value)} is not a quantity; write one like {example}"
+    return f"{shown(value)} is not a quantity. Use one such as {example}."
 
 
 def environment(job: Job) -> Iterator[Problem]:
@@ -130,55 +132,55 @@ def environment(job: Job) -> Iterator[Problem]:
         for key in names:
             where = f"{section}.{key}"
             if not _VARIABLE.fullmatch(key):
-                yield Problem(where, "is not a valid variable name; use letters, digits and _, no digit first")
+                yield Problem(where, "is not a valid variable name. Use letters, digits and _, and no digit at the start.")
             elif mpi_environment.is_reserved(key):
-                yield Problem(where, "is set by the launcher to place and number ranks; remove it")
+                yield Problem(where, "is set by the launcher to place and number ranks. Remove it.")
             elif section == "secretEnv" and key in job.env:
-                yield Problem(where, "is also in env; keep one")
+                yield Problem(where, "is also in env. Remove one.")
 
 
 def options_of_launchers(job: Job) -> Iterator[Problem]:
-    """Fields that mean nothing to the chosen launcher or MPI."""
+    """Report fields that have no effect with the chosen launcher or MPI implementation."""
     if job.launcher == "torchrun":
         for key, value in (("ranks", job.ranks), ("perSocket", job.per_socket), ("hosts", job.hosts)):
             if value is not None:
-                yield Problem(key, "is an option of mpirun, which launcher torchrun does not use; remove it")
+                yield Problem(key, "is an option of mpirun, which launcher torchrun does not use. Remove it.")
     if job.launcher != "mpijob" and job.mpi_implementation != "OpenMPI":
-        fix = "write OpenMPI, or launcher: mpijob"
-        yield Problem("mpiImplementation", f"{job.mpi_implementation} is not started by launcher {job.launcher}; {fix}")
+        fix = "Use OpenMPI, or launcher: mpijob."
+        yield Problem("mpiImplementation", f"{job.mpi_implementation} is not supported by launcher {job.launcher}. {fix}")
     if job.launcher != "openmpi" and job.key_exchange != "secret":
-        fix = "remove it, or write launcher: openmpi"
-        yield Problem("keyExchange", f"{job.key_exchange} is a choice of launcher openmpi only, not of {job.launcher}; {fix}")
+        fix = "Remove it, or set launcher: openmpi."
+        yield Problem("keyExchange", f"{job.key_exchange} works only with launcher openmpi, not with {job.launcher}. {fix}")
     if job.per_socket is not None and job.mpi_implementation != "OpenMPI":
-        yield Problem("perSocket", f"is an option of Open MPI only, not of {job.mpi_implementation}; use perNode")
+        yield Problem("perSocket", f"is an option of Open MPI only, not of {job.mpi_implementation}. Use perNode.")
     if job.per_socket is not None and job.needs_horovodrun_options:
-        yield Problem("perSocket", "is not an option of horovodrun; use perNode")
+        yield Problem("perSocket", "is not an option of horovodrun. Use perNode.")
     if job.per_socket is not None and job.per_node is not None:
-        yield Problem("perSocket", "is given together with perNode; keep one")
+        yield Problem("perSocket", "cannot be combined with perNode. Remove one.")
     if job.starts_ranks_itself:
         given = {"ranks": job.ranks, "perNode": job.per_node, "perSocket": job.per_socket, "hosts": job.hosts}
         for key, value in given.items():
             if value is not None:
-                fix = f"write it there, or remove {job.command[0]}"
-                yield Problem(key, f"is ignored, since the command starts ranks itself; {fix}")
+                fix = f"Set it in the command, or remove {job.command[0]} from the command."
+                yield Problem(key, f"is ignored because the command starts ranks itself. {fix}")
 
 
 def subset(job: Job) -> Iterator[Problem]:
     if job.hosts is None:
         return
     if not job.hosts:
-        yield Problem("hosts", "names no worker; write numbers from 0, or remove it")
+        yield Problem("hosts", "is empty. List worker indexes, starting at 0, or remove it.")
     for index, number in enumerate(job.hosts):
         if not 0 <= number < max(1, job.workers):
             fitting = f"0 to {job.workers - 1}" if job.workers > 1 else "0"
-            yield Problem(f"hosts[{index}]", f"{number} is not one of the {job.workers} workers; write {fitting}")
+            yield Problem(f"hosts[{index}]", f"{number} is not one of the {job.workers} workers. Use {fitting}.")
         elif number in job.hosts[:index]:
-            yield Problem(f"hosts[{index}]", f"{number} is listed twice; keep one")
+            yield Problem(f"hosts[{index}]", f"{number} is listed twice. Remove one.")
 
 
 def home(job: Job) -> Iterator[Problem]:
     if not re.fullmatch(r"/[\w./-]*\w", job.home):
-        yield Problem("home", f"{shown(job.home)} is not an absolute path; write one like /home/mpiuser")
+        yield Problem("home", f"{shown(job.home)} is not an absolute path. Use one such as /home/mpiuser.")
 
 
 ALONE: tuple[Callable[[Job], Iterator[Problem]], ...] = (
@@ -199,35 +201,37 @@ ALONE: tuple[Callable[[Job], Iterator[Problem]], ...] = (
 def pool(job: Job, cluster: ClusterDescription) -> Iterator[Problem]:
     names = [pool.name for pool in cluster.pools]
     if job.pool not in names:
-        hint = did_you_mean(job.pool, names) or f"; there is {one_of(names)}"
+        hint = did_you_mean(job.pool, names) or f". Choose {one_of(names)}."
         yield Problem("pool", f"{shown(job.pool)} is not a pool of {cluster.cluster}{hint}")
         return
     found = cluster.pool(job.pool)
     asked = job.gpus_per_worker or 0
     if found and asked > found.gpus:
         if found.gpus:
-            yield Problem("gpusPerWorker", f"{asked} is more than the {found.gpus} GPUs of a node of {found.name}; lower it")
+            yield Problem("gpusPerWorker", f"{asked} exceeds the {found.gpus} GPUs per node of pool {found.name}. Lower it.")
         else:
-            yield Problem("gpusPerWorker", f"{asked}, but nodes of {found.name} have no GPUs; remove it or choose another pool")
+            yield Problem(
+                "gpusPerWorker", f"is {asked}, but nodes of pool {found.name} have no GPUs. Remove it, or choose another pool."
+            )
 
 
 def operator(job: Job, cluster: ClusterDescription) -> Iterator[Problem]:
     if job.launcher == "mpijob" and not cluster.mpi_operator:
-        yield Problem("launcher", f"mpijob needs mpi-operator, which {cluster.cluster} does not have; write openmpi or torchrun")
+        yield Problem("launcher", f"mpijob needs mpi-operator, which {cluster.cluster} does not have. Use openmpi or torchrun.")
 
 
 def priority(job: Job, cluster: ClusterDescription) -> Iterator[Problem]:
     namespace = cluster.namespace(job.namespace)
     if job.priority and namespace and job.priority not in namespace.priority_classes:
         known = namespace.priority_classes
-        fix = f"write {one_of(known)}{did_you_mean(job.priority, known)}" if known else "remove it"
-        yield Problem("priority", f"{shown(job.priority)} is not a priority class for jobs; {fix}")
+        fix = f"Use {one_of(known)}{did_you_mean(job.priority, known) or '.'}" if known else "Remove it."
+        yield Problem("priority", f"{shown(job.priority)} is not a priority class for jobs. {fix}")
 
 
 def namespace(job: Job, cluster: ClusterDescription) -> Iterator[Problem]:
     if job.namespace is not None and not re.fullmatch(r"(?=.{1,63}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?", job.namespace):
-        fix = "use lower-case letters, digits and inner hyphens"
-        yield Problem("namespace", f"{shown(job.namespace)} is not the name of a namespace; {fix}")
+        fix = "Use lowercase letters, digits and inner hyphens."
+        yield Problem("namespace", f"{shown(job.namespace)} is not a valid namespace name. {fix}")
 
 
 def volumes(job: Job, cluster: ClusterDescription) -> Iterator[Problem]:
@@ -238,12 +242,12 @@ def volumes(job: Job, cluster: ClusterDescription) -> Iterator[Problem]:
         path = mount.mount_path or known.get(mount.name)
         where = f"volumes[{index}]"
         if path is None:
-            hint = did_you_mean(mount.name, known)
-            yield Problem(f"{where}.mountPath", f"is missing: {shown(mount.name)} is no volume of the cluster; add it{hint}")
+            hint = did_you_mean(mount.name, known) or "."
+            yield Problem(f"{where}.mountPath", f"is missing: {shown(mount.name)} is not a volume of the cluster. Add it{hint}")
         elif path.rstrip("/") in taken:
-            yield Problem(f"{where}.mountPath", f"{shown(path)} is used by {taken[path.rstrip('/')]}; choose another")
+            yield Problem(f"{where}.mountPath", f"{shown(path)} is used by {taken[path.rstrip('/')]}. Choose another.")
         elif wrong := problem_of(path):
-            yield Problem(f"{where}.mountPath", f"{shown(path)} {wrong}; write one like /data")
+            yield Problem(f"{where}.mountPath", f"{shown(path)} {wrong}. Use a path such as /data.")
         else:
             taken[path.rstrip("/")] = f"volumes[{index}]"
 
@@ -254,15 +258,17 @@ def key_exchange(job: Job, cluster: ClusterDescription) -> Iterator[Problem]:
     namespace = cluster.namespace(job.namespace) or NamespaceDescription()
     if job.key_exchange == "s3":
         if not namespace.key_bucket:
-            fix = "write secret or volume"
-            yield Problem("keyExchange", f"s3 needs the key bucket that stacks of target eks make, and this has none; {fix}")
+            fix = "Use secret or volume."
+            yield Problem(
+                "keyExchange", f"s3 needs the key bucket that stacks with target eks create, and this cluster has none. {fix}"
+            )
         return
     if writable_path(job, namespace) is None:
-        fix = "name a ReadWriteMany volume under volumes, or write secret"
-        yield Problem("keyExchange", f"volume needs one that the job may write, and it has none; {fix}")
+        fix = "List a ReadWriteMany volume under volumes, or use secret."
+        yield Problem("keyExchange", f"volume needs a volume that the job can write to, and the job has none. {fix}")
     if job.clean_pod_policy == "None":
-        fix = "write Running, or keyExchange: secret"
-        yield Problem("cleanPodPolicy", f"None leaves the key on the volume, since workers that stay need it; {fix}")
+        fix = "Use Running, or keyExchange: secret."
+        yield Problem("cleanPodPolicy", f"None leaves the key on the volume, because remaining workers need it. {fix}")
 
 
 OF_CLUSTER: tuple[Callable[[Job, ClusterDescription], Iterator[Problem]], ...] = (
@@ -293,21 +299,25 @@ def fits_a_node(world: PlacedJob) -> Iterator[Problem]:
     )
     for path, each, there, unit, asked in wanted:
         if asked is not None and each > there:
-            yield Problem(path, f"{shown(asked)} is more than a node of {pool.name} has for jobs ({there} {unit}); lower it")
+            yield Problem(
+                path, f"{shown(asked)} exceeds what a node of pool {pool.name} has for jobs ({there} {unit}). Lower it."
+            )
     if size.shared_memory_mib > size.memory_mib:
-        fix = f"lower it, or raise memory: {size.memory_mib} MiB hold both"
-        yield Problem("resources.sharedMemoryMib", f"{size.shared_memory_mib} is more than the worker's memory; {fix}")
+        fix = "Lower it, or raise memory, which includes it."
+        yield Problem(
+            "resources.sharedMemoryMib", f"{size.shared_memory_mib} exceeds the worker's memory of {size.memory_mib} MiB. {fix}"
+        )
 
 
 def fits_the_pool(world: PlacedJob) -> Iterator[Problem]:
-    """A job that needs more workers than the pool can ever have would wait forever."""
+    """Reject jobs with more workers than the pool can ever hold: they would wait forever."""
     each = workers_per_node(world.job, world.size, world.pool, world.cluster.cpu_request_factor)
     most = each * world.pool.max_size
     if each and world.job.workers > most:
         nodes = f"at most {world.pool.max_size} node{'' if world.pool.max_size == 1 else 's'}"
         holds = f"{each} worker{'' if each == 1 else 's'} per node"
-        fix = f"write at most {most}, or raise the pool's maxSize" if most else "raise the pool's maxSize"
-        yield Problem("workers", f"{world.job.workers} can never fit: pool {world.pool.name} has {nodes}, {holds}; {fix}")
+        fix = f"Use at most {most}, or raise the pool's maxSize." if most else "Raise the pool's maxSize."
+        yield Problem("workers", f"{world.job.workers} can never fit: pool {world.pool.name} has {nodes}, {holds}. {fix}")
 
 
 def fits_the_slots(world: PlacedJob) -> Iterator[Problem]:
@@ -316,29 +326,31 @@ def fits_the_slots(world: PlacedJob) -> Iterator[Problem]:
         return
     for key, value in (("perNode", job.per_node), ("perSocket", job.per_socket)):
         if value is not None and value > slots:
-            yield Problem(key, f"{value} is more than the {slots} slots of a worker; lower it or raise slots")
+            yield Problem(key, f"{value} exceeds the {slots} slots of a worker. Lower it, or raise slots.")
     hosts = job.workers if job.hosts is None else len(job.hosts)
     each = job.per_node if job.per_node is not None and job.per_node <= slots else slots
     if job.ranks is not None and job.ranks > hosts * each:
-        fix = f"write at most {hosts * each}, or raise workers or slots"
-        yield Problem("ranks", f"{job.ranks} do not fit {hosts} worker{'' if hosts == 1 else 's'} of {each}; {fix}")
+        fix = f"Use at most {hosts * each}, or raise workers or slots."
+        yield Problem(
+            "ranks", f"{job.ranks} ranks do not fit on {hosts} worker{'' if hosts == 1 else 's'} with {each} each. {fix}"
+        )
 
 
 def shares_gpus(world: PlacedJob) -> Iterator[Problem]:
-    """Some programs do share GPUs between ranks; most slow down or run out of GPU memory."""
+    """Warn if ranks share GPUs. Few programs intend this; most slow down or run out of GPU memory."""
     slots, gpus = world.size.slots, world.size.gpus
     if gpus and slots > gpus:
         gpus_text = f"{gpus} GPU{'' if gpus == 1 else 's'}"
-        fix = f"write {gpus}, or ignore this if ranks share GPUs on purpose"
-        yield warning("slots", f"{slots} ranks would share the {gpus_text} of a worker; {fix}")
+        fix = f"Use {gpus}, or ignore this if ranks share GPUs on purpose."
+        yield warning("slots", f"{slots} ranks would share the {gpus_text} of a worker. {fix}")
 
 
 def has_room_for_keys(world: PlacedJob) -> Iterator[Problem]:
-    """What exchanges keys runs beside the ranks, in the worker's share."""
+    """Check the worker's memory: the key exchange sidecar uses a part of it."""
     least = 2 * keys.FOLLOWER_MEMORY_MIB
     if world.job.key_exchange == "s3" and world.size.memory_mib < least:
-        fix = f"raise it to {least}Mi, or write keyExchange: secret"
-        yield Problem("resources.memory", f"{world.size.memory_mib} MiB leave no room for keyExchange s3 beside the ranks; {fix}")
+        fix = f"Raise it to {least}Mi, or use keyExchange: secret."
+        yield Problem("resources.memory", f"{world.size.memory_mib} MiB leaves no room for the sidecar of keyExchange s3. {fix}")
 
 
 OF_WORLD: tuple[Callable[[PlacedJob], Iterator[Problem]], ...] = (

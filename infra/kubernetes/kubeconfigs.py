@@ -1,4 +1,4 @@
-"""Loads kubeconfigs and reports what is wrong with them."""
+"""Load kubeconfigs and report problems with them."""
 
 import logging
 import os
@@ -35,7 +35,7 @@ class ApiConnection:
 
     @property
     def has_credentials(self) -> bool:
-        """True if there is a token or client certificate. Only the cluster knows whether it is valid."""
+        """True if there is a token or client certificate. Only the cluster can tell whether it is valid."""
         configuration = self.client.configuration
         return bool(configuration.api_key or configuration.cert_file)
 
@@ -72,7 +72,7 @@ class ApiConnection:
 
 def load(kubeconfig: Path | None, context: str | None) -> ApiConnection:
     """Connect with the named context, or the current one. Raises Unusable."""
-    import kubernetes.client  # takes half a second, which `--help` should not need
+    import kubernetes.client  # importing it at the top would slow down `--help` by half a second
     import kubernetes.config
 
     name, namespace = _context(kubeconfig, context)

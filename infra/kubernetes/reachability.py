@@ -1,6 +1,6 @@
-"""Check that the Kubernetes API can be reached from here, and report it in one sentence if not.
+"""Check that the Kubernetes API is reachable from this machine, and report one error if it is not.
 
-The Kubernetes provider would fail every object with an error of its own.
+Without this check, the Kubernetes provider would report a separate error for every object.
 """
 
 import base64
@@ -14,21 +14,21 @@ import pulumi
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 PATIENCE_SECONDS: Final = 60.0
-"""DNS takes a while to know the name of a new endpoint."""
+"""Time limit for retries: the name of a new endpoint takes a while to resolve."""
 TIMEOUT_SECONDS: Final = 5.0
 PAUSE_SECONDS: Final = 2.0
 HTTPS: Final = 443
 
 Check = Callable[[str, str, str], None]
-"""Takes endpoint, name and certificate authority (base64) of the cluster; raises pulumi.RunError."""
+"""Takes the endpoint, name and certificate authority (base64) of a cluster. Raises pulumi.RunError."""
 
 
 def assume_reachable(endpoint: str, cluster: str, authority: str) -> None:
-    """For tests, which have no API server."""
+    """Check nothing: tests have no API server."""
 
 
 def must_be_reachable(endpoint: str, cluster: str, authority: str) -> None:
-    """Open a connection and close it. Only the certificate proves that it is the cluster: proxies accept any address."""
+    """Open and close a connection. Only the certificate identifies the cluster, because proxies accept any address."""
     patience = TIMEOUT_SECONDS if pulumi.runtime.is_dry_run() else PATIENCE_SECONDS
     waiting = Retrying(wait=wait_fixed(PAUSE_SECONDS), stop=stop_after_delay(patience), retry=retry_if_result(bool))
     try:
@@ -48,14 +48,14 @@ def _refused(endpoint: str, authority: str) -> str | None:
             context.wrap_socket(connection, server_hostname=host),
         ):
             return None
-    except OSError as error:  # ssl.SSLError is one
+    except OSError as error:  # includes ssl.SSLError
         return str(error)
 
 
 def _report(endpoint: str, cluster: str, reason: str) -> None:
     fix = (
         "run `pulumi up` from inside its network, or from an address in target.endpointAccess.publicCidrs; "
-        "or write `platform: {install: false}` to leave the platform out"
+        "or set `platform: {install: false}` to skip the platform"
     )
     sentence = f"the Kubernetes API of {cluster} at {endpoint} cannot be reached from here ({reason}): {fix}"
     if pulumi.runtime.is_dry_run():  # `up` itself may open the endpoint to this machine

@@ -1,1 +1,1 @@
-"""All decisions: settings and facts in, specs for the components out. Pure."""
+"""Make all decisions: turn settings and facts into specs for the components. Pure."""

@@ -1,6 +1,6 @@
 """CPU and memory of a node that job pods can request. Pure.
 
-The estimates are low on purpose: a job that requests more than a node has waits forever.
+The estimates are deliberately low, because a job that requests more than a node has would wait forever.
 """
 
 from dataclasses import dataclass
@@ -9,26 +9,26 @@ from typing import Final
 from infra.facts.instance_types import InstanceType
 
 USABLE_MEMORY: Final = 0.925
-"""Share left by hypervisor and kernel. Karpenter uses the same value (VM_MEMORY_OVERHEAD_PERCENT)."""
+"""Share of memory left by hypervisor and kernel. Karpenter uses the same value (VM_MEMORY_OVERHEAD_PERCENT)."""
 EVICTION_MIB: Final = 100
-"""https://github.com/awslabs/amazon-eks-ami/blob/main/nodeadm/internal/kubelet/config.go, like the next two."""
+"""Also for the next two: https://github.com/awslabs/amazon-eks-ami/blob/main/nodeadm/internal/kubelet/config.go"""
 KUBELET_MIB, KUBELET_MIB_PER_POD = 255, 11
 KUBELET_CPU_SHARES: Final = (0.06, 0.01, 0.005, 0.005)
-"""Shares that the kubelet reserves of the first CPUs, one by one."""
+"""Shares of the first four CPUs that the kubelet reserves."""
 KUBELET_CPU_SHARE_OF_OTHERS: Final = 0.0025
 
 AGENTS_MIB: Final = 1024
 AGENTS_MILLIS: Final = 500
-"""Pods that run on every node: network, proxy, pod identity, storage driver, monitoring, device plugins."""
+"""Reserved for pods on every node: network, proxy, pod identity, storage driver, monitoring, device plugins."""
 
 SYSTEM_PODS_MIB: Final = 512
 SYSTEM_PODS_MILLIS: Final = 300
-"""DNS, operators and similar pods on one node of the CPU pool, in addition to the agents."""
+"""Reserved for DNS, operators and similar pods on one node of the CPU pool, in addition to the agents."""
 
 
 @dataclass(frozen=True)
 class Allocatable:
-    """Requests that job pods on one node may make in total."""
+    """Total CPU and memory that job pods can request on one node."""
 
     cpu_millis: int
     memory_mib: int

@@ -19,15 +19,15 @@ FOR_EKS: Final = (
 """https://docs.aws.amazon.com/eks/latest/userguide/private-clusters.html"""
 
 FOR_EC2: Final = (
-    "autoscaling",  # join service: who belongs to the cluster
+    "autoscaling",  # join service: cluster members
     "ec2",
     "ec2messages",  # Session Manager
     "elasticfilesystem",  # EFS mount helper
     "ssm",  # Session Manager
     "ssmmessages",
-    "sts",  # join service: who am I
+    "sts",  # join service: own identity
 )
 """For EC2 clusters without Kubernetes. S3 has a gateway endpoint."""
 
 NOT_ESSENTIAL: Final = frozenset({"ec2messages", "logs", "ssm", "ssmmessages"})
-"""Session Manager and container logs: nodes join and run jobs without them."""
+"""Endpoints of Session Manager and container logs. Nodes join and run jobs without them."""

@@ -22,7 +22,7 @@ class Ec2ClusterPlan:
     worker_type: InstanceType
     zone: str
     head_node_runs_ranks: bool
-    """The head node runs ranks like a worker and is in their placement group."""
+    """Whether the head node runs ranks like a worker, in the workers' placement group."""
     makes_placement_group: bool
     own_placement_group: str | None
     """Name of the user's placement group."""

@@ -27,7 +27,7 @@ SYSTEM_ROOT_VOLUME_GIB = 50
 HUGE_PAGE_MIB = 2
 
 USABLE_DISK = 0.85
-"""Share of a node's disk for pods: the kubelet keeps 10 % free, and images take a part."""
+"""Share of a node's disk for pods. The kubelet keeps 10 % free, and images use another part."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def _failed(pool: Pool | SystemPool, facts: Facts) -> bool:
 
 
 def _resources(instance: InstanceType, interfaces: Sequence[Interface], root_volume_gib: int) -> dict[str, str]:
-    """Return what a node offers besides CPU and memory. The autoscaler needs it to scale from zero."""
+    """Return the resources of a node besides CPU and memory. The autoscaler needs them to scale from zero."""
     resources = {GPU_RESOURCE: str(instance.gpus), "ephemeral-storage": _disk(instance, root_volume_gib)}
     if interfaces:
         resources[EFA_RESOURCE] = str(efa_count(interfaces))

@@ -10,8 +10,7 @@ from infra.plan.allocatable import AGENTS_MIB, AGENTS_MILLIS, SYSTEM_PODS_MIB, S
 from infra.settings.existing import ExistingSettings, LabeledPool
 
 MINIMUM_SHARE: Final = 0.5
-"""Share of a node's memory and CPUs that jobs get at least, even on small nodes where the estimate for agents is
-larger."""
+"""Minimum share of a node's memory and CPUs for jobs, even on small nodes where the estimate for agents is larger."""
 
 
 def describe(settings: ExistingSettings, facts: ClusterFacts) -> ClusterDescription:
@@ -61,7 +60,7 @@ def _pool(pool: LabeledPool, nodes: Sequence[Node]) -> PoolDescription:
 
 
 def _available(nodes: Sequence[Node], agents_millis: int, agents_mib: int) -> tuple[int, int]:
-    """Return the requests that fit on each of the nodes: thousandths of a CPU, and MiB."""
+    """Return the requests that fit on every one of the nodes, in millicores and MiB."""
     cpu = min((node.cpu_millis for node in nodes), default=0)
     memory = min((node.memory_mib for node in nodes), default=0)
     return max(int(cpu * MINIMUM_SHARE), cpu - agents_millis), max(int(memory * MINIMUM_SHARE), memory - agents_mib)

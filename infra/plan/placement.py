@@ -24,11 +24,11 @@ class DesiredSize(NamedTuple):
 
     size: int
     ignore: bool
-    """The autoscaler owns the size: `size` only matters at creation."""
+    """Whether the autoscaler owns the size. If so, `size` is only used at creation."""
 
 
 def vpc_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
-    """Return the zones of the VPC, by name: those of the given subnets, the named ones, or a choice."""
+    """Return the zones of the VPC, by name: those of the given subnets, those in the settings, or chosen ones."""
     network = settings.network
     if network.is_existing:
         return tuple(sorted({facts.subnets[one].zone for one in network.subnet_ids if one in facts.subnets}))
@@ -58,7 +58,7 @@ def _chosen_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
 
 
 def default_zones(settings: Settings) -> int:
-    """Return the number of zones by default. An EC2 cluster is in one zone, next to its file system."""
+    """Return the default number of zones. An EC2 cluster is in one zone, next to its file system."""
     return DEFAULT_ZONES if settings.is_eks else 1
 
 

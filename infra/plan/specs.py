@@ -1,4 +1,4 @@
-"""Specs that components build: plain values, all decided before the first resource is registered."""
+"""Specs for components: plain values, all decided before the first resource is registered."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ class Sizes:
     desired: int
     maximum: int
     autoscaler_owns_desired: bool
-    """If true, `desired` only matters at creation."""
+    """If true, `desired` is only used at creation."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,9 @@ class NodePoolSpec:
     """Choice of `placementGroup: auto`; None for other settings."""
     # updates and repair
     surge: bool = False
-    """Start new nodes before deleting old ones. False for pools that may have no spare capacity."""
+    """Whether to start new nodes before deleting old ones. False for pools that may have no spare capacity."""
     failed: bool = False
-    """The existing node group failed to be created and must be replaced."""
+    """Whether the creation of the existing node group failed, so that it must be replaced."""
 
     @property
     def efa_interfaces(self) -> int:
@@ -96,7 +96,7 @@ class WorkersSpec:
     desired: int
     maximum: int
     keep_desired: bool
-    """The group exists, and `scripts/cluster scale` owns its size."""
+    """Whether the group exists already, so that `scripts/cluster scale` owns its size."""
     market: Market = "on-demand"
     reservation: ReservationTarget | None = None
     interfaces: Sequence[Interface] = ()

@@ -1,4 +1,4 @@
-"""Cluster autoscaler: adds nodes for pods that fit nowhere and removes idle nodes."""
+"""Cluster autoscaler: adds nodes for unschedulable pods and removes idle nodes."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -25,7 +25,7 @@ class ClusterAutoscalerArgs:
     region: str
     idle_minutes: int
     after: tuple[pulumi.Resource, ...] = ()
-    """Resources that its pod needs: nodes to run on, and its IAM role."""
+    """Resources that the autoscaler's pod needs: nodes and its IAM role."""
 
 
 class ClusterAutoscaler(pulumi.ComponentResource):
@@ -117,7 +117,7 @@ class ClusterAutoscaler(pulumi.ComponentResource):
             "--stderrthreshold=info",
             "--cloud-provider=aws",
             f"--node-group-auto-discovery=asg:tag={AUTOSCALER_TAG}/enabled,{AUTOSCALER_TAG}/{cluster}",
-            "--aws-use-static-instance-list=true",  # in a private network there is no price list to fetch
+            "--aws-use-static-instance-list=true",  # a private network cannot fetch the price list
             "--expander=least-waste",
             "--skip-nodes-with-local-storage=false",  # job pods use /dev/shm; running ones are marked unsafe to evict
             f"--scale-down-unneeded-time={args.idle_minutes}m",

@@ -1,4 +1,4 @@
-"""Cluster description, stored in the cluster: all that users with only a kubeconfig need to submit jobs."""
+"""Cluster description, stored in the cluster: everything that users with only a kubeconfig need to submit jobs."""
 
 from dataclasses import dataclass
 from typing import Final

@@ -1,4 +1,4 @@
-"""AWS's EFA device plugin: offers EFA interfaces as a resource that pods request."""
+"""AWS's EFA device plugin: exposes EFA interfaces as a resource that pods can request."""
 
 from dataclasses import dataclass
 from typing import Any, Final

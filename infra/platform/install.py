@@ -1,4 +1,4 @@
-"""The platform on one screen: device plugins, operator, queue, namespaces, volumes, autoscaler, description."""
+"""Install the platform: device plugins, operator, queue, namespaces, volumes, autoscaler, description."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -40,7 +40,7 @@ class AutoscalerSpec:
     region: str
     idle_minutes: int
     role: pulumi.Resource | None
-    """Its IAM role association, if the stack creates it."""
+    """IAM role association of the autoscaler, if the stack creates it."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Platform(pulumi.ComponentResource):
             kubeconfig=self._args.kubeconfig,
             context=self._args.context,
             enable_server_side_apply=True,
-            enable_config_map_mutable=True,  # replacing the description would delete it for a moment
+            enable_config_map_mutable=True,  # a replacement would delete the description for a moment
             opts=pulumi.ResourceOptions(parent=self, depends_on=list(self._args.access)),
         )
 

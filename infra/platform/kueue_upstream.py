@@ -1,5 +1,5 @@
-"""The objects that Kueue's `config/default` builds from the parts of its tree, as far as this program uses them.
-Pure."""
+"""Kueue's objects, limited to those that this program uses. Kueue's `config/default` would build them from the same
+files. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -38,7 +38,7 @@ def definitions(manifests: Manifests) -> Iterator[Object]:
 
 
 def webhooks(manifests: Manifests) -> Iterator[Object]:
-    """Return webhooks for Kueue's own kinds and, in job namespaces only, for job kinds.
+    """Return the webhooks for Kueue's own kinds and, limited to job namespaces, for job kinds.
 
     Upstream's webhooks apply to pods in nearly every namespace: while Kueue is down, no pod could start anywhere.
     """
@@ -50,7 +50,7 @@ def webhooks(manifests: Manifests) -> Iterator[Object]:
 
 
 def _kind(webhook: Mapping[str, Any]) -> str:
-    """`vmpijob.kb.io` -> `mpijob`."""
+    """Return the kind that a webhook is for: `vmpijob.kb.io` -> `mpijob`."""
     name: str = webhook["name"]
     return name.removesuffix(".kb.io")[1:]
 

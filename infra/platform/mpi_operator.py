@@ -26,7 +26,7 @@ class MpiOperatorArgs:
     site: Site
     manifests: Manifests
     after: tuple[pulumi.Resource, ...] = ()
-    """Resources that its pod needs to run: nodes."""
+    """Resources that the operator's pod needs: nodes."""
 
 
 class MpiOperator(pulumi.ComponentResource):

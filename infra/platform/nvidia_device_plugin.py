@@ -1,4 +1,4 @@
-"""NVIDIA's device plugin: offers GPUs as a resource that pods request."""
+"""NVIDIA's device plugin: exposes GPUs as a resource that pods can request."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

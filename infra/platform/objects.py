@@ -1,4 +1,4 @@
-"""Registers upstream objects as ordinary resources. apiVersion and kind determine the class in pulumi_kubernetes."""
+"""Register upstream objects as ordinary resources. apiVersion and kind determine the class in pulumi_kubernetes."""
 
 import copy
 import re
@@ -20,7 +20,7 @@ def register(name: str, manifest: Mapping[str, Any], opts: pulumi.ResourceOption
 
 
 def _class_of(api_version: str, kind: str) -> Any:
-    """`rbac.authorization.k8s.io/v1` and `Role` -> pulumi_kubernetes.rbac.v1.Role."""
+    """Return the class: `rbac.authorization.k8s.io/v1` and `Role` -> pulumi_kubernetes.rbac.v1.Role."""
     group, _, version = api_version.rpartition("/")
     module = getattr(getattr(kubernetes, group.split(".")[0] or "core"), version)
     return getattr(module, kind)
@@ -38,14 +38,15 @@ def of_kind(objects: Iterable[Mapping[str, Any]], kind: str) -> list[Object]:
 def without_descriptions(definition: Mapping[str, Any]) -> Object:
     """Return a custom resource definition without the descriptions in its schemas.
 
-    They are nine tenths of it and would be in every copy of the state. Properties named `description` are kept.
+    Descriptions make up nine tenths of a definition and would be stored in every copy of the state. Properties named
+    `description` are kept.
     """
     slim: Object = _without_descriptions(definition)
     return slim
 
 
 def _without_descriptions(node: Any, *, names: bool = False) -> Any:
-    """`names`: the keys of this mapping are property names, not keywords of the schema."""
+    """Remove descriptions. `names`: the keys of this mapping are property names, not keywords of the schema."""
     if isinstance(node, Mapping):
         return {
             key: _without_descriptions(value, names=key == "properties" and not names)

@@ -36,7 +36,7 @@ class QueueArgs:
     strict: bool
     """Strict FIFO: no job overtakes a waiting one."""
     after: tuple[pulumi.Resource, ...] = ()
-    """Resources that its pod needs to run: nodes."""
+    """Resources that the controller's pod needs: nodes."""
 
 
 class Queue(pulumi.ComponentResource):
@@ -55,7 +55,7 @@ class Queue(pulumi.ComponentResource):
         )
         definitions = [objects.register(name, one, self._options()) for one in kueue_upstream.definitions(args.manifests)]
         webhooks = [objects.register(name, one, self._options()) for one in kueue_upstream.webhooks(args.manifests)]
-        # The controller needs its permissions, and waits until its certificate is in webhooks and definitions.
+        # The controller needs its permissions, and waits until webhooks and definitions contain its certificate.
         needs = [*definitions, *webhooks, *self._create_permissions(), self._create_service()]
         self._controller = self._create_controller(needs)
         self._cluster_queue = self._create_queue()
@@ -91,7 +91,7 @@ class Queue(pulumi.ComponentResource):
                 "name": kueue_upstream.WEBHOOK_SERVICE,
                 "namespace": QUEUE_NAMESPACE,
                 "labels": LABELS,
-                # It has no endpoints until the controller runs, which is created after it.
+                # Do not wait for endpoints: the controller is created after the service.
                 "annotations": {"pulumi.com/skipAwait": "true"},
             },
             spec={"selector": LABELS, "ports": [{"name": "https", "port": 443, "target_port": admission.WEBHOOK_PORT}]},

@@ -15,7 +15,7 @@ STORAGE_CLASS: Final = "efs"
 ANY_SIZE: Final = "1Pi"
 """Kubernetes requires a size, but no driver uses it: EFS grows on demand, and an NFS export has its own size."""
 NFS_OPTIONS: Final = ("nfsvers=4.1", "hard", "noresvport")
-"""`hard` waits for a server that is down for a moment. With `soft` a job could read or write partial files."""
+"""`hard` waits for a server that is briefly down. With `soft`, a job could read or write partial files."""
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,8 @@ class SharedVolume(pulumi.ComponentResource):
             behind: tuple[pulumi.Resource, ...] = ()
         else:
             name = f"{site.naming.cluster}-{namespace}-{SHARED_CLAIM}"
-            # Not by `volume_name`: with it both workers of the binder update the volume at once, one update is
-            # rejected, and binding finishes only in the next round, up to 15 seconds later (syncVolume in Kubernetes'
+            # Not `volume_name`: both workers of the binder would update the volume at once, and one update would be
+            # rejected. Binding would finish only in the next round, up to 15 seconds later (syncVolume in Kubernetes'
             # pv_controller.go).
             claim = {
                 "storage_class_name": "",
@@ -98,7 +98,7 @@ class SharedVolume(pulumi.ComponentResource):
                 "resources": _size(ANY_SIZE),
             }
             behind = (self._create_volume(namespace, name, _source(volume)),)
-        # A storage class may provision the volume only for the first pod, which this program does not start.
+        # Do not wait: a storage class may provision the volume only when the first pod uses it.
         unawaited = {"annotations": {"pulumi.com/skipAwait": "true"}} if isinstance(volume, StorageClassVolume) else {}
         metadata: Any = {"name": SHARED_CLAIM, "namespace": namespace, **unawaited}
         claim["access_modes"] = ["ReadWriteMany"]

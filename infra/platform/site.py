@@ -1,4 +1,4 @@
-"""The target cluster, as all parts of the platform see it."""
+"""Description of the target cluster for all parts of the platform."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -43,9 +43,9 @@ class Site:
     ) -> pulumi.ResourceOptions:
         """Return resource options for objects of a component in this cluster.
 
-        `inside`: the objects' namespace. They are deleted with it: deleting a claim on its own would wait for the pods
-        that use it, and only deleting the namespace ends those. Create workload controllers after their namespace, not
-        inside it: otherwise their pods are deleted last, after their permissions, and Kubernetes checks for remaining
+        `inside` is the objects' namespace, with which they are deleted. Deleting a claim alone would wait for the pods that
+        use it, and only deleting the namespace ends those pods. Create workload controllers after their namespace, not
+        inside it. Otherwise their pods are deleted last, after their permissions, and Kubernetes checks for remaining
         pods only every five seconds."""
         needs = [*after, *([inside] if inside else [])]
         return pulumi.ResourceOptions(parent=parent, provider=self.provider, depends_on=needs, deleted_with=inside)

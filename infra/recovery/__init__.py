@@ -1,1 +1,1 @@
-"""Finding and adopting what an interrupted Pulumi operation left behind in AWS."""
+"""Find and adopt resources that an interrupted Pulumi operation left behind in AWS."""

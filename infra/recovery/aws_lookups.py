@@ -1,4 +1,4 @@
-"""How what AWS made of a creation is found: by the name or the tags that its inputs gave it."""
+"""Find the AWS resource that an interrupted create left behind, by the name or tags in its inputs."""
 
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -7,39 +7,39 @@ from typing import Any, Final
 
 Inputs = Mapping[str, Any]
 Client = Callable[[str], Any]
-"""boto3 client of a service."""
+"""Takes a service name and returns its boto3 client."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """What AWS has."""
+    """A resource that exists in AWS."""
 
     id: str
-    """Pulumi's."""
+    """Pulumi's ID of the resource."""
     status: str = ""
 
 
 Look = Callable[[Client, Inputs], Iterator[Found]]
-"""Yield every resource that the inputs may have created. Raises AWS's not-found error (`MISSING`) where there is none."""
+"""Yields every resource that the inputs may have created. Raises AWS's not-found error (`MISSING`) if there is none."""
 
 MISSING: Final = ("404", "FileSystemNotFound", "NoSuchBucket", "NoSuchEntity", "ResourceNotFoundException")
 
 
 def _tagged(operation: str, key: str, id_key: str, filters: str = "Filters") -> Look:
-    """EC2's resources have their tags from the first moment; the stack's and the resource's own name are among them."""
+    """Return a lookup by tags. EC2 tags resources at creation; the tags include the stack's and the resource's name."""
 
     def look(client: Client, inputs: Inputs) -> Iterator[Found]:
         tags = inputs["tags"]
         wanted = [{"Name": f"tag:{name}", "Values": [value]} for name, value in tags.items()]
         for one in getattr(client("ec2"), operation)(**{filters: wanted})[key]:
-            if _told(one["Tags"]) == tags:
+            if _own_tags(one["Tags"]) == tags:
                 yield Found(one[id_key], str(one.get("State") or ""))
 
     return look
 
 
-def _told(pairs: list[Mapping[str, str]], key: str = "Key", value: str = "Value") -> dict[str, str]:
-    """Tags as the program gave them; AWS adds some of its own."""
+def _own_tags(pairs: list[Mapping[str, str]], key: str = "Key", value: str = "Value") -> dict[str, str]:
+    """Return the tags that the program set, without the tags that AWS added."""
     return {one[key]: one[value] for one in pairs if not one[key].startswith("aws:")}
 
 
@@ -81,13 +81,13 @@ def _instance_profile(client: Client, inputs: Inputs) -> Iterator[Found]:
 
 
 def _instance(client: Client, inputs: Inputs) -> Iterator[Found]:
-    """EC2 shows a terminated instance for an hour, with its tags."""
+    """Find instances that are not terminated. EC2 lists terminated instances, with their tags, for an hour."""
     wanted = [{"Name": f"tag:{name}", "Values": [value]} for name, value in inputs["tags"].items()]
     wanted.append({"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped"]})
     for page in client("ec2").get_paginator("describe_instances").paginate(Filters=wanted):
         for reservation in page["Reservations"]:
             for one in reservation["Instances"]:
-                if _told(one["Tags"]) == inputs["tags"]:
+                if _own_tags(one["Tags"]) == inputs["tags"]:
                     yield Found(one["InstanceId"], one["State"]["Name"])
 
 
@@ -103,7 +103,7 @@ def _key(client: Client, inputs: Inputs) -> Iterator[Found]:
             metadata = kms.describe_key(KeyId=key["KeyId"])["KeyMetadata"]
             if metadata["KeyManager"] == "CUSTOMER" and metadata["KeyState"] != "PendingDeletion":
                 tags = kms.list_resource_tags(KeyId=key["KeyId"])["Tags"]
-                if _told(tags, "TagKey", "TagValue") == inputs["tags"]:
+                if _own_tags(tags, "TagKey", "TagValue") == inputs["tags"]:
                     yield Found(key["KeyId"])
 
 
@@ -125,7 +125,7 @@ def _bucket(client: Client, inputs: Inputs) -> Iterator[Found]:
 def _file_system(client: Client, inputs: Inputs) -> Iterator[Found]:
     for page in client("efs").get_paginator("describe_file_systems").paginate():
         for one in page["FileSystems"]:
-            if _told(one["Tags"]) == inputs["tags"]:
+            if _own_tags(one["Tags"]) == inputs["tags"]:
                 yield Found(one["FileSystemId"], one["LifeCycleState"])
 
 
@@ -139,7 +139,7 @@ def _mount_target(client: Client, inputs: Inputs) -> Iterator[Found]:
 def _access_point(client: Client, inputs: Inputs) -> Iterator[Found]:
     for page in client("efs").get_paginator("describe_access_points").paginate(FileSystemId=inputs["fileSystemId"]):
         for one in page["AccessPoints"]:
-            if _told(one["Tags"]) == inputs["tags"]:
+            if _own_tags(one["Tags"]) == inputs["tags"]:
                 yield Found(one["AccessPointId"], one["LifeCycleState"])
 
 
@@ -167,8 +167,8 @@ def _access_entry(client: Client, inputs: Inputs) -> Iterator[Found]:
 
 
 def _pod_identity(client: Client, inputs: Inputs) -> Iterator[Found]:
-    asked = {name: inputs[name] for name in ("clusterName", "namespace", "serviceAccount")}
-    for one in client("eks").list_pod_identity_associations(**asked)["associations"]:
+    wanted = {name: inputs[name] for name in ("clusterName", "namespace", "serviceAccount")}
+    for one in client("eks").list_pod_identity_associations(**wanted)["associations"]:
         yield Found(one["associationId"])
 
 
@@ -226,4 +226,4 @@ REPEATED: Final = frozenset(
         "aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration",
     }
 )
-"""They set something on something else, and go with it: done twice, they are as if done once."""
+"""Types that only configure another resource and are deleted with it. Creating one twice has no further effect."""

@@ -1,7 +1,8 @@
-"""Pending operations of a killed Pulumi process: their outcome in AWS, and the state that records it.
+"""Pending operations of a killed Pulumi process: find their outcome in AWS and record it in the state.
 
-Pulumi records a creation before it starts it, with the inputs and so with the name or the tags of what AWS is asked for. The
-record stays behind; the next run only warns and asks again, which AWS refuses or does a second time.
+Pulumi records a create before it starts. The record has the inputs, and thus the name or tags of the AWS resource. After
+an interruption the record stays in the state. The next run only warns and repeats the create, which AWS either rejects or
+performs a second time.
 https://www.pulumi.com/docs/support/troubleshooting/common-issues/interrupted-updates/
 """
 
@@ -16,16 +17,16 @@ from infra.facts.clients import Denied, is_error, query
 from infra.recovery.aws_lookups import LOOKS, MISSING, REPEATED, Client, Found, Look
 
 State = dict[str, Any]
-"""What `pulumi stack export` prints."""
+"""Output of `pulumi stack export`."""
 Report = Callable[[str], None]
 
 MOVING: Final = frozenset({"creating", "deleting", "pending", "pendingacceptance", "updating"})
 FAILED: Final = frozenset({"create_failed", "failed", "error"})
 GONE: Final = frozenset({"deleted"})
-"""AWS still shows it for a while."""
+"""States of deleted resources, which AWS still lists for a while."""
 POLL_SECONDS: Final = 1.0
 DEADLINE_SECONDS: Final = 3600.0
-"""The longest wait of the AWS provider: creating or deleting an EKS node group.
+"""Longest timeout of the AWS provider, for creating or deleting an EKS node group.
 https://github.com/hashicorp/terraform-provider-aws/blob/main/internal/service/eks/node_group.go
 """
 
@@ -33,12 +34,12 @@ KUBERNETES: Final = "kubernetes:"
 
 
 class Unknown(Exception):
-    """What became of an operation cannot be told."""
+    """The outcome of an operation cannot be determined."""
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One that was interrupted."""
+    """An interrupted operation."""
 
     kind: str
     """creating, updating, deleting, ..."""
@@ -62,7 +63,7 @@ class Operation:
 
 
 def operations(state: State) -> list[Operation]:
-    """What was interrupted, as the state tells it: of resources that are something outside of Pulumi."""
+    """Return the interrupted operations in the state, limited to resources that exist outside Pulumi."""
     deployment = state.get("deployment") or {}
     found = [Operation(one["type"], one["resource"]) for one in deployment.get("pending_operations") or ()]
     theirs = [one for one in found if one.resource.get("custom") and not one.type.startswith("pulumi:")]
@@ -71,16 +72,16 @@ def operations(state: State) -> list[Operation]:
 
 
 def _identified(update: Operation, id: str | None) -> Operation:
-    """An update is recorded with what is asked for, before the resource that it is of gives it its id:
+    """Add the resource's ID to an update. Pulumi records the update before it copies the ID from the old resource:
     https://github.com/pulumi/pulumi/blob/master/pkg/resource/deploy/step.go (UpdateStep.Apply)
     """
     return update if id is None or update.resource.get("id") else Operation(update.kind, {**update.resource, "id": id})
 
 
 def made(creation: Operation, state: State, client: Client, report: Report) -> list[Found]:
-    """What AWS made of a creation and the state does not have; more than one where it was begun more than once.
+    """Return what a create produced in AWS but not in the state; several resources if it was started several times.
 
-    Waits while AWS is still at it. Raises Unknown.
+    Waits while AWS is still working on them. Raises Unknown.
     """
     if creation.type.startswith(KUBERNETES):
         return [_object(creation)]
@@ -91,7 +92,7 @@ def made(creation: Operation, state: State, client: Client, report: Report) -> l
 
 
 def await_rest(change: Operation, client: Client, report: Report) -> None:
-    """Wait while AWS is still at an update or a deletion. Raises Unknown."""
+    """Wait while AWS is still working on an update or a deletion. Raises Unknown."""
     if change.type in LOOKS:
         _at_rest(change, client, report, lambda found: found.id == change.resource.get("id"))
 
@@ -100,8 +101,8 @@ def _at_rest(operation: Operation, client: Client, report: Report, wanted: Calla
     look = LOOKS.get(operation.type)
     if look is None:
         raise Unknown(
-            f"{operation.name}: what became of this {operation.type} cannot be told; "
-            "`pulumi refresh` asks you for its id, or whether to forget it"
+            f"{operation.name}: the outcome for this {operation.type} cannot be determined; "
+            "run `pulumi refresh`, which asks for its ID or whether to forget it"
         )
 
     def poll() -> list[Found]:
@@ -147,19 +148,19 @@ def _look(operation: Operation, look: Look, client: Client) -> list[Found]:
     try:
         return query("", answer)
     except Denied as denied:
-        raise Unknown(f"{operation.name}: what became of it cannot be told without the permission {denied}") from None
+        raise Unknown(f"{operation.name}: the outcome cannot be determined without the permission {denied}") from None
 
 
 def _object(creation: Operation) -> Found:
-    """A Kubernetes object is where its inputs say; whether it is there, the refresh finds out."""
+    """Return the ID of a Kubernetes object from its inputs. The refresh finds out whether the object exists."""
     metadata = creation.inputs.get("metadata") or {}
     return Found("/".join(part for part in (metadata.get("namespace"), metadata.get("name")) if part))
 
 
 def settled(state: State, found: Mapping[str, Iterable[Found]]) -> State:
-    """The state with what was found (by URN of the creation) and no operation pending.
+    """Return the state with the resources found (by URN of the create) and without pending operations.
 
-    What AWS could not make is marked to be replaced, and what is there beside something that the state knows, to be deleted.
+    Resources that AWS failed to create are marked for replacement, and duplicates of a resource in the state for deletion.
     """
     after = copy.deepcopy(state)
     deployment = after["deployment"]
@@ -180,7 +181,7 @@ def _put(resources: list[dict[str, Any]], creation: Operation, found: Found) -> 
     places = [index for index, one in enumerate(resources) if one["urn"] == creation.urn and not one.get("delete")]
     if not places:
         resources.append(new)
-    elif resources[places[0]].get("pendingReplacement"):  # the old one is deleted already, and only this was left to do
+    elif resources[places[0]].get("pendingReplacement"):  # the old one is deleted already; only the create was left
         resources[places[0]] = new
     else:
         resources.append({**new, "delete": True})

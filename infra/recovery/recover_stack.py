@@ -1,4 +1,4 @@
-"""After a run of Pulumi that was killed: let the state tell what AWS made of what had begun. Then `up` goes on, `destroy` too."""
+"""Repair a stack after Pulumi was killed: record in the state what AWS created, so that `up` or `destroy` can go on."""
 
 import json
 from collections.abc import Callable
@@ -13,35 +13,35 @@ PARALLEL = 16
 
 
 class Pulumi(Protocol):
-    """Runs `pulumi` with arguments and `text` on its standard input; returns what it printed."""
+    """Runs `pulumi` with arguments and with `text` on standard input; returns its output."""
 
     def __call__(self, *arguments: str, text: str | None = None) -> str: ...
 
 
 class Recovered(NamedTuple):
-    """What became of what was interrupted, by the names of the resources."""
+    """Outcome of the interrupted operations, as resource names."""
 
     found: list[str]
-    """They are there, and now the state has them."""
+    """Resources that exist and are now in the state."""
     missing: list[str]
-    """Nothing came of them; the next `up` makes them."""
+    """Resources that do not exist; the next `up` creates them."""
     surplus: list[str]
-    """They exist in addition to the resources in the state; the next `up` or `destroy` deletes them."""
+    """Resources that exist in addition to those in the state; the next `up` or `destroy` deletes them."""
     changed: list[str]
-    """They were being changed or deleted; the state has them as they are now."""
+    """Resources that were being changed or deleted; the state now matches AWS."""
 
 
 def recover(pulumi: Pulumi, stack: str, clients: Callable[[str], Client], report: Report) -> Recovered:
-    """Settle every interrupted operation of a stack that nobody works on. `clients` gives those of a region.
+    """Settle every interrupted operation of a stack that no other Pulumi operation uses. `clients` takes a region.
 
-    Raises interrupted.Unknown where that cannot be done, and facts.FactsError where AWS could not be queried.
+    Raises pending_operations.Unknown if an outcome cannot be determined, and FactsError if AWS could not be queried.
     """
     state = _export(pulumi, stack)
     begun = operations(state)
     creations = [one for one in begun if one.kind == "creating"]
     changes = [one for one in begun if one.kind in ("updating", "deleting")]
     if begun:
-        report(f"a run was interrupted while it worked on {len(begun)} resources; looking for them in AWS")
+        report(f"a Pulumi operation was interrupted while it worked on {len(begun)} resources; looking for them in AWS")
     found: dict[str, list[Found]] = {}
     if creations or changes:
         client = clients(_region(state))
@@ -66,12 +66,12 @@ def recover(pulumi: Pulumi, stack: str, clients: Callable[[str], Client], report
 
 
 def clients(region: str, **options: Any) -> Client:
-    """boto3 clients of one region by service, each made once and with these options."""
+    """Return a function that returns the boto3 client of a service. Clients are created once, with these options."""
     import boto3.session
 
     session = boto3.session.Session(region_name=region)
     made: dict[str, Any] = {}
-    making = Lock()  # a session is for one thread at a time, a client for all
+    making = Lock()  # boto3 clients are thread-safe, sessions are not
 
     def client(service: str) -> Any:
         with making:
@@ -88,7 +88,7 @@ def _export(pulumi: Pulumi, stack: str) -> State:
 
 
 def _refresh(pulumi: Pulumi, stack: str, urns: list[str]) -> None:
-    """Only these: whatever else changed since is for the user's own refresh."""
+    """Refresh only these resources. Other changes are left to the user's own refresh."""
     if urns:
         pulumi("refresh", "--yes", "--skip-preview", "--stack", stack, *(part for urn in urns for part in ("--target", urn)))
 
@@ -98,12 +98,12 @@ def _of(found: dict[str, list[Found]], urn: str) -> list[str]:
 
 
 def _ids(state: State) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
-    """URN and id of what the state has, and of what it has only to delete it."""
+    """Return URN and ID of the resources in the state, and of those kept only to be deleted."""
     resources = state["deployment"].get("resources") or ()
     pairs = [((one["urn"], one.get("id", "")), bool(one.get("delete"))) for one in resources]
     return {pair for pair, delete in pairs if not delete}, {pair for pair, delete in pairs if delete}
 
 
 def _region(state: State) -> str:
-    """Where the stack's resources are: their provider knows."""
+    """Return the region of the stack's resources, as recorded for their provider."""
     return next(str(one["inputs"]["region"]) for one in state["deployment"]["resources"] if one["type"] == "pulumi:providers:aws")

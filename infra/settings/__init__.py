@@ -1,1 +1,1 @@
-"""What a stack file may contain: frozen pydantic models, one module per section."""
+"""Schema of a stack file: frozen pydantic models, one module per section."""

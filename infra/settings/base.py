@@ -1,4 +1,4 @@
-"""The form of everything that a user writes: what all models of settings and jobs have in common."""
+"""Base model and field types of everything that users write: settings and jobs."""
 
 from typing import Annotated
 
@@ -7,16 +7,16 @@ from pydantic.alias_generators import to_camel
 
 
 class Model(BaseModel):
-    """Strict, frozen, camelCase in YAML, unknown keys refused."""
+    """Base model: strict, frozen, camelCase keys in YAML, unknown keys rejected."""
 
     model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True, strict=True, validate_by_name=True)
 
 
 MountPath = Annotated[str, AfterValidator(lambda path: path.rstrip("/") or path)]
-"""`/fsx/` means `/fsx`."""
+"""Mount path without a trailing slash: `/fsx/` becomes `/fsx`."""
 
 PublicKeys = Annotated[tuple[Annotated[str, AfterValidator(str.strip)], ...], Field(strict=False)]
-"""Lines of `.pub` files, which end with a newline."""
+"""Lines of `.pub` files, without the trailing newline."""
 
 Names = Annotated[tuple[str, ...], Field(strict=False)]
-"""YAML has lists; a frozen model has tuples."""
+"""List in YAML, tuple in the frozen model."""

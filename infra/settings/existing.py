@@ -1,7 +1,7 @@
-"""Settings of a stack for an existing cluster: the `gpumpi:` part of its file as frozen models.
+"""Settings of a stack for an existing cluster: the `gpumpi:` section of its file as frozen models.
 
-Every field carries its meaning and, after "Change:", what a new value does to a live cluster; the table in
-docs/on-premises.md is checked against these texts.
+Each field description states the meaning and, after "Change:", what a new value does to a live cluster. The table in
+docs/on-premises.md is generated from these descriptions.
 """
 
 from typing import Annotated, Literal
@@ -15,90 +15,100 @@ from infra.settings.platform import CommonPlatformSettings
 
 
 class Kubeconfig(Model):
-    """How to reach the cluster. The file's content does not enter Pulumi's state."""
+    """How to reach the cluster. Pulumi's state never contains the kubeconfig's content."""
 
     path: str | None = Field(
         None,
-        description="The kubeconfig: an absolute path, or one from `~/`; by default what KUBECONFIG names, else "
-        "`~/.kube/config`. Change: in place; a file of another cluster moves everything there.",
+        description="Path of the kubeconfig, absolute or starting with `~/`; by default the file in KUBECONFIG, else "
+        "`~/.kube/config`. Change: in place; a kubeconfig of another cluster moves the stack to that cluster.",
     )
     context: str | None = Field(
         None,
-        description="Its context; by default its current one. Change: in place; one of another cluster moves everything there.",
+        description="Context in the kubeconfig; the current context by default. "
+        "Change: in place; a context of another cluster moves the stack to that cluster.",
     )
 
 
 class SystemNodes(Model):
-    """Where operators and launchers of jobs run."""
+    """Nodes that run operators and job launchers."""
 
     node_selector: dict[str, str] = Field(
         {},
-        description="Labels of the nodes for operators and launchers of jobs; any node that takes pods without tolerations by "
-        "default. Change: restarts the operators; jobs submitted later.",
+        description="Labels of the nodes that run operators and job launchers; by default any node that accepts pods without "
+        "tolerations. Change: restarts the operators; affects jobs submitted later.",
     )
 
 
 class ExistingTarget(Model):
-    """A Kubernetes cluster that exists already."""
+    """An existing Kubernetes cluster."""
 
     kind: Literal["existing"] = Field(
         examples=["existing"],
-        description="What is built: only what runs inside the cluster. Change: not supported; create another stack.",
+        description="Kind of stack: `existing` deploys only into an existing cluster. "
+        "Change: not supported; create another stack.",
     )
-    kubeconfig: Kubeconfig = Field(Kubeconfig(), description="How the cluster is reached. Change: see its fields.")
-    system: SystemNodes = Field(SystemNodes(), description="Where operators and launchers run. Change: see its fields.")
+    kubeconfig: Kubeconfig = Field(Kubeconfig(), description="How to reach the cluster. Change: see the individual fields.")
+    system: SystemNodes = Field(
+        SystemNodes(), description="Nodes that run operators and job launchers. Change: see the individual fields."
+    )
 
 
 class LabeledPool(Model):
-    """Nodes of one kind, found by their labels."""
+    """A pool of identical nodes, selected by their labels."""
 
     name: str = Field(
         examples=["rack1"],
-        description="DNS label, at most 20 characters, unique. Change: jobs name the new one; the queue's part is replaced.",
+        description="Pool name: a unique DNS label of at most 20 characters. "
+        "Change: jobs must use the new name; replaces the pool's objects in the queue.",
     )
     node_selector: dict[str, str] = Field(
         examples=['{example.com/rack: "1"}'],
-        description="Labels that all nodes of the pool have and no other node. Change: in place, for jobs started later.",
+        description="Labels that only the nodes of this pool have. Change: in place; affects jobs started later.",
     )
     gpus_per_node: int = Field(
         examples=[8],
-        description="NVIDIA GPUs of each node; 0 for CPU nodes. Change: in place, for jobs submitted later.",
+        description="NVIDIA GPUs per node; 0 for CPU nodes. Change: in place; affects jobs submitted later.",
     )
     nodes: int = Field(
-        examples=[4], description="Number of nodes with the labels: the capacity that the queue hands out. Change: in place."
+        examples=[4], description="Number of nodes with these labels, which sets the capacity of the queue. Change: in place."
     )
 
 
 class NoVolume(Model):
-    """Jobs share nothing."""
+    """No shared volume."""
 
     kind: Literal["none"] = "none"
 
 
 class Nfs(Model):
-    """A directory that a server exports by NFS; nodes need the client (package nfs-common)."""
+    """An NFS export. Nodes need the NFS client (package nfs-common)."""
 
     kind: Literal["nfs"]
     server: str = Field(
-        examples=["10.0.0.5"], description="Name or address of the NFS server. Change: replaces the volumes; data stay."
+        examples=["10.0.0.5"],
+        description="Host name or IP address of the NFS server. Change: replaces the volumes; the data is kept.",
     )
-    path: str = Field(examples=["/export/jobs"], description="The exported directory. Change: replaces the volumes; data stay.")
-    mount_path: MountPath = Field("/shared", description="Where jobs mount it. Change: in place, for jobs started later.")
+    path: str = Field(
+        examples=["/export/jobs"], description="The exported directory. Change: replaces the volumes; the data is kept."
+    )
+    mount_path: MountPath = Field("/shared", description="Mount path in jobs. Change: in place; affects jobs started later.")
 
 
 class ClassOfStorage(Model):
-    """A storage class of the cluster that gives volumes which many nodes mount."""
+    """A StorageClass of the cluster that provisions ReadWriteMany volumes."""
 
     kind: Literal["storage-class"]
     name: str = Field(
         examples=["cephfs"],
-        description="A storage class whose volumes are ReadWriteMany. "
-        "Change: replaces the volumes; the class says whether their data stay.",
+        description="Name of a StorageClass that provisions ReadWriteMany volumes. "
+        "Change: replaces the volumes; the class's reclaim policy decides whether their data is kept.",
     )
     size: str = Field(
-        "100Gi", description="Size of each namespace's volume. Change: in place if the class allows it, and only larger."
+        "100Gi",
+        description="Size of the volume in each namespace. "
+        "Change: in place if the StorageClass allows expansion; volumes cannot shrink.",
     )
-    mount_path: MountPath = Field("/shared", description="Where jobs mount it. Change: in place, for jobs started later.")
+    mount_path: MountPath = Field("/shared", description="Mount path in jobs. Change: in place; affects jobs started later.")
 
 
 SharedVolume = Annotated[NoVolume | Nfs | ClassOfStorage, Field(discriminator="kind")]
@@ -108,22 +118,23 @@ class ExistingSettings(Model):
     """All settings of a stack for an existing cluster."""
 
     stack: str = Field(exclude=True, description="The stack's name.")
-    target: ExistingTarget = Field(examples=["{kind: existing}"], description="What is built. Change: see its fields.")
+    target: ExistingTarget = Field(examples=["{kind: existing}"], description="Kind of stack. Change: see the individual fields.")
     storage: SharedVolume = Field(
         NoVolume(),
-        description="A ReadWriteMany volume in each namespace for jobs: `nfs`, `storage-class` or `none`. "
-        "Change: `none` removes the claims.",
+        description="A ReadWriteMany volume in each job namespace: `nfs`, `storage-class` or `none`. "
+        "Change: `none` deletes the PersistentVolumeClaims.",
     )
     pools: Annotated[tuple[LabeledPool, ...], Field(strict=False)] = Field(
-        (), description="Pools of nodes. Change: in place; jobs on a pool that is removed go on."
+        (), description="Node pools. Change: in place; jobs on a removed pool keep running."
     )
     platform: CommonPlatformSettings = Field(
-        CommonPlatformSettings(), description="What runs in the cluster beside jobs. Change: see its fields."
+        CommonPlatformSettings(),
+        description="Software that runs in the cluster alongside jobs. Change: see the individual fields.",
     )
     jobs: Annotated[tuple[Job, ...], Field(strict=False)] = Field(
         (),
-        description="Jobs that run once; `pulumi up` does not wait for their end. All fields: docs/jobs.md. "
-        "Change: a job whose text changes is removed and runs again; one that leaves the file is removed.",
+        description="Jobs that run once; `pulumi up` does not wait for them to finish. All fields: docs/jobs.md. "
+        "Change: a changed job is deleted and runs again; a job removed from the file is deleted.",
     )
 
     @property
@@ -132,5 +143,5 @@ class ExistingSettings(Model):
 
     @property
     def mount_path(self) -> str | None:
-        """Where jobs see the shared volume; None without one."""
+        """Mount path of the shared volume in jobs; None without a shared volume."""
         return None if isinstance(self.storage, NoVolume) else self.storage.mount_path

@@ -1,4 +1,4 @@
-"""`gpumpi:network`: a new VPC, or an existing one by id."""
+"""`gpumpi:network`: a new VPC, or an existing one by ID."""
 
 from typing import Literal
 
@@ -7,37 +7,37 @@ from pydantic import Field
 from infra.settings.base import Model, Names
 
 SERVICE_CIDR = "172.20.0.0/16"
-"""Addresses of Kubernetes services, the same in every cluster; a VPC may not overlap it."""
+"""CIDR of Kubernetes services, the same in every cluster. It must not overlap the VPC."""
 
 
 class NetworkSettings(Model):
-    """A new VPC, or (with `vpcId`) an existing one, which is only read."""
+    """A new VPC, or (with `vpcId`) an existing one, which is never modified."""
 
     cidr: str | None = Field(
         None,
-        description="Addresses of the new VPC, /16 to /20; 10.0.0.0/16 by default. Change: not supported; create another stack.",
+        description="CIDR of the new VPC, /16 to /20; 10.0.0.0/16 by default. Change: not supported; create another stack.",
     )
     zones: int | Names | None = Field(
         None,
-        description="How many zones (2 to 4; 3 by default, fewer where the region has fewer), or their names. "
+        description="Number of zones (2 to 4; by default 3, or fewer if the region has fewer), or their names. "
         "Change: adding a zone moves nothing; zones of the control plane and the system nodes cannot be removed.",
     )
     nat_gateways: Literal["none", "one", "perZone"] | None = Field(
         None,
-        description="Route to the internet for private subnets; `one` by default. `none` needs `interfaceEndpoints: true`. "
-        "Change: in place; running connections break.",
+        description="NAT gateways for outbound traffic of private subnets; `one` by default. `none` needs "
+        "`interfaceEndpoints: true`. Change: in place; open connections break.",
     )
     interface_endpoints: bool | None = Field(
-        None, description="Private endpoints for every AWS service that nodes call, for private clusters. Change: in place."
+        None, description="VPC endpoints for every AWS service that nodes call, for private clusters. Change: in place."
     )
     vpc_id: str | None = Field(
-        None, description="An existing VPC to use; it is not changed. Change: not supported; create another stack."
+        None, description="ID of an existing VPC to use; the VPC is not modified. Change: not supported; create another stack."
     )
     subnet_ids: Names = Field(
         (),
         description="Private subnets of `vpcId`, in at least two zones. "
-        "Change: reordering and adding move nothing; removing one replaces what is in it. The last one in a zone of the "
-        "control plane cannot be removed.",
+        "Change: reordering or adding subnets moves nothing; removing one replaces the resources in it. The last subnet in a "
+        "zone of the control plane cannot be removed.",
     )
 
     @property
@@ -46,17 +46,17 @@ class NetworkSettings(Model):
 
     @property
     def new_cidr(self) -> str:
-        """Addresses of the VPC that this stack creates."""
+        """CIDR of the VPC that this stack creates."""
         return self.cidr or "10.0.0.0/16"
 
     @property
     def zone_names(self) -> tuple[str, ...]:
-        """The zones by name; empty where only their number is asked for."""
+        """Names of the zones; empty if the settings contain only their number."""
         return self.zones if isinstance(self.zones, tuple) else ()
 
     @property
     def zone_count(self) -> int | None:
-        """The number of zones asked for; None where it follows from the region."""
+        """Number of zones in the settings; None if the region determines it."""
         return self.zones if isinstance(self.zones, int) else (len(self.zones) if self.zones else None)
 
     @property

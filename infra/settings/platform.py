@@ -1,4 +1,4 @@
-"""`gpumpi:platform`: what is installed into a Kubernetes cluster, new or existing."""
+"""`gpumpi:platform`: the software installed into a Kubernetes cluster, new or existing."""
 
 from typing import Literal
 
@@ -9,20 +9,20 @@ from infra.settings.base import Model, Names
 
 
 class CommonPlatformSettings(Model):
-    """What runs in any cluster beside the user's jobs."""
+    """Platform settings for all Kubernetes clusters."""
 
-    device_plugin: bool = Field(True, description="NVIDIA's device plugin, which offers GPUs to pods. Change: in place.")
+    device_plugin: bool = Field(True, description="NVIDIA's device plugin, which makes GPUs available to pods. Change: in place.")
     mpi_operator: bool = Field(
         True, description="Kubeflow's MPI operator, for MPIJobs. Change: in place; false deletes all MPIJobs."
     )
     queue: bool = Field(
         True,
-        description="Kueue: a job starts with all of its workers, or waits. Change: in place, and the stack's jobs run once "
-        "more; false starts jobs as pods fit, and two large ones can block each other forever.",
+        description="Kueue: a job starts only when all of its workers fit. Change: in place, and the stack's jobs run again; "
+        "with false, pods start as they fit, and two large jobs can block each other forever.",
     )
     queue_order: Literal["strict", "bestEffort"] = Field(
         "strict",
-        description="`strict`: jobs start in order, even if a later one would fit; `bestEffort`: any job that fits starts. "
+        description="`strict`: jobs start in queue order, even if a later one would fit; `bestEffort`: any job that fits starts. "
         "Change: in place.",
     )
     namespaces: Names = Field(
@@ -31,41 +31,41 @@ class CommonPlatformSettings(Model):
     )
     image_registry: str | None = Field(
         None,
-        description="Put before the name of every image, like `mirror.example.com/all`, for air-gapped VPCs. "
-        "Change: restarts what the platform runs; jobs submitted later; the stack's jobs run once more.",
+        description="Prefix of all image names, such as `mirror.example.com/all`, for air-gapped VPCs. "
+        "Change: restarts the platform's pods; affects jobs submitted later; the stack's jobs run again.",
     )
     manifest_mirror: str | None = Field(
         None,
-        description="A folder or https URL with the upstream manifests, laid out like raw.githubusercontent.com; also read from "
-        "the variable GPUMPI_MANIFEST_MIRROR. Change: none, the content is checked.",
+        description="Directory or https URL with the upstream manifests, laid out like raw.githubusercontent.com; by default the "
+        "value of the environment variable GPUMPI_MANIFEST_MIRROR. Change: no effect, because manifests are verified by hash.",
     )
     cpu_request_factor: float = Field(
         1.0,
-        description="CPU requests of platform and jobs are multiplied by it; below 1 only where small nodes stand for large "
-        "ones. Change: restarts what the platform runs; jobs submitted later; the stack's jobs run once more.",
+        description="Multiplier for the CPU requests of the platform and jobs; below 1 only where small nodes stand in for large "
+        "ones. Change: restarts the platform's pods; affects jobs submitted later; the stack's jobs run again.",
     )
 
 
 class PlatformSettings(CommonPlatformSettings):
-    """What runs in the cluster beside the user's jobs."""
+    """Platform settings for EKS clusters."""
 
     install: bool | None = Field(
         None,
-        description="Whether `pulumi up` installs the platform; by default exactly when the Kubernetes API has a public "
-        "endpoint. `true` beside a private one: this machine is inside the network. "
-        "Change: false removes it and all jobs, for which the API must be reached one last time.",
+        description="Whether `pulumi up` installs the platform; by default only if the Kubernetes API has a public endpoint. "
+        "With a private endpoint, set `true` only where `pulumi up` runs inside the network. "
+        "Change: false removes the platform and all jobs, which requires access to the API one last time.",
     )
     efa_plugin: bool = Field(
-        True, description="AWS's EFA device plugin, where a pool has EFA. Change: in place; without it no pod gets EFA."
+        True, description="AWS's EFA device plugin, if a pool has EFA. Change: in place; without it, no pod gets EFA."
     )
     autoscaler: bool = Field(
         True,
-        description="The cluster autoscaler owns the pools' sizes between `minSize` and `maxSize`; `desiredSize` counts at "
-        "creation only. Change: in place; without it pools go to their `desiredSize`.",
+        description="The cluster autoscaler scales pools between `minSize` and `maxSize`; `desiredSize` then applies only at "
+        "creation. Change: in place; without it, pools scale to their `desiredSize`.",
     )
-    idle_minutes: int = Field(10, description="Minutes that the autoscaler keeps an idle node. Change: in place.")
+    idle_minutes: int = Field(10, description="Minutes before the autoscaler removes an idle node. Change: in place.")
     transport: Literal["auto", "tcp"] = Field(
         "auto",
-        description="Network for MPI between nodes: `auto` is EFA where a pool has it, or an error; `tcp` never uses "
-        "EFA. Change: jobs submitted later; the stack's jobs run once more.",
+        description="Network for MPI between nodes: `auto` requires EFA on pools that have it and uses TCP on others; `tcp` "
+        "never uses EFA. Change: affects jobs submitted later; the stack's jobs run again.",
     )

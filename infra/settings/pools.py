@@ -14,20 +14,20 @@ class OnDemand(Model):
 
 
 class Spot(Model):
-    """Spare instances that AWS may take back."""
+    """Spot instances, which AWS may reclaim."""
 
     kind: Literal["spot"]
 
 
 class TargetedOdcr(Model):
-    """An on-demand capacity reservation with targeted matching, or a resource group of them."""
+    """An On-Demand Capacity Reservation (ODCR) with targeted matching, or a resource group of them."""
 
     kind: Literal["targeted-odcr"]
     reservation_id: str | None = Field(
-        None, description="cr-..., an on-demand capacity reservation. Change: rolls the pool's nodes."
+        None, description="ID (cr-...) of an On-Demand Capacity Reservation. Change: rolls the pool's nodes."
     )
     resource_group_arn: str | None = Field(
-        None, description="ARN of a resource group of reservations. Change: rolls the pool's nodes."
+        None, description="ARN of a resource group of capacity reservations. Change: rolls the pool's nodes."
     )
 
 
@@ -36,7 +36,7 @@ class CapacityBlock(Model):
 
     kind: Literal["capacity-block"]
     reservation_id: str = Field(
-        examples=["cr-0123456789abcdef0"], description="cr-..., the capacity block's reservation. Change: rolls the pool's nodes."
+        examples=["cr-0123456789abcdef0"], description="ID (cr-...) of the Capacity Block. Change: rolls the pool's nodes."
     )
 
 
@@ -44,45 +44,49 @@ Capacity = Annotated[OnDemand | Spot | TargetedOdcr | CapacityBlock, Field(discr
 
 
 class Pool(Model):
-    """GPU nodes of one type, in one zone: a managed node group, or the workers of an EC2 cluster."""
+    """GPU nodes of one instance type in one zone: a managed node group, or the workers of an EC2 cluster."""
 
-    name: str = Field(examples=["train"], description="DNS label, at most 20 characters, unique. Change: replaces the pool.")
+    name: str = Field(
+        examples=["train"],
+        description="Pool name: a unique DNS label of at most 20 characters. Change: replaces the pool.",
+    )
     instance_type: str = Field(
         examples=["g5.8xlarge"],
-        description="An EC2 type with NVIDIA GPUs; in an EC2 cluster also one without. Change: replaces the pool.",
+        description="EC2 instance type with NVIDIA GPUs; EC2 clusters also accept types without. Change: replaces the pool.",
     )
     min_size: int = Field(0, description="Minimum number of nodes. Change: in place.")
     desired_size: int | None = Field(
         None,
-        description="Nodes at creation (`minSize` by default) and, without the autoscaler, always; in an EC2 cluster at "
-        "creation only, later `scripts/cluster scale`. Change: in place.",
+        description="Number of nodes at creation (`minSize` by default) and, without the autoscaler, at all times. EC2 clusters "
+        "use it only at creation; resize them later with `scripts/cluster scale`. Change: in place.",
     )
     max_size: int = Field(examples=[4], description="Maximum number of nodes. Change: in place.")
     capacity: Capacity = Field(
         OnDemand(),
-        description="Where instances come from. "
-        "Change: to or from spot and capacity blocks replaces the pool; others roll its nodes.",
+        description="Purchase option of the instances. "
+        "Change: to or from `spot` and `capacity-block`, replaces the pool; otherwise rolls its nodes.",
     )
     placement_group: str = Field(
         "auto",
-        description="`auto` (a cluster group if the type has EFA, more than one node may run and nothing is reserved), `none`, "
-        "or the name of your own. The choice of `auto` is made when the pool is created. Change: rolls the pool's nodes.",
+        description="`auto` (a cluster placement group if the type has EFA, `maxSize` is above 1 and capacity is not reserved), "
+        "`none`, or the name of your own group. `auto` is resolved when the pool is created. Change: rolls the pool's nodes.",
     )
     efa: Literal["auto"] | bool = Field(
-        "auto", description="EFA interfaces: `auto` where the type has them. Change: rolls the pool's nodes."
+        "auto", description="Attach EFA interfaces; `auto` does so if the type supports EFA. Change: rolls the pool's nodes."
     )
     zone: str | None = Field(
         None,
-        description="The pool's zone; by default one that offers the type, chosen once and then kept. Change: replaces the pool.",
+        description="Availability Zone; by default one that offers the type, chosen when the pool is created. "
+        "Change: replaces the pool.",
     )
     ami_id: str | None = Field(
         None,
-        description="Your AMI instead of EKS's AL2023 NVIDIA one. "
-        "Change: another AMI of yours rolls the pool's nodes; the first one, or none again, replaces the pool.",
+        description="Your own AMI instead of EKS's AL2023 NVIDIA AMI. "
+        "Change: from one AMI to another, rolls the pool's nodes; adding or removing `amiId` replaces the pool.",
     )
     root_volume_gib: int = Field(100, description="Size of the encrypted root volume in GiB. Change: rolls the pool's nodes.")
     labels: dict[str, str] = Field(
-        {}, description="More Kubernetes labels for the nodes. Change: in place; with `amiId` rolls the pool's nodes."
+        {}, description="Additional Kubernetes labels for the nodes. Change: in place; with `amiId`, rolls the pool's nodes."
     )
 
     @property
@@ -91,15 +95,15 @@ class Pool(Model):
 
     @property
     def reservation_id(self) -> str | None:
-        """The capacity reservation the pool's instances run in."""
+        """ID of the capacity reservation that the pool's instances run in."""
         return self.capacity.reservation_id if isinstance(self.capacity, TargetedOdcr | CapacityBlock) else None
 
     @property
     def is_reserved(self) -> bool:
-        """Reserved capacity: a placement group of ours would reduce what can be launched."""
+        """True for reserved capacity. Adding a placement group would reduce what can be launched."""
         return isinstance(self.capacity, TargetedOdcr | CapacityBlock)
 
     @property
     def own_placement_group(self) -> str | None:
-        """The user's placement group."""
+        """Name of the user's own placement group; None for `auto` and `none`."""
         return None if self.placement_group in ("auto", "none") else self.placement_group

@@ -1,7 +1,8 @@
-"""Settings of a stack: the `gpumpi:` part of `stacks/Pulumi.<stack>.yaml` as frozen models.
+"""Settings of a stack: the `gpumpi:` section of `stacks/Pulumi.<stack>.yaml` as frozen models.
 
-Every field carries its meaning and, after "Change:", what a new value does to a live cluster; the README's configuration
-table is checked against these texts. Nothing here queries AWS: rules that need facts live in `infra.validation`.
+Each field description states the meaning and, after "Change:", what a new value does to a live cluster. The table in
+docs/configuration.md is generated from these descriptions. Nothing here queries AWS: rules that need facts are in
+`infra.validation`.
 """
 
 from typing import Annotated
@@ -22,32 +23,32 @@ from infra.settings.targets import EXISTING, Ec2Target, EksTarget, Target
 class Settings(Model):
     """All settings of a stack: `gpumpi:` and `aws:region`."""
 
-    region: str = Field(exclude=True, description="`aws:region`. Change: not supported; create another stack.")
-    stack: str = Field(exclude=True, description="The stack's name, which is the cluster's.")
+    region: str = Field(exclude=True, description="AWS Region, from `aws:region`. Change: not supported; create another stack.")
+    stack: str = Field(exclude=True, description="Stack name, from which the cluster's name is derived.")
     target: Target = Field(
         examples=["{kind: eks}"],
-        description="What is built. Change: see its fields.",
+        description="Kind of cluster. Change: see the individual fields.",
         json_schema_extra={FURTHER_KINDS: [EXISTING]},
     )
-    network: NetworkSettings = Field(NetworkSettings(), description="The VPC. Change: see its fields.")
-    storage: StorageSettings = Field(StorageSettings(), description="Shared storage. Change: see its fields.")
+    network: NetworkSettings = Field(NetworkSettings(), description="VPC and subnets. Change: see the individual fields.")
+    storage: StorageSettings = Field(StorageSettings(), description="Shared storage. Change: see the individual fields.")
     pools: Annotated[tuple[Pool, ...], Field(strict=False)] = Field(
-        (), description="GPU node pools. Change: reordering and adding move nothing; removing one terminates its nodes."
+        (), description="GPU node pools. Change: reordering or adding pools moves nothing; removing one terminates its nodes."
     )
     platform: PlatformSettings = Field(
-        PlatformSettings(), description="What runs in the cluster beside jobs. Change: see its fields."
+        PlatformSettings(), description="Software that runs in the cluster alongside jobs. Change: see the individual fields."
     )
     jobs: Annotated[tuple[Job, ...], Field(strict=False)] = Field(
         (),
-        description="Jobs that run once; `pulumi up` does not wait for their end. All fields: docs/jobs.md. "
-        "Change: a job whose text changes is removed and runs again; one that leaves the file is removed.",
+        description="Jobs that run once; `pulumi up` does not wait for them to finish. All fields: docs/jobs.md. "
+        "Change: a changed job is deleted and runs again; a job removed from the file is deleted.",
     )
     cost_center: str | None = Field(
         None,
-        description="Value of the tag `cost-center` on everything; the stack's name by default. "
-        "Change: in place; nodes that run keep theirs, and volumes and interfaces those of their pool's creation.",
+        description="Value of the `cost-center` tag on all resources; the stack's name by default. "
+        "Change: in place; running nodes keep their tags, and volumes and interfaces those from their pool's creation.",
     )
-    tags: dict[str, str] = Field({}, description="More tags for everything. Change: as with `costCenter`.")
+    tags: dict[str, str] = Field({}, description="Additional tags for all resources. Change: same as for `costCenter`.")
 
     @property
     def cluster_name(self) -> str:
@@ -59,13 +60,13 @@ class Settings(Model):
 
     @property
     def eks(self) -> EksTarget:
-        """The target of a stack that is known to be an EKS cluster."""
+        """Target settings of an EKS stack; fails for other stacks."""
         assert isinstance(self.target, EksTarget), f"{self.stack} is not an EKS cluster"
         return self.target
 
     @property
     def ec2(self) -> Ec2Target:
-        """The target of a stack that is known to be an EC2 cluster."""
+        """Target settings of an EC2 cluster stack; fails for other stacks."""
         assert isinstance(self.target, Ec2Target), f"{self.stack} is not an EC2 cluster"
         return self.target
 

@@ -8,21 +8,23 @@ from infra.settings.base import Model, MountPath
 
 
 class Efs(Model):
-    """A new EFS file system, or (with `fileSystemId`) one that exists."""
+    """A new EFS file system, or (with `fileSystemId`) an existing one."""
 
     mount_path: MountPath = Field(
-        "/shared", description="Where jobs and nodes mount it. Change: in place, for jobs started later."
+        "/shared", description="Mount path in jobs and on nodes. Change: in place; affects jobs started later."
     )
     file_system_id: str | None = Field(
         None,
-        description="An existing file system, left as it is. "
-        "Change: replaces the access point; a file system of the stack's own is deleted with its data.",
+        description="ID of an existing file system, which is not modified. "
+        "Change: replaces the access point; a file system that the stack created is deleted with its data.",
     )
-    backup: bool | None = Field(None, description="Daily AWS Backup of the new file system; false by default. Change: in place.")
+    backup: bool | None = Field(
+        None, description="Back up the new file system daily with AWS Backup; false by default. Change: in place."
+    )
     infrequent_access_after_days: Literal[1, 7, 14, 30, 60, 90, 180, 270, 365] | None = Field(
-        None, description="Days after which unread files move to cheaper storage; never by default. Change: in place."
+        None, description="Days after which files not read move to cheaper storage; never by default. Change: in place."
     )
-    protect: bool = Field(False, description="Pulumi refuses to delete the file system while true. Change: in place.")
+    protect: bool = Field(False, description="While true, Pulumi refuses to delete the file system. Change: in place.")
 
     @property
     def is_existing(self) -> bool:
@@ -30,10 +32,10 @@ class Efs(Model):
 
 
 class StorageSettings(Model):
-    """What nodes and jobs share."""
+    """Storage shared by nodes and jobs."""
 
     efs: Efs | Literal["none"] = Field(
-        Efs(), description="The shared file system, or `none`. Change: to `none` deletes it and its data."
+        Efs(), description="The shared EFS file system, or `none`. Change: `none` deletes the file system and its data."
     )
 
     @property

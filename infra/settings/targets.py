@@ -11,17 +11,17 @@ SYSTEM_POOL = "system"
 """Name of the CPU pool."""
 
 EXISTING = "existing"
-"""Target kind of a Kubernetes cluster that exists already. Its stacks have their own settings: `infra.settings.existing`."""
+"""Target kind of an existing Kubernetes cluster. Its stacks have their own settings: `infra.settings.existing`."""
 
 
 class EndpointAccess(Model):
-    """Access to the Kubernetes API. The private endpoint is always on."""
+    """Access to the Kubernetes API. The private endpoint is always enabled."""
 
     public: bool | None = Field(
-        None, description="Add a public endpoint; by default if `publicCidrs` lists addresses. Change: in place."
+        None, description="Enable the public endpoint; by default only if `publicCidrs` is not empty. Change: in place."
     )
-    public_cidrs: Names = Field((), description="The only addresses that reach the public endpoint. Change: in place.")
-    allow_anywhere: bool = Field(False, description="Must be true before `publicCidrs` may contain 0.0.0.0/0. Change: in place.")
+    public_cidrs: Names = Field((), description="CIDRs that may reach the public endpoint. Change: in place.")
+    allow_anywhere: bool = Field(False, description="Allow 0.0.0.0/0 in `publicCidrs`. Change: in place.")
 
     @property
     def is_public(self) -> bool:
@@ -29,11 +29,15 @@ class EndpointAccess(Model):
 
 
 class SystemPool(Model):
-    """The small CPU node group for CoreDNS, operators and launchers."""
+    """Small CPU node group for CoreDNS, operators and launchers."""
 
-    instance_type: str = Field("m7i.large", description="A type without GPUs. Change: replaces the system nodes, new ones first.")
+    instance_type: str = Field(
+        "m7i.large", description="Instance type without GPUs. Change: replaces the system nodes, creating new ones first."
+    )
     min_size: int = Field(1, description="Minimum number of nodes. Change: in place.")
-    desired_size: int = Field(2, description="Nodes at creation and, without the autoscaler, always. Change: in place.")
+    desired_size: int = Field(
+        2, description="Number of nodes at creation and, without the autoscaler, at all times. Change: in place."
+    )
     max_size: int = Field(3, description="Maximum number of nodes. Change: in place.")
 
     @property
@@ -46,78 +50,86 @@ class SystemPool(Model):
 
 
 class EksTarget(Model):
-    """A new EKS cluster with everything around it."""
+    """A new EKS cluster."""
 
-    kind: Literal["eks"] = Field(examples=["eks"], description="What is built. Change: not supported; create another stack.")
+    kind: Literal["eks"] = Field(examples=["eks"], description="Kind of cluster. Change: not supported; create another stack.")
     kubernetes_version: str = Field(
         "1.35",
         examples=["1.35"],
-        description="EKS version, in quotes. Change: upgrades the control plane, then the nodes; one minor at a time.",
+        description="Kubernetes version, in quotes. "
+        "Change: upgrades the control plane, then the nodes; one minor version at a time.",
     )
     endpoint_access: EndpointAccess = Field(EndpointAccess(), description="Access to the Kubernetes API. Change: in place.")
     admins: Names = Field(
-        (), description="IAM users and roles (ARNs) with cluster-admin, beside the caller of `pulumi up`. Change: in place."
+        (),
+        description="ARNs of IAM users and roles with cluster-admin, in addition to the caller of `pulumi up`. Change: in place.",
     )
-    system: SystemPool = Field(SystemPool(), description="The CPU nodes that run the cluster's own pods. Change: see its fields.")
-    log_retention_days: int = Field(90, description="Days to keep control plane and flow logs. Change: in place.")
+    system: SystemPool = Field(
+        SystemPool(), description="CPU nodes that run the cluster's own pods. Change: see the individual fields."
+    )
+    log_retention_days: int = Field(90, description="Retention of control plane logs and flow logs in days. Change: in place.")
     addon_versions: dict[str, str] = Field(
-        {}, description="EKS add-on versions other than the tested ones, by add-on name. Change: updates the add-on in place."
+        {},
+        description="Versions of EKS add-ons to use instead of the tested ones, by add-on name. "
+        "Change: updates the add-on in place.",
     )
     deletion_protection: bool = Field(
-        False, description="EKS refuses to delete the cluster while true. Change: in place; set false before `pulumi destroy`."
+        False, description="While true, EKS refuses to delete the cluster. Change: in place; set false before `pulumi destroy`."
     )
 
     @property
     def head_type(self) -> str:
-        """The instance type beside the pools'."""
+        """Instance type of the nodes that belong to no pool."""
         return self.system.instance_type
 
 
 class Ssh(Model):
-    """SSH access to an EC2 cluster. Session Manager always works, for everyone whom IAM allows."""
+    """SSH access to an EC2 cluster. Session Manager always works for principals that IAM allows."""
 
     public_keys: PublicKeys = Field(
         (),
         description="Public keys of SSH users, as in `~/.ssh/id_ed25519.pub`. Change: replaces the head node; "
-        "workers launched later have them.",
+        "workers launched later get the new keys.",
     )
     cidrs: Names = Field(
         (),
-        description="The only addresses that reach the head node's SSH port; the head node then has a public address. "
-        "None by default: Session Manager needs no open port. Change: the first one, or none again, replaces the head node; "
-        "others in place.",
+        description="CIDRs that may reach the head node's SSH port. With any CIDR, the head node has a public address. "
+        "Empty by default: Session Manager needs no open port. Change: in place, but adding the first or removing the last "
+        "CIDR replaces the head node.",
     )
 
 
 class Ec2Target(Model):
-    """A head node and an Auto Scaling group of workers, ready for `mpiexec`; no Kubernetes. The workers are the only pool."""
+    """A cluster without Kubernetes, ready for `mpiexec`: a head node, and one pool of workers in an Auto Scaling group."""
 
-    kind: Literal["ec2"] = Field(examples=["ec2"], description="What is built. Change: not supported; create another stack.")
+    kind: Literal["ec2"] = Field(examples=["ec2"], description="Kind of cluster. Change: not supported; create another stack.")
     head_node_type: str = Field(
         "c7i.2xlarge",
-        description="Instance type of the head node, where jobs are started. If it is the workers' type, the head node also "
-        "runs ranks; otherwise it only launches jobs, and runs ranks while there is no worker. Change: replaces the head node. "
-        "`masterType` is still accepted.",
+        description="Instance type of the head node, from which users start jobs. With the workers' instance type, the head "
+        "node also runs ranks; otherwise it only launches jobs, and runs ranks only while there are no workers. The old name "
+        "`masterType` is still accepted. Change: replaces the head node.",
     )
     ami_id: str | None = Field(
         None,
-        description="The AMI of all nodes; by default the newest that amis/ built in this account, chosen once and then kept. "
-        "Change: replaces the head node; workers launched later have it.",
+        description="AMI of all nodes; by default this account's newest AMI built from amis/, chosen at creation and then kept. "
+        "Change: replaces the head node; workers launched later use it.",
     )
     openmpi: Literal[4, 5] = Field(
         5,
-        description="Major version of Open MPI that the AMI must have. AWS's own Open MPI is CUDA-aware only in version 5. "
-        "Change: none; set another `amiId`.",
+        description="Major version of Open MPI that the AMI must have; AWS's own Open MPI is CUDA-aware only in version 5. "
+        "Change: no effect on an existing cluster; set another `amiId`.",
     )
     user: str = Field(
-        LOGIN_USER, description="The login user, who runs jobs. Change: replaces the head node; workers launched later have it."
+        LOGIN_USER, description="Login user that runs jobs. Change: replaces the head node; workers launched later use it."
     )
-    ssh: Ssh = Field(Ssh(), description="SSH users, and where they may log in from. Change: see its fields.")
-    log_retention_days: int = Field(90, description="Days to keep flow logs. Change: in place.")
+    ssh: Ssh = Field(
+        Ssh(), description="SSH users, and the addresses that they may log in from. Change: see the individual fields."
+    )
+    log_retention_days: int = Field(90, description="Retention of flow logs in days. Change: in place.")
 
     @property
     def head_type(self) -> str:
-        """The instance type beside the pools'."""
+        """Instance type of the nodes that belong to no pool."""
         return self.head_node_type
 
 

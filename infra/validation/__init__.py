@@ -49,7 +49,7 @@ OFFLINE: Offline = (
     tags.cost_center,
     tags.extra,
 )
-"""Rules for EKS and EC2 clusters."""
+"""Rules for all stacks in AWS, EKS and EC2 clusters alike."""
 
 OFFLINE_EKS: Offline = (
     cluster.known_version,
@@ -119,15 +119,15 @@ WITH_FACTS_EC2: WithFacts = (ec2_cluster.ami, ec2_cluster.head_node_zone)
 
 
 def check_offline(settings: Settings) -> list[Problem]:
-    """Errors and warnings that the file alone shows."""
+    """Return the errors and warnings that need only the stack file."""
     rules = (*OFFLINE, *(OFFLINE_EKS if settings.is_eks else OFFLINE_EC2))
     return without_echoes(problem for rule in rules for problem in rule(settings))
 
 
 def check(settings: Settings, facts: Facts) -> list[Problem]:
-    """All errors and warnings."""
+    """Return all errors and warnings."""
     found = check_offline(settings)
-    wrong = {problem.path for problem in found if problem.is_error}  # AWS's answer about a malformed value adds nothing
+    wrong = {problem.path for problem in found if problem.is_error}  # ignore what AWS reports about malformed values
     rules = (*WITH_FACTS, *(WITH_FACTS_EKS if settings.is_eks else WITH_FACTS_EC2))
     found += [problem for rule in rules for problem in rule(settings, facts) if problem.path not in wrong]
     return without_echoes(found)

@@ -1,4 +1,4 @@
-"""Where instances come from: purchase and reservations."""
+"""Rules for purchase options and capacity reservations of pools."""
 
 import re
 from collections import defaultdict
@@ -24,21 +24,21 @@ def one_source(settings: Settings) -> Iterator[Problem]:
         where, capacity = f"{path}.capacity", pool.capacity
         if isinstance(capacity, TargetedOdcr):
             if capacity.reservation_id is None and capacity.resource_group_arn is None:
-                yield Problem(where, "names no reservation; add reservationId or resourceGroupArn")
+                yield Problem(where, "names no reservation. Add reservationId or resourceGroupArn.")
             if capacity.reservation_id is not None and capacity.resource_group_arn is not None:
-                yield Problem(where, "names a reservation and a resource group; remove one of them")
+                yield Problem(where, "names both a reservation and a resource group. Remove one of them.")
             group = capacity.resource_group_arn
             if group is not None and not _GROUP.fullmatch(group):
                 example = "arn:aws:resource-groups:us-west-2:123456789012:group/gpus"
                 yield Problem(
-                    f"{where}.resourceGroupArn", f"{shown(group)} is not the ARN of a resource group; write one like {example}"
+                    f"{where}.resourceGroupArn", f"{shown(group)} is not the ARN of a resource group. Use one such as {example}."
                 )
         if pool.reservation_id is not None:
             yield from ids.check(f"{where}.reservationId", "cr", pool.reservation_id)
 
 
 def no_placement_group(settings: Settings) -> Iterator[Problem]:
-    """A capacity block and a group of reservations decide where instances run; a single reservation may be made in a group."""
+    """Reject placement groups for capacity blocks and groups of reservations, which decide where instances run."""
     for path, pool in pools_with_paths(settings):
         single = isinstance(pool.capacity, TargetedOdcr) and pool.capacity.reservation_id is not None
         if pool.own_placement_group and pool.is_reserved and not single:
@@ -46,24 +46,26 @@ def no_placement_group(settings: Settings) -> Iterator[Problem]:
 
 
 def _not_in_group(path: str, pool: Pool) -> Problem:
-    fix = "remove it, the reservation decides where the instances run"
-    return Problem(f"{path}.placementGroup", f"{shown(pool.own_placement_group)} cannot hold the reserved instances; {fix}")
+    fix = "Remove it: the reservation decides where the instances run."
+    return Problem(f"{path}.placementGroup", f"{shown(pool.own_placement_group)} cannot hold the reserved instances. {fix}")
 
 
 def purchase(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    """Whether the type is sold that way."""
+    """Check that AWS sells the instance type with the chosen purchase option."""
     for path, pool, instance_type in pools_with_types(settings, facts):
         wanted = {Spot: "spot", CapacityBlock: "capacity-block"}.get(type(pool.capacity), "on-demand")
         if instance_type.usage_classes and wanted not in instance_type.usage_classes:
             sold = one_of(sorted(instance_type.usage_classes))
-            yield Problem(f"{path}.capacity.kind", f"{pool.instance_type} is not sold as {wanted}; write {sold}")
+            yield Problem(f"{path}.capacity.kind", f"{pool.instance_type} is not sold as {wanted}. Use {sold}.")
 
 
 def reservations(settings: Settings, facts: Facts) -> Iterator[Problem]:
     for path, pool in pools_with_paths(settings):
         where = f"{path}.capacity.reservationId"
         if pool.reservation_id in facts.not_found:
-            yield Problem(where, f"{shown(pool.reservation_id)} does not exist in {account(facts)}, nor is it shared with it")
+            yield Problem(
+                where, f"{shown(pool.reservation_id)} does not exist in {account(facts)} and is not shared with the account"
+            )
         reservation = facts.reservations.get(pool.reservation_id or "")
         if reservation:
             yield from _kind_and_state(path, pool, reservation)
@@ -73,33 +75,35 @@ def reservations(settings: Settings, facts: Facts) -> Iterator[Problem]:
 
 def _kind_and_state(path: str, pool: Pool, reservation: CapacityReservation) -> Iterator[Problem]:
     if reservation.kind == "capacity-block" and not isinstance(pool.capacity, CapacityBlock):
-        yield Problem(f"{path}.capacity.kind", f"{reservation.id} is a capacity block; write capacity-block")
+        yield Problem(f"{path}.capacity.kind", f"{reservation.id} is a capacity block. Use capacity-block.")
     if reservation.kind == "default" and isinstance(pool.capacity, CapacityBlock):
-        yield Problem(f"{path}.capacity.kind", f"{reservation.id} is not a capacity block; write targeted-odcr")
+        yield Problem(f"{path}.capacity.kind", f"{reservation.id} is not a capacity block. Use targeted-odcr.")
     if reservation.state not in _USABLE:
-        yield Problem(f"{path}.capacity.reservationId", f"{reservation.id} is {reservation.state}; name one that is active")
+        yield Problem(f"{path}.capacity.reservationId", f"{reservation.id} is {reservation.state}. Use an active reservation.")
 
 
 def _type_and_zone(path: str, pool: Pool, reservation: CapacityReservation, facts: Facts) -> Iterator[Problem]:
     where, zone = f"{path}.capacity.reservationId", bound_zone(pool, facts)
     if reservation.instance_type != pool.instance_type:
         reserved = f"{reservation.id} reserves {reservation.instance_type}"
-        yield Problem(where, f"{reserved}, but the pool is of {pool.instance_type}; make them the same")
+        yield Problem(where, f"{reserved}, but the pool uses {pool.instance_type}. Use the same instance type for both.")
     if zone != reservation.zone and pool.zone is not None:
-        yield Problem(f"{path}.zone", f"{shown(zone)} is not where {reservation.id} is; write {reservation.zone}, or remove it")
+        yield Problem(
+            f"{path}.zone", f"{shown(zone)} is not the zone of {reservation.id}. Use {reservation.zone}, or remove the setting."
+        )
     elif zone != reservation.zone:
-        fix = f"give the pool another name, or set zone: {reservation.zone}, to have it recreated"
-        yield Problem(where, f"{reservation.id} is in {reservation.zone}, but the pool is in {zone}; {fix}")
+        fix = f"To recreate the pool, rename it or set zone: {reservation.zone}."
+        yield Problem(where, f"{reservation.id} is in {reservation.zone}, but the pool is in {zone}. {fix}")
 
 
 def _group(path: str, pool: Pool, reservation: CapacityReservation) -> Iterator[Problem]:
-    """A reservation made in a placement group serves only instances of that group."""
+    """A reservation created in a placement group serves only instances in that group."""
     if reservation.placement_group is None:
         if pool.own_placement_group:
             yield _not_in_group(path, pool)
     elif pool.own_placement_group != reservation.placement_group:
-        fix = f"write placementGroup: {reservation.placement_group}"
-        yield Problem(f"{path}.placementGroup", f"{reservation.id} was made in a placement group; {fix}")
+        fix = f"Set placementGroup: {reservation.placement_group}."
+        yield Problem(f"{path}.placementGroup", f"{reservation.id} was created in a placement group. {fix}")
 
 
 def reservation_sizes(settings: Settings, facts: Facts) -> Iterator[Problem]:
@@ -112,10 +116,10 @@ def reservation_sizes(settings: Settings, facts: Facts) -> Iterator[Problem]:
         head_nodes = _head_nodes(settings, last)
         most = sum(pool.max_size for _, pool in pools) + head_nodes
         if most > reservation.total:
-            who = "" if len(pools) == 1 else f" for {all_of(pool.name for _, pool in pools)}, which may have {most} together"
+            who = "" if len(pools) == 1 else f" for {all_of(pool.name for _, pool in pools)}, which can have {most} together"
             who += ", one of them for the head node" if head_nodes else ""
             have = f"{reservation_id} has {reservation.total} instances{who}"
-            yield Problem(f"{path}.maxSize", f"{last.max_size} is too many, {have}; lower it")
+            yield Problem(f"{path}.maxSize", f"{last.max_size} is too many: {have}. Lower it.")
         for path, pool in pools:
             yield from _at_creation(path, pool, reservation, facts, head_nodes)
 
@@ -126,27 +130,27 @@ def _head_nodes(settings: Settings, pool: Pool) -> int:
 
 
 def _at_creation(path: str, pool: Pool, reservation: CapacityReservation, facts: Facts, head_nodes: int) -> Iterator[Problem]:
-    """Whether a new pool can have its first nodes now."""
+    """Check that a new pool can launch its first nodes now."""
     first, where = pool.initial_size, f"{path}.{'minSize' if pool.desired_size is None else 'desiredSize'}"
     if pool.name in facts.existing.pools or first + head_nodes == 0 or reservation.state not in _USABLE:
         return
     if reservation.state != "active":
         yield _too_early(where, first, reservation, head_nodes)
     elif first + head_nodes > reservation.available and first + head_nodes <= reservation.total:
-        free = f"{reservation.available} that are free in {reservation.id}"
+        free = f"{reservation.available} free instances in {reservation.id}"
         if reservation.available < head_nodes:
             yield Problem(
                 "target.headNodeType",
-                f"{shown(pool.instance_type)} cannot start: none is free in {reservation.id}; choose another type",
+                f"{shown(pool.instance_type)} cannot start: {reservation.id} has no free instance. Choose another type.",
             )
             return
         nodes = f"{first} nodes and the head node" if head_nodes else f"{first} nodes"
-        yield Problem(where, f"{nodes} are more than the {free}; write at most {reservation.available - head_nodes}")
+        yield Problem(where, f"{nodes} exceed the {free}. Use at most {reservation.available - head_nodes}.")
 
 
 def _too_early(where: str, first: int, reservation: CapacityReservation, head_nodes: int) -> Problem:
     state = f"{reservation.id} is {reservation.state}"
-    if head_nodes:  # it is there from the start
-        fix = "create the cluster when it is active, or choose a type of another size, which only launches"
-        return Problem("target.headNodeType", f"{shown(reservation.instance_type)} cannot start while {state}; {fix}")
-    return Problem(where, f"{first} nodes cannot start while {state}; write 0 until it is active")
+    if head_nodes:  # it is created with the cluster
+        fix = "Create the cluster when it is active, or choose a type of another size: the head node then only launches jobs."
+        return Problem("target.headNodeType", f"{shown(reservation.instance_type)} cannot start while {state}. {fix}")
+    return Problem(where, f"{first} nodes cannot start while {state}. Use 0 until it is active.")

@@ -1,4 +1,4 @@
-"""Version, add-ons and logs of the cluster."""
+"""Rules for the cluster's version, add-ons and logs."""
 
 import re
 from collections.abc import Collection, Iterator
@@ -24,10 +24,10 @@ def known_version(settings: Settings) -> Iterator[Problem]:
     version = settings.eks.kubernetes_version
     if not _VERSION.fullmatch(version):
         example = shown(KUBERNETES_VERSIONS[-2])
-        yield Problem(_WHERE, f"{shown(version)} is not a version of EKS; write major and minor, like {example}")
+        yield Problem(_WHERE, f"{shown(version)} is not an EKS version. Use major and minor, such as {example}.")
     elif version not in KUBERNETES_VERSIONS:
         known = all_of(KUBERNETES_VERSIONS)
-        yield Problem(_WHERE, f"{shown(version)} is not a version that this program was tested with; choose from {known}")
+        yield Problem(_WHERE, f"{shown(version)} is not a version that this program was tested with. Choose from {known}.")
 
 
 def offered_version(settings: Settings, facts: Facts) -> Iterator[Problem]:
@@ -36,22 +36,22 @@ def offered_version(settings: Settings, facts: Facts) -> Iterator[Problem]:
         return
     if facts.kubernetes_versions and version not in facts.kubernetes_versions:
         choice = [one for one in facts.kubernetes_versions if one in KUBERNETES_VERSIONS]
-        yield Problem(_WHERE, f"{shown(version)} is not offered by EKS in {facts.region}; choose {one_of(choice)}")
+        yield Problem(_WHERE, f"EKS does not offer {shown(version)} in {facts.region}. Choose {one_of(choice)}.")
     if now is not None and minor(version) < minor(now):
         yield Problem(
-            _WHERE, f'{shown(version)} is older than the version of the cluster, and EKS cannot downgrade; write "{now}"'
+            _WHERE, f'{shown(version)} is older than the version of the cluster, and EKS cannot downgrade. Use "{now}".'
         )
     if now is not None and minor(version) > minor(now) + 1:
-        fix = f'write "1.{minor(now) + 1}", run `pulumi up`, and go on from there'
-        yield Problem(_WHERE, f"{shown(version)} skips a minor, since the cluster has {now}; {fix}")
+        fix = f'Set "1.{minor(now) + 1}", run `pulumi up`, and continue from there.'
+        yield Problem(_WHERE, f"{shown(version)} skips a minor version: the cluster has {now}. {fix}")
 
 
 def known_addons(settings: Settings) -> Iterator[Problem]:
     known = addon_versions(KUBERNETES_VERSIONS[-1])
     for name in settings.eks.addon_versions:
         if name not in known:
-            hint = did_you_mean(name, known) or f"; there are {all_of(sorted(known))}"
-            yield Problem(f"target.addonVersions.{name}", f"is not an add-on of this program{hint}")
+            hint = did_you_mean(name, known) or f". Choose from {all_of(sorted(known))}."
+            yield Problem(f"target.addonVersions.{name}", f"is not an add-on that this program installs{hint}")
 
 
 def offered_addons(settings: Settings, facts: Facts) -> Iterator[Problem]:
@@ -65,13 +65,13 @@ def offered_addons(settings: Settings, facts: Facts) -> Iterator[Problem]:
             continue
         where = f"target.addonVersions.{name}"
         if not offered:
-            fix = "choose another target.kubernetesVersion"
-            yield Problem(where, f"EKS offers no {name} for Kubernetes {version} in {facts.region}; {fix}")
+            fix = "Choose another target.kubernetesVersion."
+            yield Problem(where, f"EKS offers no {name} for Kubernetes {version} in {facts.region}. {fix}")
         elif name in settings.eks.addon_versions:
-            yield Problem(where, f"{shown(wanted)} is not offered for Kubernetes {version}; the newest is {_newest(offered)}")
+            yield Problem(where, f"{shown(wanted)} is not offered for Kubernetes {version}. The newest is {_newest(offered)}.")
         else:
-            gone = f"the tested {wanted} is no longer offered for Kubernetes {version}"
-            yield Problem(where, f"is missing, and {gone}; write the newest, {_newest(offered)}")
+            gone = f"the tested version {wanted} is no longer offered for Kubernetes {version}"
+            yield Problem(where, f"{gone}. Set the newest, {_newest(offered)}.")
 
 
 def _newest(versions: Collection[str]) -> str:
@@ -83,7 +83,8 @@ def log_retention(settings: Settings) -> Iterator[Problem]:
 
 
 def retention(days: int) -> Iterator[Problem]:
-    """Whether CloudWatch Logs has the period."""
+    """Check that CloudWatch Logs supports the retention period."""
     if days not in RETENTION_DAYS:
         near = sorted(sorted(RETENTION_DAYS, key=lambda one: abs(one - days))[:2])
-        yield Problem("target.logRetentionDays", f"{days} is not a period of CloudWatch Logs; write {near[0]} or {near[1]}")
+        fix = f"Use {near[0]} or {near[1]}."
+        yield Problem("target.logRetentionDays", f"{days} is not a retention period of CloudWatch Logs. {fix}")

@@ -1,4 +1,4 @@
-"""EC2 clusters (without Kubernetes): head node, login, AMI, and settings that need Kubernetes."""
+"""Rules for EC2 clusters (without Kubernetes): head node, login, AMI, and settings that need Kubernetes."""
 
 import re
 from collections.abc import Iterator
@@ -18,58 +18,64 @@ from infra.validation.pool_paths import account, pools_with_paths, pools_with_ty
 _USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 _SYSTEM_USERS = frozenset({"root", "admin", "daemon", "nobody", "sshd", "ubuntu", "debian", "ec2-user", "ssm-user"})
 _SECURITY_KEY = re.compile(r"sk-[a-z0-9-]+@openssh\.com [A-Za-z0-9+/]{40,}={0,3}( .*)?")
-"""Keys on FIDO tokens, which cryptography does not load."""
+"""Keys on FIDO security keys, which the cryptography package cannot load."""
 MOST_USER_DATA_KEYS = 20
-"""User data holds 16 KB."""
+"""User data is limited to 16 KB."""
 
 
 def without_kubernetes(settings: Settings) -> Iterator[Problem]:
-    fix = "remove it, EC2 clusters run without Kubernetes"
+    fix = "Remove it: EC2 clusters run without Kubernetes."
     if settings.platform != PlatformSettings():
-        yield Problem("platform", f"is for Kubernetes; {fix}")
+        yield Problem("platform", f"requires Kubernetes. {fix}")
     if settings.jobs:
-        yield Problem("jobs", f"are for Kubernetes; {fix}")
+        yield Problem("jobs", f"requires Kubernetes. {fix}")
     for path, pool in pools_with_paths(settings):
         if pool.labels:
-            yield Problem(f"{path}.labels", f"are for Kubernetes; {fix}")
+            yield Problem(f"{path}.labels", f"requires Kubernetes. {fix}")
         if pool.ami_id is not None:
-            yield Problem(f"{path}.amiId", "is for EKS's nodes; write it to target.amiId, head node and workers share one AMI")
+            yield Problem(
+                f"{path}.amiId", "applies only to EKS. Set target.amiId instead: the head node and the workers share one AMI."
+            )
 
 
 def one_pool(settings: Settings) -> Iterator[Problem]:
     number = len(settings.pools)
     if number == 0:
         example = "{name: workers, instanceType: g6.48xlarge, maxSize: 4}"
-        yield Problem("pools", f"is missing; name the workers, like `pools: [{example}]`")
+        yield Problem("pools", f"is missing. Define the workers, such as `pools: [{example}]`.")
     elif number > 1:
-        yield Problem("pools", f"has {number} entries; an EC2 cluster has one group of workers, create another stack for others")
+        yield Problem(
+            "pools", f"has {number} entries, but an EC2 cluster has one group of workers. Create another stack for the others."
+        )
 
 
 def login(settings: Settings) -> Iterator[Problem]:
     user, where = settings.ec2.user, "target.user"
     if not _USER.fullmatch(user):
-        fix = "use lower-case letters, digits, - and _, a letter first, at most 32"
-        yield Problem(where, f"{shown(user)} is not a valid Linux user name; {fix}")
+        fix = "Use at most 32 lowercase letters, digits, - and _, starting with a letter."
+        yield Problem(where, f"{shown(user)} is not a valid Linux user name. {fix}")
     elif user in _SYSTEM_USERS:
-        yield Problem(where, f"{shown(user)} is a system user; choose another, like mpiuser")
+        yield Problem(where, f"{shown(user)} is a system user. Choose another name, such as mpiuser.")
 
 
 def public_keys(settings: Settings) -> Iterator[Problem]:
     keys, path = settings.ec2.ssh.public_keys, "target.ssh.publicKeys"
     if len(keys) > MOST_USER_DATA_KEYS:
-        yield Problem(path, f"has {len(keys)} keys; user data holds {MOST_USER_DATA_KEYS}")
+        yield Problem(path, f"has {len(keys)} keys, but user data has room for only {MOST_USER_DATA_KEYS}")
     for index, key in enumerate(keys):
         where = f"{path}[{index}]"
         if not _is_public_key(key):
-            yield Problem(where, f"{shown(key)} is not a public SSH key; write the line of a file like ~/.ssh/id_ed25519.pub")
+            yield Problem(
+                where, f"{shown(key)} is not a public SSH key. Copy the line from a file such as ~/.ssh/id_ed25519.pub."
+            )
         elif key in keys[:index]:
-            yield Problem(where, f"{shown(key)} is listed twice; remove one")
+            yield Problem(where, f"{shown(key)} is listed twice. Remove one.")
 
 
 def _is_public_key(text: str) -> bool:
-    """One line of a `.pub` file. User data writes it into authorized_keys."""
+    """True for one valid line of a `.pub` file. User data writes it to authorized_keys."""
     from cryptography.exceptions import UnsupportedAlgorithm
-    from cryptography.hazmat.primitives.serialization import load_ssh_public_key  # slow to load, and only needed here
+    from cryptography.hazmat.primitives.serialization import load_ssh_public_key  # slow to import, and only needed here
 
     if len(text.splitlines()) != 1:
         return False
@@ -89,18 +95,18 @@ def ssh_cidrs(settings: Settings) -> Iterator[Problem]:
         if isinstance(block, str):
             yield Problem(where, block)
         if text in cidrs[:index]:
-            yield Problem(where, f"{shown(text)} is listed twice; remove one")
-    yield from open_to_everyone(path, cidrs, "list your own addresses, or remove it and use Session Manager")
+            yield Problem(where, f"{shown(text)} is listed twice. Remove one.")
+    yield from open_to_everyone(path, cidrs, "List your own addresses, or remove it and use Session Manager.")
     yield from documentation(path, cidrs)
     if not cidrs:
         return
-    fix = "remove it and use `scripts/cluster ssh`, which needs no open port"
+    fix = "Remove it and use `scripts/cluster ssh`, which needs no open port."
     if network.is_existing:
-        yield Problem(path, f"need a public subnet for the head node, but network.subnetIds are private; {fix}")
+        yield Problem(path, f"requires a public subnet for the head node, but network.subnetIds are private. {fix}")
     elif network.nat == "none":
-        yield Problem(path, f"need a public subnet for the head node, but natGateways is none; {fix}")
+        yield Problem(path, f"requires a public subnet for the head node, but natGateways is none. {fix}")
     if not settings.ec2.ssh.public_keys:
-        yield Problem("target.ssh.publicKeys", "is missing, but cidrs opens the SSH port; list the keys that may log in")
+        yield Problem("target.ssh.publicKeys", "required because cidrs opens the SSH port. List the keys that may log in.")
 
 
 def ami_id(settings: Settings) -> Iterator[Problem]:
@@ -113,32 +119,34 @@ def log_retention(settings: Settings) -> Iterator[Problem]:
 
 
 def ami(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    """One AMI for master and workers: there must be one, of the architecture of both."""
+    """Require one AMI that fits the architecture of both the head node and the workers."""
     where, target, head = "target.amiId", settings.ec2, facts.instance_types.get(settings.ec2.head_node_type)
     for path, pool, workers in pools_with_types(settings, facts):
         if head and head.architecture != workers.architecture:
-            other = f"but the head node's {head.name} is {head.architecture}; choose types of one architecture, they share an AMI"
+            other = (
+                f"but the head node's {head.name} is {head.architecture}. Choose types of one architecture: they share an AMI."
+            )
             yield Problem(f"{path}.instanceType", f"{shown(pool.instance_type)} is {workers.architecture}, {other}")
     if facts.ami is None:
         named = target.ami_id or facts.existing.ami_id
         if named:
-            fix = "share it, name another, or remove it" if target.ami_id else "name another"
-            yield Problem(where, f"{shown(named)} was not found in {account(facts)}; {fix}")
+            fix = "Share it, use another, or remove the setting." if target.ami_id else "Use another AMI."
+            yield Problem(where, f"{shown(named)} was not found in {account(facts)}. {fix}")
         elif head:
             tags = f"{AMI_TAG}=ec2 and {OPENMPI_TAG}={target.openmpi}"
-            fix = "build one (docs/operations.md), or name yours"
-            yield Problem(where, f"is missing, and {account(facts)} has no {head.architecture} AMI with the tags {tags}; {fix}")
+            fix = "Build one (docs/operations.md), or set your own."
+            yield Problem(where, f"is missing, and {account(facts)} has no {head.architecture} AMI with the tags {tags}. {fix}")
     elif head and facts.ami.architecture != head.architecture:
         other = f"{head.name} is {head.architecture}"
-        yield Problem(where, f"{facts.ami.id} is for {facts.ami.architecture}, but {other}; name one of that architecture")
+        yield Problem(where, f"{facts.ami.id} is for {facts.ami.architecture}, but {other}. Use an AMI of that architecture.")
 
 
 def head_node_zone(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    """The master is where the workers are: traffic between zones costs, and a placement group is in one."""
+    """The head node runs in the workers' zone: AWS bills cross-zone traffic, and a placement group is in one zone."""
     name = settings.ec2.head_node_type
     for pool in settings.pools[:1]:
         zone, offered = pool_zone(pool, settings, facts), facts.offerings.get(name, frozenset())
         if zone and name in facts.instance_types and zone not in offered:
             both = sorted(offered & facts.offerings.get(pool.instance_type, frozenset()))
-            fix = f"choose another type, or a zone that offers both: {one_of(both)}" if both else "choose another type"
-            yield Problem("target.headNodeType", f"{shown(name)} is not offered in {zone}, where the workers are; {fix}")
+            fix = f"Choose another type, or a zone that offers both: {one_of(both)}." if both else "Choose another type."
+            yield Problem("target.headNodeType", f"{shown(name)} is not offered in {zone}, where the workers are. {fix}")

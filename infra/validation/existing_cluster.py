@@ -1,4 +1,4 @@
-"""Rules for stacks that use an existing cluster: checks of the file alone, and against what the cluster reports."""
+"""Rules for stacks on an existing cluster: for the stack file alone, and against what the cluster reports."""
 
 import ipaddress
 import re
@@ -20,14 +20,14 @@ MOST_GPUS = 64
 
 
 def check_offline(settings: ExistingSettings) -> list[Problem]:
-    """Errors and warnings that the file alone shows."""
+    """Return the errors and warnings that need only the stack file."""
     return without_echoes(problem for rule in OFFLINE for problem in rule(settings))
 
 
 def check(settings: ExistingSettings, facts: ClusterFacts) -> list[Problem]:
-    """All errors and warnings."""
+    """Return all errors and warnings."""
     found = check_offline(settings)
-    wrong = {problem.path for problem in found if problem.is_error}  # the cluster's answer about a malformed value adds nothing
+    wrong = {problem.path for problem in found if problem.is_error}  # ignore what the cluster reports about malformed values
     online = (problem for rule in WITH_FACTS for problem in rule(settings, facts))
     found += [problem for problem in online if not any(is_below(path, problem.path) for path in wrong)]
     return without_echoes(found)
@@ -40,7 +40,8 @@ def kubeconfig(settings: ExistingSettings) -> Iterator[Problem]:
     path = settings.target.kubeconfig.path
     if path is not None and not path.startswith(("/", "~/")):
         yield Problem(
-            "target.kubeconfig.path", f"{shown(path)} depends on where `pulumi` runs; write an absolute path, or one from ~/"
+            "target.kubeconfig.path",
+            f"{shown(path)} depends on the working directory of `pulumi`. Use an absolute path, or one that starts with ~/",
         )
 
 
@@ -50,7 +51,7 @@ def selectors(settings: ExistingSettings) -> Iterator[Problem]:
         where = f"pools[{index}].nodeSelector"
         if not pool.node_selector:
             yield Problem(
-                where, 'is empty, which selects every node; write labels of the pool\'s nodes, like {example.com/rack: "1"}'
+                where, 'is empty, which selects every node. Set labels of the pool\'s nodes, such as {example.com/rack: "1"}.'
             )
         yield from _selector(where, pool.node_selector)
 
@@ -63,9 +64,9 @@ def _selector(where: str, selector: Mapping[str, str]) -> Iterator[Problem]:
 def sizes(settings: ExistingSettings) -> Iterator[Problem]:
     for index, pool in enumerate(settings.pools):
         if pool.nodes < 1:
-            yield Problem(f"pools[{index}].nodes", f"{pool.nodes} is too small; write at least 1, or remove the pool")
+            yield Problem(f"pools[{index}].nodes", f"{pool.nodes} is too small. Use at least 1, or remove the pool.")
         if not 0 <= pool.gpus_per_node <= MOST_GPUS:
-            yield Problem(f"pools[{index}].gpusPerNode", f"{pool.gpus_per_node} is not possible; write 0 to {MOST_GPUS}")
+            yield Problem(f"pools[{index}].gpusPerNode", f"{pool.gpus_per_node} is out of range. Use 0 to {MOST_GPUS}.")
 
 
 def volume(settings: ExistingSettings) -> Iterator[Problem]:
@@ -74,17 +75,19 @@ def volume(settings: ExistingSettings) -> Iterator[Problem]:
         yield from storage.plain_path("storage.mountPath", settings.mount_path)
     if isinstance(wanted, Nfs):
         if not _HOST.fullmatch(wanted.server) and not _is_address(wanted.server):
-            yield Problem("storage.server", f"{shown(wanted.server)} is not a host name or address; write one like 10.0.0.5")
+            yield Problem("storage.server", f"{shown(wanted.server)} is not a host name or IP address. Use one such as 10.0.0.5.")
         path = PurePosixPath(wanted.path)
         if not path.is_absolute() or ".." in path.parts:
-            yield Problem("storage.path", f"{shown(wanted.path)} is not an absolute, plain path; write one like /export/jobs")
+            yield Problem(
+                "storage.path", f"{shown(wanted.path)} is not an absolute path without `..`. Use one such as /export/jobs."
+            )
     if isinstance(wanted, ClassOfStorage):
         if not _OBJECT_NAME.fullmatch(wanted.name):
             yield Problem(
-                "storage.name", f"{shown(wanted.name)} is not a valid storage class name; `kubectl get storageclass` shows them"
+                "storage.name", f"{shown(wanted.name)} is not a valid StorageClass name. `kubectl get storageclass` lists them."
             )
         if _amount(wanted.size) <= 0:
-            yield Problem("storage.size", f"{shown(wanted.size)} is not a quantity; write one like 100Gi")
+            yield Problem("storage.size", f"{shown(wanted.size)} is not a quantity. Use one such as 100Gi.")
 
 
 def _is_address(text: str) -> bool:
@@ -123,7 +126,7 @@ OFFLINE: tuple[Callable[[ExistingSettings], Iterator[Problem]], ...] = (
 def version(settings: ExistingSettings, facts: ClusterFacts) -> Iterator[Problem]:
     oldest = KUBERNETES_VERSIONS[0]
     if _number(facts.version) < _number(oldest):
-        needs = f"the platform needs {oldest} or newer; upgrade the cluster"
+        needs = f"the platform needs {oldest} or newer. Upgrade the cluster."
         yield Problem("target.kubeconfig", f"the cluster at {facts.server} has Kubernetes {facts.version}, but {needs}")
 
 
@@ -137,50 +140,50 @@ def nodes_for_operators(settings: ExistingSettings, facts: ClusterFacts) -> Iter
         return
     tainted = facts.matching(selector)
     if not facts.nodes:
-        yield Problem(where, f"the cluster at {facts.server} has no nodes; join some (docs/on-premises.md)")
+        yield Problem(where, f"the cluster at {facts.server} has no nodes. Join some (docs/on-premises.md).")
     elif not tainted:
-        yield Problem(where, f"no node has {_words(selector)}; label one, or remove the key")
+        yield Problem(where, f"no node has {_words(selector)}. Label a node, or remove the key.")
     else:
-        fix = "name others, or take the taint from one (`kubectl taint nodes NAME KEY-`)"
-        yield Problem(where, f"all nodes that it selects ({_few(node.name for node in tainted)}) have taints; {fix}")
+        fix = "Select other nodes, or remove the taint from one (`kubectl taint nodes NAME KEY-`)."
+        yield Problem(where, f"all selected nodes ({_few(node.name for node in tainted)}) have taints. {fix}")
 
 
 def nodes_of_pools(settings: ExistingSettings, facts: ClusterFacts) -> Iterator[Problem]:
-    """As many as the file says, and none in two pools."""
+    """Check that the cluster has each pool's nodes, and that no node is in two pools."""
     pool_of: dict[str, str] = {}
     for index, pool in enumerate(settings.pools):
         where, found, labels = f"pools[{index}]", facts.matching(pool.node_selector), _words(pool.node_selector)
         if not found:
             command = f"kubectl label nodes NAME {' '.join(f'{key}={value}' for key, value in pool.node_selector.items())}"
-            yield Problem(f"{where}.nodeSelector", f"no node of the cluster has {labels}; label them: {command}")
+            yield Problem(f"{where}.nodeSelector", f"no node of the cluster has {labels}. Label the pool's nodes: {command}")
         elif len(found) < pool.nodes:
             there = f"only {len(found)} ({_few(node.name for node in found)}) of the cluster's nodes have {labels}"
-            yield Problem(f"{where}.nodes", f"is {pool.nodes}, but {there}; write {len(found)}, or join and label the others")
+            yield Problem(f"{where}.nodes", f"is {pool.nodes}, but {there}. Set {len(found)}, or join and label more nodes.")
         for node in found:
             if other := pool_of.get(node.name):
-                message = f"selects node {node.name}, which is of {other} too; tell them apart by a label"
+                message = f"selects node {node.name}, which {other} also selects. Give the two pools different labels."
                 yield Problem(f"{where}.nodeSelector", message)
             pool_of.setdefault(node.name, where)
 
 
 def gpus(settings: ExistingSettings, facts: ClusterFacts) -> Iterator[Problem]:
-    """What nodes offer, as far as a device plugin has said it already."""
+    """Compare the expected GPUs with what nodes report, where a device plugin has registered."""
     for index, pool in enumerate(settings.pools):
         where, wanted = f"pools[{index}].gpusPerNode", pool.gpus_per_node
         nodes = facts.matching(pool.node_selector)
         if without := [node.name for node in nodes if wanted and _offers_none(node, settings)]:
-            fix = "look at its driver there with `nvidia-smi`, or take the label off"
-            yield Problem(where, f"is {wanted}, but {_few(without)} offers no GPU, although the device plugin runs; {fix}")
+            fix = "Check the driver there with `nvidia-smi`, or remove the label."
+            yield Problem(where, f"is {wanted}, but {_few(without)} offers no GPU although the device plugin is running. {fix}")
         elif fewer := [node for node in nodes if node.gpus and node.gpus < wanted]:
             offers = f"{fewer[0].name} offers {fewer[0].gpus}"
-            yield Problem(where, f"is {wanted}, but {offers}; write {fewer[0].gpus}, or give that node a pool of its own")
+            yield Problem(where, f"is {wanted}, but {offers}. Set {fewer[0].gpus}, or put that node into its own pool.")
         elif wanted and not settings.platform.device_plugin and (silent := [node.name for node in nodes if node.gpus is None]):
-            fix = "remove platform.devicePlugin: false, or install the plugin there"
-            yield Problem(where, f"is {wanted}, but nothing offers GPUs on {_few(silent)}; {fix}")
+            fix = "Remove platform.devicePlugin: false, or install a device plugin there."
+            yield Problem(where, f"is {wanted}, but no device plugin offers GPUs on {_few(silent)}. {fix}")
 
 
 def _offers_none(node: Node, settings: ExistingSettings) -> bool:
-    """Whether the GPU count is final. After a device plugin is removed, a node reports 0 until its kubelet restarts."""
+    """True if a count of 0 GPUs is final. After removal of a device plugin, a node reports 0 until its kubelet restarts."""
     installs_one = settings.platform.device_plugin
     return not node.gpus and (node.has_plugin or (node.gpus == 0 and not installs_one))
 
@@ -190,9 +193,9 @@ def storage_class(settings: ExistingSettings, facts: ClusterFacts) -> Iterator[P
     if isinstance(wanted, ClassOfStorage) and wanted.name not in facts.storage_classes:
         there = sorted(facts.storage_classes)
         hint = did_you_mean(wanted.name, there) or (
-            f"; there is {one_of(there)}" if there else "; there is none, use nfs or install one"
+            f". Use {one_of(there)}." if there else ". The cluster has none: install one, or use nfs."
         )
-        yield Problem("storage.name", f"{shown(wanted.name)} is not a storage class of the cluster{hint}")
+        yield Problem("storage.name", f"{shown(wanted.name)} is not a StorageClass of the cluster{hint}")
 
 
 def manifests(settings: ExistingSettings, facts: ClusterFacts) -> Iterator[Problem]:
@@ -215,7 +218,7 @@ WITH_FACTS: tuple[Callable[[ExistingSettings, ClusterFacts], Iterator[Problem]],
 
 
 def unsaid_gpus(settings: ExistingSettings, facts: ClusterFacts) -> list[str]:
-    """Nodes of GPU pools that have not reported their GPU count yet."""
+    """Return the nodes of GPU pools that have not reported a GPU count yet."""
     pools = [pool for pool in settings.pools if pool.gpus_per_node]
     nodes = [node for pool in pools for node in facts.matching(pool.node_selector)]
     return [node.name for node in nodes if not node.gpus and not node.has_plugin]
@@ -226,6 +229,6 @@ def _words(selector: Mapping[str, str]) -> str:
 
 
 def _few(found: Iterator[str] | list[str]) -> str:
-    """The first three."""
+    """Join the first three names, and count the others."""
     known = list(found)
     return all_of(known) if len(known) <= 3 else f"{', '.join(known[:3])} and {len(known) - 3} more"

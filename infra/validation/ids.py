@@ -1,4 +1,4 @@
-"""Ids that AWS gives."""
+"""Rule for AWS resource IDs in the settings."""
 
 import re
 from collections.abc import Iterator
@@ -16,6 +16,6 @@ KINDS = {
 
 
 def check(where: str, kind: str, text: str) -> Iterator[Problem]:
-    """Whether a text has the form of an id: then AWS can be asked for it."""
+    """Check the format of an ID, so that AWS can be queried for it."""
     if not re.fullmatch(rf"{kind}-([0-9a-f]{{8}}|[0-9a-f]{{17}})", text):
-        yield Problem(where, f"{shown(text)} is not the id of {KINDS[kind]}; it looks like {kind}-0123456789abcdef0")
+        yield Problem(where, f"{shown(text)} is not the ID of {KINDS[kind]}. Use one such as {kind}-0123456789abcdef0.")

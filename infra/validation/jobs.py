@@ -1,4 +1,4 @@
-"""Jobs of a stack: the same rules as for `scripts/cluster submit`, before anything is made."""
+"""Rules for a stack's jobs, the same as for `scripts/cluster submit`, checked before anything is created."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ from infra.validation.pool_paths import AnyStack
 def need_the_platform(settings: Settings) -> Iterator[Problem]:
     if settings.jobs and not settings.installs_platform:
         why = "is false" if settings.platform.install is False else "is false by default without a public endpoint"
-        yield Problem("jobs", f"need the platform, but platform.install {why}; write true there, or remove them")
+        yield Problem("jobs", f"require the platform, but platform.install {why}. Set it to true, or remove the jobs.")
 
 
 def unique(settings: AnyStack) -> Iterator[Problem]:
@@ -26,12 +26,12 @@ def unique(settings: AnyStack) -> Iterator[Problem]:
         path = f"jobs[{index}]"
         key = (job.namespace or default, job.name)
         if key in first:
-            yield Problem(f"{path}.name", f"{shown(job.name)} is the name of {first[key]} too; choose another")
+            yield Problem(f"{path}.name", f"{shown(job.name)} is already the name of {first[key]}. Choose another.")
         first.setdefault(key, path)
 
 
 def in_cluster(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    """What needs the pools' nodes; it waits until these are free of problems themselves."""
+    """Check the jobs against the pools, once the pools themselves have no problems."""
     if not settings.jobs:
         return
     try:
@@ -42,8 +42,8 @@ def in_cluster(settings: Settings, facts: Facts) -> Iterator[Problem]:
 
 
 def against(settings: AnyStack, cluster: ClusterDescription) -> Iterator[Problem]:
-    """The rules of `scripts/cluster submit`, for each job of a stack."""
+    """Apply the rules of `scripts/cluster submit` to each job of a stack."""
     for index, job in enumerate(settings.jobs):
         yield from check(job, cluster, f"jobs[{index}]")
         if job.namespace is not None and job.namespace not in settings.platform.namespaces:
-            yield Problem(f"jobs[{index}].namespace", f"{shown(job.namespace)} is not in platform.namespaces; add it there")
+            yield Problem(f"jobs[{index}].namespace", f"{shown(job.namespace)} is not in platform.namespaces. Add it there.")

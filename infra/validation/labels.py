@@ -1,4 +1,4 @@
-"""Labels of nodes: what Kubernetes takes, and what is not the user's to set."""
+"""Rules for node labels: Kubernetes' syntax, and reserved keys."""
 
 import re
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ _NAME = r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
 _PREFIX = r"(?=.{1,253}/)[a-z0-9]([a-z0-9.-]*[a-z0-9])?/"
 _KEY = re.compile(rf"({_PREFIX})?{_NAME}")
 _VALUE = re.compile(rf"({_NAME})?")
-# A node may not give itself labels of Kubernetes, and EKS refuses its own
+# A kubelet may not label its own node with Kubernetes' prefixes, and EKS rejects its own prefix
 _KEPT = re.compile(r"([a-z0-9.-]*\.)?(kubernetes\.io|k8s\.io|eks\.amazonaws\.com)/.*")
 _OURS = (POOL_LABEL, GPU_LABEL, EFA_LABEL, ACCELERATOR_LABEL)
 
@@ -24,16 +24,16 @@ def pools(settings: Settings) -> Iterator[Problem]:
         for key, value in pool.labels.items():
             where = f"{path}.labels.{key}"
             if key in _OURS:
-                yield Problem(where, "is set by this program; choose another key")
+                yield Problem(where, "is set by this program. Choose another key.")
             elif _KEPT.fullmatch(key):
-                yield Problem(where, "has a prefix that Kubernetes and EKS keep for themselves; choose another key")
+                yield Problem(where, "has a prefix reserved for Kubernetes and EKS. Choose another key.")
             yield from syntax(where, key, value)
 
 
 def syntax(where: str, key: str, value: str) -> Iterator[Problem]:
-    """What Kubernetes takes."""
+    """Check a label's syntax."""
     if not _KEY.fullmatch(key):
-        yield Problem(where, "is not a valid label key; write one like team or example.com/team")
+        yield Problem(where, "is not a valid label key. Use one such as team or example.com/team.")
     if not _VALUE.fullmatch(value):
-        fix = "use at most 63 letters, digits and inner - _ ."
-        yield Problem(where, f"{shown(value)} is not a valid label value; {fix}")
+        fix = "Use at most 63 letters, digits and inner - _ ."
+        yield Problem(where, f"{shown(value)} is not a valid label value. {fix}")

@@ -1,4 +1,4 @@
-"""What a cluster that exists cannot change: its VPC and the zones of its control plane.
+"""Rules for what cannot change in an existing cluster: its VPC and the zones of its control plane.
 
 https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html
 """
@@ -11,35 +11,35 @@ from infra.facts.model import Facts
 from infra.plan.placement import vpc_zones
 from infra.settings.stack import Settings
 
-OR_ANOTHER = "or create another stack"
+OR_ANOTHER = "or create another stack."
 
 
 def vpc(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    """A cluster stays in its VPC, and a VPC keeps its addresses."""
+    """A cluster cannot leave its VPC, and a VPC cannot change its CIDR."""
     network, now, own = settings.network, facts.existing.cluster_vpc_id, facts.existing.own_vpc
     if now is None:
         return
     if own is None or own.id != now:
         if network.vpc_id != now:
-            yield Problem("network.vpcId", f"is not {now}, which the cluster is in and cannot leave; name that one, {OR_ANOTHER}")
+            yield Problem("network.vpcId", f"must be {now}, because the cluster cannot leave that VPC. Set it, {OR_ANOTHER}")
     elif network.is_existing:
-        there = f"the cluster is in {now}, which this stack made and manages"
-        yield Problem("network.vpcId", f"names a VPC, but {there}; remove vpcId and subnetIds, {OR_ANOTHER}")
+        there = f"the cluster is in {now}, which this stack created and manages"
+        yield Problem("network.vpcId", f"names a VPC, but {there}. Remove vpcId and subnetIds, {OR_ANOTHER}")
     elif network.new_cidr != own.cidr:
         there = f"but the cluster's VPC has {own.cidr}, which cannot change"
-        yield Problem("network.cidr", f"is {shown(network.new_cidr)}, {there}; write {shown(own.cidr)}, {OR_ANOTHER}")
+        yield Problem("network.cidr", f"is {shown(network.new_cidr)}, {there}. Use {shown(own.cidr)}, {OR_ANOTHER}")
 
 
 def zones(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    """The control plane keeps a subnet in each zone that it was created in."""
+    """The control plane needs a subnet in each zone that it was created in."""
     network, fixed = settings.network, facts.existing.cluster_zones
     missing = [zone for zone in fixed if zone not in vpc_zones(settings, facts)]
     if not missing or any(True for _ in vpc(settings, facts)) or any(one in facts.not_found for one in network.subnet_ids):
         return
     there = f"but the control plane is in {all_of(fixed)}, which it cannot leave"
     if network.is_existing:
-        yield Problem("network.subnetIds", f"name no subnet in {all_of(missing)}, {there}; name one, {OR_ANOTHER}")
+        yield Problem("network.subnetIds", f"contain no subnet in {all_of(missing)}, {there}. Add one, {OR_ANOTHER}")
     elif isinstance(network.zones, int):
-        yield Problem("network.zones", f"asks for {network.zones}, {there}; ask for {len(fixed)}, {OR_ANOTHER}")
+        yield Problem("network.zones", f"is {network.zones}, {there}. Set {len(fixed)}, {OR_ANOTHER}")
     else:
-        yield Problem("network.zones", f"leaves out {all_of(missing)}, {there}; add what is missing, {OR_ANOTHER}")
+        yield Problem("network.zones", f"omits {all_of(missing)}, {there}. Add the missing zones, {OR_ANOTHER}")

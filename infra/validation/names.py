@@ -1,4 +1,4 @@
-"""Region, stack and pools: names that must fit into other names."""
+"""Rules for the names of the Region, the stack and its pools, from which other names are derived."""
 
 import re
 from collections.abc import Iterator
@@ -16,23 +16,24 @@ _DNS_LABEL = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
 
 
 def is_region(text: str) -> bool:
-    """Whether a text has the form of a Region's name: boto3 makes no client for others."""
+    """True if the text has the format of a Region name. boto3 creates no clients for other names."""
     return _REGION.fullmatch(text) is not None
 
 
 def region(settings: Settings) -> Iterator[Problem]:
     if settings.region and not is_region(settings.region):
-        yield Problem("aws:region", f"{shown(settings.region)} is not the name of a region; write one like us-west-2")
+        yield Problem("aws:region", f"{shown(settings.region)} is not a region name. Use one such as us-west-2.")
 
 
 def stack(settings: AnyStack) -> Iterator[Problem]:
     name = settings.stack
     if not _STACK.fullmatch(name):
         yield Problem(
-            "stack", f"{shown(name)} cannot name a cluster; name the file with lower-case letters, digits and inner hyphens"
+            "stack",
+            f"{shown(name)} is not a valid cluster name. Name the stack file with lowercase letters, digits and inner hyphens.",
         )
     if len(name) > STACK_NAME_LIMIT:
-        yield Problem("stack", f"{shown(name)} has {len(name)} characters; name the file with at most {STACK_NAME_LIMIT}")
+        yield Problem("stack", f"{shown(name)} has {len(name)} characters. Name the stack file with at most {STACK_NAME_LIMIT}.")
 
 
 def pools(settings: AnyStack) -> Iterator[Problem]:
@@ -41,12 +42,12 @@ def pools(settings: AnyStack) -> Iterator[Problem]:
         path = f"pools[{index}]"
         where, name = f"{path}.name", pool.name
         if not _DNS_LABEL.fullmatch(name):
-            fix = "use lower-case letters, digits and inner hyphens, a letter first"
-            yield Problem(where, f"{shown(name)} is not a DNS label; {fix}")
+            fix = "Use lowercase letters, digits and inner hyphens, starting with a letter."
+            yield Problem(where, f"{shown(name)} is not a DNS label. {fix}")
         if len(name) > POOL_NAME_LIMIT:
-            yield Problem(where, f"{shown(name)} has {len(name)} characters; use at most {POOL_NAME_LIMIT}")
+            yield Problem(where, f"{shown(name)} has {len(name)} characters. Use at most {POOL_NAME_LIMIT}.")
         if name == SYSTEM_POOL:
-            yield Problem(where, f"{shown(name)} is the name of the CPU pool; choose another")
+            yield Problem(where, f"{shown(name)} is reserved for the CPU pool. Choose another name.")
         if name in first:
-            yield Problem(where, f"{shown(name)} is the name of {first[name]} too; choose another")
+            yield Problem(where, f"{shown(name)} is already the name of {first[name]}. Choose another.")
         first.setdefault(name, path)

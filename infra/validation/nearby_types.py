@@ -1,4 +1,4 @@
-"""Instance types to suggest for one that a Region does not offer."""
+"""Suggests instance types in place of one that a Region does not offer."""
 
 import re
 from collections.abc import Collection
@@ -11,7 +11,7 @@ MOST = 3
 
 
 def similar_types(name: str, choices: Collection[str]) -> list[str]:
-    """Up to three types of the Region: of the same family by generation and size, else those that are spelled alike."""
+    """Return up to three types of the Region: the closest ones of the same family, else those with similar names."""
     wanted = _NAME.fullmatch(name)
     family = [other for choice in choices if (other := _NAME.fullmatch(choice)) and wanted and other[1] == wanted[1]]
     if wanted is None or not family:
@@ -20,13 +20,13 @@ def similar_types(name: str, choices: Collection[str]) -> list[str]:
 
 
 def _distance(wanted: re.Match[str], other: re.Match[str]) -> tuple[float, bool, float]:
-    """Generation first, the newer one on a tie; then the variant (`p5e`, `p5en`); then the size."""
+    """Sort key: generation first (the newer one on a tie), then variant (`p5e`, `p5en`), then size."""
     generation = int(other[2]) - int(wanted[2])
     return (abs(generation) + 0.5 * (generation < 0), wanted[3] != other[3], abs(_size(wanted[4]) - _size(other[4])))
 
 
 def _size(text: str) -> float:
-    """`large` as 0.5, `xlarge` as 1, `48xlarge` as 48; `metal` is a whole machine, like the largest sizes."""
+    """Return the size in units of `xlarge`: 0.5 for `large`, 48 for `48xlarge`, and 96 for `metal`, a whole machine."""
     if text == "metal":
         return 96.0
     if text in _SIZES:

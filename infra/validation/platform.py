@@ -1,4 +1,4 @@
-"""What is installed into the cluster, and whether it can be from here."""
+"""Rules for the platform: what to install into the cluster, and whether this machine can install it."""
 
 import re
 from collections.abc import Iterator
@@ -22,17 +22,17 @@ LONGEST_IDLE_MINUTES = 24 * 60
 def namespaces(settings: AnyStack) -> Iterator[Problem]:
     names = settings.platform.namespaces
     if not names:
-        yield Problem("platform.namespaces", "is empty; name at least one, or remove the key")
+        yield Problem("platform.namespaces", "is empty. List at least one namespace, or remove the key.")
     for index, name in enumerate(names):
         where = f"platform.namespaces[{index}]"
         if not _DNS_LABEL.fullmatch(name):
-            yield Problem(where, f"{shown(name)} is not a DNS label; use lower-case letters, digits and inner hyphens")
+            yield Problem(where, f"{shown(name)} is not a DNS label. Use lowercase letters, digits and inner hyphens.")
         elif len(name) > NAMESPACE_LIMIT:
-            yield Problem(where, f"{shown(name)} has {len(name)} characters; use at most {NAMESPACE_LIMIT}")
+            yield Problem(where, f"{shown(name)} has {len(name)} characters. Use at most {NAMESPACE_LIMIT}.")
         elif name in _TAKEN or name.startswith("kube-"):
-            yield Problem(where, f"{shown(name)} is not for jobs: the cluster's own pods run there; choose another")
+            yield Problem(where, f"{shown(name)} is reserved: the cluster's own pods run there. Choose another.")
         if name in names[:index]:
-            yield Problem(where, f"{shown(name)} is listed twice; remove one")
+            yield Problem(where, f"{shown(name)} is listed twice. Remove one.")
 
 
 def cpu_requests(settings: AnyStack) -> Iterator[Problem]:
@@ -44,47 +44,47 @@ def cpu_requests(settings: AnyStack) -> Iterator[Problem]:
 def idle_minutes(settings: Settings) -> Iterator[Problem]:
     platform = settings.platform
     if not 1 <= platform.idle_minutes <= LONGEST_IDLE_MINUTES:
-        fix = f"write 1 to {LONGEST_IDLE_MINUTES}"
-        yield Problem("platform.idleMinutes", f"{shown(platform.idle_minutes)} is not possible; {fix}")
+        fix = f"Use 1 to {LONGEST_IDLE_MINUTES}."
+        yield Problem("platform.idleMinutes", f"{shown(platform.idle_minutes)} is out of range. {fix}")
 
 
 def image_registry(settings: AnyStack) -> Iterator[Problem]:
     registry = settings.platform.image_registry
     if registry is not None and not _REGISTRY.fullmatch(registry):
-        fix = "write host and path without a scheme, like mirror.example.com/all"
-        yield Problem("platform.imageRegistry", f"{shown(registry)} is not the beginning of an image's name; {fix}")
+        fix = "Use host and path without a scheme, such as mirror.example.com/all."
+        yield Problem("platform.imageRegistry", f"{shown(registry)} is not a valid prefix of image names. {fix}")
 
 
 def manifest_mirror(settings: AnyStack) -> Iterator[Problem]:
     mirror = settings.platform.manifest_mirror
     if mirror is not None and not mirror.startswith(("/", "~/", "https://")):
-        fix = "write an absolute path, or an address that begins with https://"
-        yield Problem("platform.manifestMirror", f"{shown(mirror)} depends on where `pulumi` runs; {fix}")
+        fix = "Use an absolute path or an https:// URL."
+        yield Problem("platform.manifestMirror", f"{shown(mirror)} depends on the working directory of `pulumi`. {fix}")
 
 
 def will_be_installed(settings: Settings) -> Iterator[Problem]:
-    """The default is decided by the endpoint, which a user who only wants jobs does not expect."""
+    """Warn if `pulumi up` skips the platform by default, which users who only want to run jobs do not expect."""
     if settings.platform.install is None and not settings.installs_platform:
         reason = "the Kubernetes API has no public endpoint, so `pulumi up` does not install the platform and jobs cannot run"
         fix = (
-            "list your address in target.endpointAccess.publicCidrs, write true and run `pulumi up` inside the network, "
-            "or write false"
+            "List your address in target.endpointAccess.publicCidrs, set true and run `pulumi up` inside the network, "
+            "or set false."
         )
-        yield warning("platform.install", f"is missing: {reason}; {fix}")
+        yield warning("platform.install", f"is not set: {reason}. {fix}")
 
 
 def reachable(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    """Nobody is inside a VPC that is yet to be made. In one that exists, `pulumi up` looks when the cluster is there."""
+    """No machine is inside a VPC that does not exist. In an existing VPC, `pulumi up` checks once the cluster exists."""
     if settings.eks.endpoint_access.is_public:
         return
     asked, cluster, where = settings.platform.install, facts.existing, "platform.install"
     if asked and cluster.cluster_version is None and not settings.network.is_existing:
-        reason = "without target.endpointAccess.publicCidrs the Kubernetes API is reached from inside the VPC only"
-        fix = "write false, and true when `pulumi up` runs inside"
-        yield Problem(where, f"is true, but {reason}, which is yet to be made; {fix}")
+        reason = "without target.endpointAccess.publicCidrs the Kubernetes API is reachable only from inside the VPC"
+        fix = "Set false now, and true when `pulumi up` runs inside the VPC."
+        yield Problem(where, f"is true, but {reason}, which does not exist yet. {fix}")
     if asked is None and cluster.has_public_endpoint:
-        reason = "without the public endpoint its default is false, which removes the platform and all jobs"
-        yield Problem(where, f"is missing: {reason}; write true and run `pulumi up` from inside the network, or write false")
+        reason = "without the public endpoint it defaults to false, which removes the platform and all jobs"
+        yield Problem(where, f"is not set: {reason}. Set true and run `pulumi up` from inside the network, or set false.")
 
 
 def manifests(settings: Settings, facts: Facts) -> Iterator[Problem]:
@@ -92,11 +92,11 @@ def manifests(settings: Settings, facts: Facts) -> Iterator[Problem]:
 
 
 def missing_manifests(manifests: Manifests) -> Iterator[Problem]:
-    """One sentence for each upstream: what is wrong with one of its files is wrong with all."""
+    """Report all missing manifests as one problem, with the first reason: usually they all fail for the same one."""
     by_upstream: dict[str, list[str]] = {}
     for path, reason in sorted(manifests.missing.items()):
         by_upstream.setdefault("/".join(path.split("/")[:2]), []).append(reason)
     if by_upstream:
         reason = next(iter(by_upstream.values()))[0]
-        fix = f"name a folder or address that has it, here or in {MIRROR_VARIABLE}"
-        yield Problem("platform.manifestMirror", f"{all_of(by_upstream)}: {reason}; {fix}")
+        fix = f"Set a directory or URL that has it, here or in {MIRROR_VARIABLE}."
+        yield Problem("platform.manifestMirror", f"{all_of(by_upstream)}: {reason}. {fix}")

@@ -1,4 +1,4 @@
-"""Paths of pools, as the user writes them."""
+"""Paths of pools in the stack file, for messages."""
 
 from collections.abc import Iterator, Sequence
 from typing import Protocol
@@ -12,14 +12,14 @@ from infra.settings.stack import Settings
 
 
 class Named(Protocol):
-    """A pool of any kind."""
+    """A pool of any target."""
 
     @property
     def name(self) -> str: ...
 
 
 class AnyStack(Protocol):
-    """What stacks of all targets say."""
+    """Settings that stacks of all targets have."""
 
     @property
     def stack(self) -> str: ...
@@ -37,7 +37,7 @@ def pools_with_paths(settings: Settings) -> Iterator[tuple[str, Pool]]:
 
 
 def pools_with_types(settings: Settings, facts: Facts) -> Iterator[tuple[str, Pool, InstanceType]]:
-    """The pools whose type exists; of the others one problem is enough."""
+    """Yield the pools whose instance type exists; another rule reports the others."""
     for path, pool in pools_with_paths(settings):
         instance_type = facts.instance_types.get(pool.instance_type)
         if instance_type:
@@ -45,10 +45,10 @@ def pools_with_types(settings: Settings, facts: Facts) -> Iterator[tuple[str, Po
 
 
 def head_path(settings: Settings) -> str:
-    """Where the user writes the type beside the pools'."""
+    """Return the setting with the instance type of the nodes that belong to no pool."""
     return "target.system.instanceType" if settings.is_eks else "target.headNodeType"
 
 
 def account(facts: Facts) -> str:
-    """Where AWS looked for what the stack names."""
+    """Return where AWS was queried: Region and account."""
     return f"{facts.region} of account {facts.caller.account}"

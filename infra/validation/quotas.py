@@ -1,4 +1,4 @@
-"""Quotas: vCPUs for the pools, and EKS node groups per cluster."""
+"""Rules for service quotas: vCPUs for the pools, and EKS node groups per cluster."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -21,15 +21,15 @@ class _Need:
     where: str
     instances: str
     now: int
-    """vCPUs at the size that this run sets."""
+    """vCPUs at the desired size of this run."""
     most: int
     """vCPUs at `maxSize`."""
 
 
 def enough(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    """An account starts with a quota of 0 for every GPU family. Other instances in the account are not counted.
+    """Compare vCPU quotas, which start at 0 for GPU families, with the stack's needs. Other instances are not counted.
 
-    A quota that covers the nodes created now, but not `maxSize`, is a warning.
+    Warn if a quota covers the nodes that this run creates, but not `maxSize`.
     """
     needs: dict[Quota, list[_Need]] = defaultdict(list)
     for limit, need in _needs(settings, facts):
@@ -41,8 +41,8 @@ def enough(settings: Settings, facts: Facts) -> Iterator[Problem]:
         where = users[0].where if len(users) == 1 else "pools"
         needed = f"{all_of(need.instances for need in users)} need {most} vCPUs"
         request = f"aws service-quotas request-service-quota-increase --service-code ec2 --quota-code {limit.code}"
-        fix = f"request an increase (`{request} --desired-value {most} --region {facts.region}`) or lower maxSize"
-        message = f'{needed}, but the quota "{limit.name}" is {allowed:g}; {fix}'
+        fix = f"Request an increase (`{request} --desired-value {most} --region {facts.region}`) or lower maxSize."
+        message = f'{needed}, but the quota "{limit.name}" is {allowed:g}. {fix}'
         yield Problem(where, message) if now > allowed else warning(where, message)
 
 
@@ -65,10 +65,10 @@ def _needs(settings: Settings, facts: Facts) -> Iterator[tuple[Quota, _Need]]:
 
 
 def node_groups(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    """Every pool is a managed node group; the system pool is one more."""
+    """Compare the quota with the number of node groups: one per pool, and one for the system pool."""
     number, allowed = number_of_node_groups(settings), facts.node_groups_allowed
     if number > allowed:
         request = f"aws service-quotas request-service-quota-increase --service-code eks --quota-code {NODE_GROUPS.code}"
-        fix = f"request an increase (`{request} --desired-value {number} --region {facts.region}`), or use fewer pools"
-        needed = f"{len(settings.pools)} pools and the system pool are {number} node groups"
-        yield Problem("pools", f'{needed}, but the quota "{NODE_GROUPS.name}" is {allowed:g}; {fix}')
+        fix = f"Request an increase (`{request} --desired-value {number} --region {facts.region}`), or use fewer pools."
+        needed = f"{len(settings.pools)} pools and the system pool need {number} node groups"
+        yield Problem("pools", f'{needed}, but the quota "{NODE_GROUPS.name}" is {allowed:g}. {fix}')

@@ -1,4 +1,4 @@
-"""The shared file system."""
+"""Rules for the shared file system."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ from infra.validation.pool_paths import account
 
 _WHERE = "storage.efs.fileSystemId"
 _ALSO_SYSTEM = ("root", "tmp", "var")
-"""Top folders that a shared volume may not be in, on nodes; a job may mount a volume there."""
+"""Top-level directories where nodes must not mount the shared volume. Jobs may mount volumes there."""
 
 
 def mount_path(settings: Settings) -> Iterator[Problem]:
@@ -24,11 +24,11 @@ def mount_path(settings: Settings) -> Iterator[Problem]:
 
 
 def plain_path(where: str, text: str) -> Iterator[Problem]:
-    """Whether jobs and nodes can have the shared volume there."""
+    """Check that jobs and nodes can mount the shared volume at this path."""
     top = text.strip("/").partition("/")[0]
-    wrong = "is a system folder" if top in ("", *_ALSO_SYSTEM) and text.startswith("/") else problem_of(text)
+    wrong = "is a system directory" if top in ("", *_ALSO_SYSTEM) and text.startswith("/") else problem_of(text)
     if wrong:
-        yield Problem(where, f"{shown(text)} {wrong}; write one like /shared")
+        yield Problem(where, f"{shown(text)} {wrong}. Use a path such as /shared.")
 
 
 def new_or_existing(settings: Settings) -> Iterator[Problem]:
@@ -39,10 +39,12 @@ def new_or_existing(settings: Settings) -> Iterator[Problem]:
     for name, is_set in _only_new(efs):
         if is_set:
             yield Problem(
-                f"storage.efs.{name}", "is for a new file system, but fileSystemId names an existing one; remove one of them"
+                f"storage.efs.{name}", "applies to a new file system, but fileSystemId names an existing one. Remove one of them."
             )
     if not settings.network.is_existing:
-        yield Problem(_WHERE, "names an existing file system, which is mounted in its own VPC; name that in network.vpcId")
+        yield Problem(
+            _WHERE, "names an existing file system, which has mount targets in its own VPC. Set network.vpcId to that VPC."
+        )
 
 
 def _only_new(efs: Efs) -> Iterator[tuple[str, bool]]:
@@ -54,15 +56,17 @@ def _only_new(efs: Efs) -> Iterator[tuple[str, bool]]:
 def existing_file_system(settings: Settings, facts: Facts) -> Iterator[Problem]:
     wanted, file_system = settings.storage.existing_file_system_id, facts.file_system
     if wanted in facts.not_found:
-        yield Problem(_WHERE, f"{shown(wanted)} does not exist in {account(facts)}; name one that does")
+        yield Problem(_WHERE, f"{shown(wanted)} does not exist in {account(facts)}. Use an existing file system.")
     if file_system is None:
         return
     if file_system.state != "available":
-        yield Problem(_WHERE, f"{wanted} is {file_system.state}; name one that is available")
+        yield Problem(_WHERE, f"{wanted} is {file_system.state}. Use one that is available.")
     elsewhere = sorted(set(file_system.mount_targets.values()) - {settings.network.vpc_id})
     if elsewhere and settings.network.is_existing:
-        yield Problem(_WHERE, f"{wanted} is mounted in {elsewhere[0]}, not in {settings.network.vpc_id}; use that VPC")
+        yield Problem(
+            _WHERE, f"{wanted} has mount targets in {elsewhere[0]}, not in {settings.network.vpc_id}. Use the same VPC."
+        )
     else:
         for zone in vpc_zones(settings, facts):
             if zone not in file_system.mount_targets and settings.network.is_existing:
-                yield Problem(_WHERE, f"{wanted} has no mount target in {zone}, where nodes may run; create one there")
+                yield Problem(_WHERE, f"{wanted} has no mount target in {zone}, where nodes may run. Create one there.")

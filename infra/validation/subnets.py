@@ -1,4 +1,4 @@
-"""Subnets: those of an existing VPC, and whether the addresses suffice."""
+"""Rules for the subnets of an existing VPC, and for the number of free addresses."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -15,26 +15,27 @@ from infra.settings.stack import Settings
 from infra.validation.pool_paths import account
 
 NODE_ADDRESSES = 13
-"""What a node takes: one for its primary interface and, for pods, the VPC CNI's MINIMUM_IP_TARGET, 12. An `efa-only`
-interface takes none, so a p5 with its 33 interfaces needs no more."""
+"""IP addresses per node: one for the primary interface and, for pods, the VPC CNI's MINIMUM_IP_TARGET of 12.
+`efa-only` interfaces take none, so a p5 with its 33 interfaces needs no more."""
 
 EKS_ADDRESSES = 6
-"""For the control plane's interfaces: https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html"""
+"""Free addresses that EKS needs per subnet:
+https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html"""
 
 
 def existing_vpc(settings: Settings, facts: Facts) -> Iterator[Problem]:
     vpc_id, where = settings.network.vpc_id, "network.vpcId"
     if vpc_id in facts.not_found:
-        yield Problem(where, f"{shown(vpc_id)} does not exist in {account(facts)}; name one that does")
+        yield Problem(where, f"{shown(vpc_id)} does not exist in {account(facts)}. Use an existing VPC.")
     if facts.vpc is None:
         return
     for name, on in (("enableDnsSupport", facts.vpc.dns_support), ("enableDnsHostnames", facts.vpc.dns_hostnames)):
         if not on:
-            yield Problem(where, f"{vpc_id} has {name} off, so nodes cannot find the cluster; turn it on")
+            yield Problem(where, f"{vpc_id} has {name} disabled, so nodes cannot find the cluster. Enable it.")
     for block in facts.vpc.cidrs if settings.is_eks else ():
         if IPv4Network(block).overlaps(IPv4Network(SERVICE_CIDR)):
-            overlap = f"whose {block} overlaps {SERVICE_CIDR}, the addresses of Kubernetes services"
-            yield Problem(where, f"names {vpc_id}, {overlap}; use another VPC")
+            overlap = f"which overlaps {SERVICE_CIDR}, the CIDR of Kubernetes services"
+            yield Problem(where, f"{vpc_id} has {block}, {overlap}. Use another VPC.")
 
 
 def existing_subnets(settings: Settings, facts: Facts) -> Iterator[Problem]:
@@ -43,22 +44,24 @@ def existing_subnets(settings: Settings, facts: Facts) -> Iterator[Problem]:
     for index, one in enumerate(network.subnet_ids):
         where, subnet = f"network.subnetIds[{index}]", facts.subnets.get(one)
         if one in facts.not_found:
-            yield Problem(where, f"{shown(one)} does not exist in {account(facts)}; name one that does")
+            yield Problem(where, f"{shown(one)} does not exist in {account(facts)}. Use an existing subnet.")
         elif subnet and network.vpc_id and subnet.vpc_id != network.vpc_id:
-            yield Problem(where, f"{one} is in {subnet.vpc_id}, not in {network.vpc_id}; name a subnet of that VPC")
+            yield Problem(where, f"{one} is in {subnet.vpc_id}, not in {network.vpc_id}. Use a subnet of {network.vpc_id}.")
         elif subnet and subnet.is_public:
-            fix = "name a private one, since nodes get no public addresses"
-            yield Problem(where, f"{one} is public, its routes lead to an internet gateway; {fix}")
+            fix = "Use a private subnet, because nodes get no public addresses."
+            yield Problem(where, f"{one} is public: it has a route to an internet gateway. {fix}")
         elif subnet and settings.is_eks and facts.existing.cluster_version is None and subnet.free_addresses < EKS_ADDRESSES:
-            yield Problem(where, f"{one} has {subnet.free_addresses} free addresses; EKS needs {EKS_ADDRESSES} in each subnet")
+            yield Problem(
+                where, f"{one} has {subnet.free_addresses} free addresses, but EKS needs {EKS_ADDRESSES} in each subnet"
+            )
     zones = {subnet.zone for subnet in found}
     if found and len(found) == len(network.subnet_ids) and len(zones) < minimum_zones(settings):
-        fix = "name subnets in at least two zones, which EKS needs"
-        yield Problem("network.subnetIds", f"are all in {found[0].zone}; {fix}")
+        fix = "EKS needs subnets in at least two zones."
+        yield Problem("network.subnetIds", f"are all in {found[0].zone}. {fix}")
 
 
 def routes_out(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    """Nodes call AWS from private subnets: through a route out of the VPC, or through endpoints inside it."""
+    """Check that nodes in private subnets can reach AWS: by a route out of the VPC, or through VPC endpoints."""
     needed = _endpoints_needed(settings)
     if facts.endpoints is None or needed <= facts.endpoints:
         return
@@ -66,12 +69,12 @@ def routes_out(settings: Settings, facts: Facts) -> Iterator[Problem]:
         subnet = facts.subnets.get(one)
         if subnet and not subnet.is_public and not subnet.has_route_out:
             missing = f"{subnet.vpc_id} has no endpoints for {all_of(sorted(needed - facts.endpoints))}"
-            fix = "route the subnet to a NAT or transit gateway, or create the endpoints"
-            yield Problem(f"network.subnetIds[{index}]", f"{one} has no route out of the VPC, and {missing}; {fix}")
+            fix = "Route the subnet to a NAT or transit gateway, or create the endpoints."
+            yield Problem(f"network.subnetIds[{index}]", f"{one} has no route out of the VPC, and {missing}. {fix}")
 
 
 def _endpoints_needed(settings: Settings) -> frozenset[str]:
-    """Endpoints without which nodes of a private cluster do not join or cannot run jobs."""
+    """Return the VPC endpoints without which nodes of a private cluster cannot join or cannot run jobs."""
     needed = {*(FOR_EKS if settings.is_eks else FOR_EC2), "s3"} - NOT_ESSENTIAL
     if settings.storage.efs == "none":
         needed.discard("elasticfilesystem")
@@ -81,7 +84,7 @@ def _endpoints_needed(settings: Settings) -> frozenset[str]:
 
 
 def enough_addresses(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    """Per zone: the addresses of its private subnets, and those that its nodes may come to need."""
+    """Check that each zone's private subnets have enough addresses for the maximum number of nodes there."""
     for zone in vpc_zones(settings, facts):
         free, nodes = _free_addresses(settings, facts, zone), _maximum_nodes(settings, facts, zone)
         each = NODE_ADDRESSES if settings.is_eks else 1
@@ -91,15 +94,15 @@ def enough_addresses(settings: Settings, facts: Facts) -> Iterator[Problem]:
         who = all_of(f"{count} of {name}" for name, count in nodes.items() if count > 0)
         need = f"but its nodes, at most {who}, need {needed} ({each} each)"
         if settings.network.is_existing:
-            have = f"leave {free} addresses in {zone}"
-            yield Problem("network.subnetIds", f"{have}, {need}; name larger subnets, or lower maxSize")
+            have = f"have {free} free addresses in {zone}"
+            yield Problem("network.subnetIds", f"{have}, {need}. Use larger subnets, or lower maxSize.")
         else:
             have = f"{settings.network.new_cidr} gives {zone} {free} addresses"
-            yield Problem("network.cidr", f"{have}, {need}; write a larger CIDR, or lower maxSize")
+            yield Problem("network.cidr", f"{have}, {need}. Use a larger CIDR, or lower maxSize.")
 
 
 def _maximum_nodes(settings: Settings, facts: Facts, zone: str) -> Counter[str]:
-    """Pool -> the nodes that it may come to have in a zone. In an existing VPC, those that it has are not free any more."""
+    """Return pool -> maximum number of nodes in a zone. In an existing VPC, count only nodes that do not exist yet."""
     nodes: Counter[str] = Counter()
     if settings.is_eks:
         nodes[settings.eks.system.name] = settings.eks.system.max_size
@@ -114,10 +117,10 @@ def _maximum_nodes(settings: Settings, facts: Facts, zone: str) -> Counter[str]:
 
 
 def _free_addresses(settings: Settings, facts: Facts, zone: str) -> int | None:
-    """Addresses that nodes can have in a zone; None where the CIDR is unusable, which is a problem of its own."""
+    """Return the addresses free for nodes in a zone; None if the CIDR is unusable, which another rule reports."""
     if settings.network.is_existing:
         return sum(subnet.free_addresses for subnet in facts.subnets.values() if subnet.zone == zone)
     try:
         return zone_addresses(settings.network.new_cidr, zone).private_capacity
-    except (ValueError, IndexError):  # no room for subnets
+    except (ValueError, IndexError):  # the CIDR has no room for subnets
         return None

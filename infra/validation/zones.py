@@ -1,4 +1,4 @@
-"""Whether the pools' zones offer their types."""
+"""Rules for zones: the zone of each pool must offer its instance type."""
 
 from collections.abc import Iterator
 
@@ -18,31 +18,31 @@ def of_pools(settings: Settings, facts: Facts) -> Iterator[Problem]:
         if not zones:
             continue
         if pool.zone is not None:
-            yield from _told(f"{path}.zone", pool, zones, facts)
+            yield from _set_by_user(f"{path}.zone", pool, zones, facts)
         elif pool.name in facts.existing.pools:
             yield from _kept(f"{path}.instanceType", pool, facts)
         elif not offering_zones(pool.instance_type, settings, facts) and pool.reservation_id not in facts.reservations:
             yield from _nowhere(f"{path}.instanceType", instance_type, settings, zones, facts)
 
 
-def _told(where: str, pool: Pool, zones: tuple[str, ...], facts: Facts) -> Iterator[Problem]:
-    """The user's zone."""
+def _set_by_user(where: str, pool: Pool, zones: tuple[str, ...], facts: Facts) -> Iterator[Problem]:
+    """Check the zone in the settings."""
     offered = sorted(facts.offerings.get(pool.instance_type, frozenset()) & set(zones))
     if pool.zone not in zones:
-        yield Problem(where, f"{shown(pool.zone)} is not a zone of the VPC; choose {one_of(offered or zones)}")
+        yield Problem(where, f"{shown(pool.zone)} is not a zone of the VPC. Choose {one_of(offered or zones)}.")
     elif pool.zone not in offered:
-        fix = f"choose {one_of(offered)}" if offered else "choose another type"
-        yield Problem(where, f"{shown(pool.zone)} does not offer {pool.instance_type}; {fix}")
+        fix = f"Choose {one_of(offered)}." if offered else "Choose another type."
+        yield Problem(where, f"{shown(pool.zone)} does not offer {pool.instance_type}. {fix}")
 
 
 def _kept(where: str, pool: Pool, facts: Facts) -> Iterator[Problem]:
-    """The zone that the pool's nodes are in; what runs there may stay."""
+    """Check the zone of an existing pool's nodes if the instance type changes."""
     zone = bound_zone(pool, facts)
     if facts.existing.pools[pool.name].instance_type == pool.instance_type:
         return
     if zone not in facts.offerings.get(pool.instance_type, frozenset()):
-        fix = "give the pool another name, or set its zone, to have it recreated"
-        yield Problem(where, f"{shown(pool.instance_type)} is not offered in {zone}, where the pool is; {fix}")
+        fix = "To recreate the pool, rename it or set its zone."
+        yield Problem(where, f"{shown(pool.instance_type)} is not offered in {zone}, where the pool is. {fix}")
 
 
 def _nowhere(
@@ -51,17 +51,17 @@ def _nowhere(
     usable = {zone.name for zone in facts.zones}
     offered = sorted(facts.offerings.get(instance_type.name, frozenset()) & usable)
     if not offered:
-        nowhere = f"{shown(instance_type.name)} is offered in no zone of {facts.region} that EKS can use"
-        yield Problem(where, f"{nowhere}; choose another type or region")
+        nowhere = f"no zone of {facts.region} that EKS can use offers {shown(instance_type.name)}"
+        yield Problem(where, f"{nowhere}. Choose another type or region.")
         return
-    fix = f"add a subnet in {one_of(offered)}" if settings.network.is_existing else f"add {one_of(offered)} to network.zones"
-    yield Problem(where, f"{shown(instance_type.name)} is not offered in the VPC's zones, {all_of(zones)}; {fix}")
+    fix = f"Add a subnet in {one_of(offered)}." if settings.network.is_existing else f"Add {one_of(offered)} to network.zones."
+    yield Problem(where, f"{shown(instance_type.name)} is not offered in the VPC's zones, {all_of(zones)}. {fix}")
 
 
 def of_system(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    """CPU nodes of an EKS cluster; a plain cluster's master is where its workers are."""
+    """Check the system nodes of an EKS cluster. The head node of an EC2 cluster runs in its workers' zone."""
     name, zones = settings.target.head_type, vpc_zones(settings, facts)
     if zones and name in facts.instance_types and not offering_zones(name, settings, facts):
         yield Problem(
-            "target.system.instanceType", f"{shown(name)} is not offered in the VPC's zones, {all_of(zones)}; choose another"
+            "target.system.instanceType", f"{shown(name)} is not offered in the VPC's zones, {all_of(zones)}. Choose another."
         )

@@ -1,6 +1,6 @@
-"""The local AWS: moto's backends, plus what clusters need and moto lacks.
+"""Local AWS emulator: moto's backends, extended by the AWS behavior that clusters need and moto lacks.
 
-Start it as a process with `python -m localcloud.aws`, or run it in your own process:
+Run it as a separate process with `python -m localcloud.aws`, or in your own process:
 
     localcloud.aws.extend.install()
     with moto.mock_aws(): ...

@@ -1,4 +1,4 @@
-"""`python -m localcloud.aws --port 0 --ready-file FILE`: run the local AWS as a process, until SIGTERM."""
+"""Run the local AWS as a process until SIGTERM: `python -m localcloud.aws --port 0 --ready-file FILE`."""
 
 import argparse
 import json
@@ -20,13 +20,17 @@ if TYPE_CHECKING:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m localcloud.aws", description="The local AWS on a port of 127.0.0.1.")
-    parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
-    parser.add_argument("--ready-file", type=Path, help="JSON with pid, port and endpoint, written when requests are served")
-    parser.add_argument("--delay-factor", type=float, default=0.0, help="0: as fast as can be; 1: as slow as AWS")
-    parser.add_argument("--file-systems", type=Path, help="let EFS file systems have files, in this folder")
+    parser = argparse.ArgumentParser(prog="python -m localcloud.aws", description="Run the local AWS on a port of 127.0.0.1.")
+    parser.add_argument("--port", type=int, default=0, help="TCP port; 0 picks a free one")
     parser.add_argument(
-        "--kubernetes", type=Path, help="run a real Kubernetes for each EKS cluster, with its files in this folder"
+        "--ready-file", type=Path, help="file for a JSON object with pid, port and endpoint, written when the server is ready"
+    )
+    parser.add_argument(
+        "--delay-factor", type=float, default=0.0, help="factor for AWS's durations: 0 for no delay, 1 for AWS's speed"
+    )
+    parser.add_argument("--file-systems", type=Path, help="store the files of EFS file systems in this folder")
+    parser.add_argument(
+        "--kubernetes", type=Path, help="run a real Kubernetes cluster for each EKS cluster, with its files in this folder"
     )
     parser.add_argument("--hosts", type=Path, help="run a host for each EC2 instance, with its files in this folder")
     parser.add_argument("--verbose", action="store_true", help="log each request")

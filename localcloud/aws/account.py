@@ -1,4 +1,4 @@
-"""Initial state of an account, and its access keys."""
+"""Initial state of a local AWS account: default user, access key and managed policies."""
 
 import copy
 import functools
@@ -10,7 +10,7 @@ USER_NAME = "local-engineer"
 USER_ARN = f"arn:aws:iam::{ACCOUNT}:user/{USER_NAME}"
 ACCESS_KEY_ID = "AKIALOCALCLOUDENGINE"
 SECRET_ACCESS_KEY = "local"
-"""Same as in localcloud/environment.py. Only Kubernetes tokens are verified with it: AWS calls accept any other secret."""
+"""Must match localcloud/environment.py. Only Kubernetes tokens are verified with this secret; AWS calls accept any."""
 
 _SINCE = datetime(2026, 1, 1, tzinfo=UTC).replace(tzinfo=None)
 
@@ -23,7 +23,7 @@ def install() -> None:
 
 
 def _seed_user() -> None:
-    """Add the default user and access key to every IAM backend that moto creates or resets."""
+    """Add the default user and access key to each IAM backend that moto creates or resets."""
     from moto.iam import models
 
     original = models.IAMBackend.__init__
@@ -42,7 +42,7 @@ def _seed_user() -> None:
 
 
 def _sign_in_process_clients() -> None:
-    """Make `mock_aws` set the default user's credentials in the environment, instead of its own."""
+    """Make `mock_aws` export the default user's credentials instead of its own."""
     from moto.core.models import MockAWS
 
     original = MockAWS.__init__
@@ -56,7 +56,10 @@ def _sign_in_process_clients() -> None:
 
 
 def account_of(access_key: str) -> str:
-    """The account that owns the key. moto's lookup creates an IAM backend per partition, with 1,600 managed policies each."""
+    """Return the account that owns the key.
+
+    moto's own lookup would create an IAM backend per partition, with 1,600 managed policies each.
+    """
     from moto.iam import models
 
     for account, partitions in list(models.iam_backends.items()):
@@ -72,7 +75,10 @@ def _find_accounts_of_keys_quickly() -> None:
 
 
 def _parse_managed_policies_once() -> None:
-    """Parse the 1,600 policies once (0.25 s per account otherwise). Only their attachment counts differ between accounts."""
+    """Parse moto's 1,600 managed policies only once, which saves 0.25 s per account.
+
+    Accounts differ only in the attachment counts of these policies.
+    """
     from moto.iam.models import IAMBackend
 
     original = IAMBackend._init_aws_policies

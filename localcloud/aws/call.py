@@ -1,4 +1,4 @@
-"""A request to the local AWS, in boto3's terms."""
+"""AWS API call with boto3's names for the service, operation and parameters."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,11 +13,11 @@ from moto.core.request import Request
 from localcloud.aws.errors import Refused
 
 Response = tuple[int, dict[str, Any], Any]
-"""Status, headers and body."""
+"""HTTP status, headers and body."""
 
 
 def parsed_response(operation: OperationModel, response: Response) -> dict[str, Any]:
-    """Parse an HTTP response as boto3 would (for an error: its `Error` member)."""
+    """Parse an HTTP response as boto3 would. An error response has the member `Error`."""
     status, headers, body = response
     if isinstance(body, str):
         body = body.encode()
@@ -31,7 +31,7 @@ def parsed_response(operation: OperationModel, response: Response) -> dict[str, 
 
 @dataclass
 class Call:
-    """A request that an operation's handler answers."""
+    """Parsed AWS API call, which the handler of its operation answers."""
 
     service: str
     """boto3's service name."""
@@ -41,14 +41,18 @@ class Call:
     account: str
     access_key: str
     params: dict[str, Any]
-    """The request's parameters under boto3's names; only those that were given."""
+    """Parameters of the request under boto3's names, without omitted ones."""
     request: Request
     service_model: ServiceModel = field(repr=False)
     operation_model: OperationModel = field(repr=False)
     forward: Callable[[], Response] = field(repr=False)
 
     def moto(self) -> dict[str, Any]:
-        """Let moto answer, and return the response under boto3's names. An error reaches the client unless it is caught."""
+        """Let moto answer, and return its response with boto3's names.
+
+        Raise `Refused` if moto returns an error. The gateway sends that error to the client unless the handler catches
+        it.
+        """
         response = self.forward()
         parsed = parsed_response(self.operation_model, response)
         if response[0] >= 300:
@@ -58,15 +62,18 @@ class Call:
 
     @property
     def backend(self) -> Any:
-        """moto's backend of this call's service, account and region."""
+        """moto's backend for the service, account and region of this call."""
         return self.backend_of(self.service)
 
     def backend_of(self, service: str, region: str | None = None) -> Any:
-        """moto's backend of another service. A global service (IAM, S3, STS) has one for all regions."""
+        """Return moto's backend for another service.
+
+        Global services (IAM, S3, STS) have one backend for all regions.
+        """
         return backend_of(service, self.account, region or self.region)
 
 
 def backend_of(service: str, account: str, region: str) -> Any:
-    """moto's backend of a service in an account and region. A global service has one for all regions."""
+    """Return moto's backend for a service, account and region. Global services have one backend for all regions."""
     regions = get_backend(service)[account]  # type: ignore[call-overload]
     return regions[region] if region in regions else regions["aws"]

@@ -1,4 +1,4 @@
-"""Count and duration of calls by operation."""
+"""Number and duration of API calls by operation."""
 
 import threading
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ class Count:
     calls: int = 0
     errors: int = 0
     seconds: float = 0.0
-    """Processing time, without waiting for other calls."""
+    """Processing time, excluding time spent waiting for other calls."""
 
 
 _counts: dict[tuple[str, str], Count] = {}
 
 
 def is_read(operation: str) -> bool:
-    """Whether an operation is read-only, judged by its name."""
+    """Return whether an operation is read-only, judging by its name."""
     return operation.startswith(_READS)
 
 
@@ -43,7 +43,7 @@ def counts() -> dict[tuple[str, str], Count]:
 
 
 def writes() -> dict[str, int]:
-    """`service.Operation` -> number of calls, for operations that change something."""
+    """Return `service.Operation` -> number of calls, for operations that are not read-only."""
     return {f"{service}.{name}": count.calls for (service, name), count in counts().items() if not is_read(name)}
 
 

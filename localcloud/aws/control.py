@@ -1,4 +1,4 @@
-"""Control API of the local AWS process, `/local-cloud/...`: JSON in, JSON out."""
+"""Control API of the local AWS process under `/local-cloud/`, with JSON requests and responses."""
 
 import logging
 import re
@@ -19,10 +19,11 @@ _actions: dict[tuple[str, str], Action] = {}
 
 
 def action(method: str, path: str) -> Callable[[Action], Action]:
-    """Register the function for `method /local-cloud/path`. It gets the request's JSON (or None) and returns JSON.
+    """Register the decorated function as the handler of `method /local-cloud/path`.
 
-    A part of the path in braces, `kubernetes/{cluster}`, matches any text; the function gets it under that name.
-    It runs under the gateway's lock. A ValueError becomes status 400 with its message.
+    The function gets the request's JSON (or None) and returns JSON. A path segment in braces, as in
+    `kubernetes/{cluster}`, matches any text and is passed as a keyword argument. The function runs with the
+    gateway's lock held. A ValueError becomes a response with status 400 and the error's message.
     """
 
     def register(function: Action) -> Action:
@@ -37,7 +38,7 @@ def answer(request: Request) -> Response:
     function, variables = _find(request.method, path)
     if function is None:
         known = ", ".join(f"{method} {name}" for method, name in sorted(_actions))
-        return _json({"error": f"no {request.method} /local-cloud/{path}; there are: {known}"}, 404)
+        return _json({"error": f"no {request.method} /local-cloud/{path}. Known requests: {known}"}, 404)
     try:
         body = request.get_json(force=True) if request.get_data() else None
         with gateway.LOCK:

@@ -1,4 +1,7 @@
-"""AWS's durations, times a factor: 0 (default) for no delay, 1 for AWS's speed, 1/60 for a minute per second."""
+"""Emulated durations of AWS operations.
+
+They are AWS's durations times a factor: 0 (default) for no delay, 1 for AWS's speed, 1/60 for a minute per second.
+"""
 
 import threading
 import time
@@ -23,12 +26,12 @@ DURATIONS: dict[str, Duration] = {
     "eks-cluster-version-update": Duration(600, "EKS user guide: an update takes several minutes"),
     "eks-cluster-delete": Duration(165, f"{_TERRAFORM}: 2m30s, 2m31s, 3m48s"),
     "eks-node-group": Duration(120, f"{_TERRAFORM}: 1m47s to 2m10s, six (DevopsArtFactory/terraform-provisioning#46, #47)"),
-    "eks-node-group-update": Duration(60, "estimate: a configuration update without new instances"),
+    "eks-node-group-update": Duration(60, "estimate: configuration update without new instances"),
     "eks-node-group-version-update": Duration(600, "estimate: surge, drain and termination of one batch of nodes"),
     "eks-node-group-delete": Duration(375, f"{_TERRAFORM}: 4m12s, 6m19s, 6m21s, 8m21s (also gruntwork-io/cloud-nuke#339)"),
-    "eks-addon": Duration(25, f"{_TERRAFORM}: 14 to 66 seconds, 24 the most frequent"),
+    "eks-addon": Duration(25, f"{_TERRAFORM}: 14 to 66 seconds, most often 24"),
     "eks-addon-delete": Duration(10, f"{_TERRAFORM}: 9 seconds"),
-    "ec2-instance": Duration(12, f"{_TERRAFORM}: 12 seconds until running; a node's boot is the node group's time"),
+    "ec2-instance": Duration(12, f"{_TERRAFORM}: 12 seconds until running; booting a node counts toward the node group"),
     "ec2-instance-stop": Duration(30, "estimate: 20 to 60 seconds"),
     "ec2-image": Duration(180, "estimate: three minutes for a root volume of 8 GiB"),
     "ec2-instance-terminate": Duration(60, "estimate: 30 to 120 seconds"),
@@ -37,10 +40,10 @@ DURATIONS: dict[str, Duration] = {
     "ec2-vpc-endpoint-interface": Duration(90, "estimate: one to two minutes"),
     "ec2-vpc-endpoint-gateway": Duration(6, "estimate: 5 to 10 seconds"),
     "ec2-vpc-endpoint-delete": Duration(
-        60, "estimate; awsome-distributed-ai: their interfaces hold a security group for 5 to 10 minutes"
+        60, "estimate; awsome-distributed-ai: endpoint interfaces block a security group for 5 to 10 minutes"
     ),
     "ec2-capacity-reservation": Duration(5, "estimate"),
-    "autoscaling-group-delete": Duration(60, "estimate: its instances' termination"),
+    "autoscaling-group-delete": Duration(60, "estimate: termination of the instances"),
     "efs-file-system": Duration(6, f"{_TERRAFORM}: 6 to 12 seconds (turbot/steampipe-plugin-aws#426)"),
     "efs-file-system-update": Duration(5, "estimate: as creation"),
     "efs-file-system-delete": Duration(5, "estimate: as creation"),
@@ -48,10 +51,10 @@ DURATIONS: dict[str, Duration] = {
         90, f"{_TERRAFORM}: over a minute (turbot/steampipe-plugin-aws#426); EFS user guide: up to 90 seconds"
     ),
     "efs-mount-target-delete": Duration(30, "estimate: 20 to 60 seconds"),
-    "efs-backup-policy": Duration(5, "estimate: the state ENABLING of the EFS API"),
+    "efs-backup-policy": Duration(5, "estimate: state ENABLING in the EFS API"),
     "efs-access-point": Duration(3, "estimate: under 10 seconds"),
-    "iam-role": Duration(10, "estimate: IAM is eventually consistent, providers retry a new role for about that long"),
-    "kms-key": Duration(17, f"{_TERRAFORM}: 29 seconds, including the provider's own 12 (same log against moto)"),
+    "iam-role": Duration(10, "estimate: IAM is eventually consistent; providers retry with a new role for about this long"),
+    "kms-key": Duration(17, f"{_TERRAFORM}: 29 seconds, 12 of them in the provider (same log against moto)"),
     "s3-bucket": Duration(2, "estimate: Terraform logs, 2 to 3 seconds"),
 }
 
@@ -60,7 +63,7 @@ CALLS = {
     ("kms", "CreateKey"): "kms-key",
     ("s3", "CreateBucket"): "s3-bucket",
 }
-"""Calls without a status in their response: the call itself takes the time."""
+"""Operations whose response has no status. The call itself is delayed."""
 
 
 @dataclass
@@ -72,7 +75,7 @@ class _Transition:
     then: Callable[[], None] | None
     gate: Callable[[], bool] | None
     has_waited: bool = False
-    """Whether it was due while its gate was closed."""
+    """Whether the transition was due before its gate opened."""
 
     def is_due(self, moment: float) -> bool:
         if self.due > moment:
@@ -89,10 +92,10 @@ class _Transition:
 
 
 now: Callable[[], float] = time.monotonic
-"""The clock; tests replace it."""
+"""Clock function. Tests replace it."""
 _factor = 0.0
 _only: frozenset[str] = frozenset()
-"""Kinds that the factor applies to; empty: all."""
+"""Kinds of durations that the factor applies to; empty means all."""
 _pending: list[_Transition] = []
 _lock = threading.RLock()
 _settling_at: float | None = None
@@ -104,7 +107,7 @@ def factor() -> float:
 
 
 def set_factor(value: float, only: Iterable[str] = ()) -> None:
-    """Set the factor for transitions scheduled from now on. With `only`, just these kinds take time."""
+    """Set the factor for transitions scheduled from now on. With `only`, all other kinds take no time."""
     if value < 0:
         raise ValueError(f"the delay factor must be at least 0 (got {value})")
     if unknown := sorted({*only} - DURATIONS.keys()):
@@ -114,7 +117,7 @@ def set_factor(value: float, only: Iterable[str] = ()) -> None:
 
 
 def seconds(kind: str) -> float:
-    """Duration of this kind at the current factor."""
+    """Return the duration of this kind at the current factor."""
     return DURATIONS[kind].seconds * _factor if not _only or kind in _only else 0.0
 
 
@@ -127,13 +130,13 @@ def schedule(
     then: Callable[[], None] | None = None,
     gate: Callable[[], bool] | None = None,
 ) -> None:
-    """Set the attribute (or dict key) to its pending value now and to the final one when due; then call `then`.
+    """Set an attribute or dict key to `pending` now and to `final` after the duration; then call `then`.
 
-    With a gate, it is due once the duration is over and the gate is open: realizers take their own time.
+    With a gate, the transition also waits until the gate is open, for example until a realizer is done.
 
-    Nothing becomes final before the next request, even with factor 0: a create call returns CREATING, as on AWS.
-    A new schedule for the same attribute replaces the pending one (deleted while being created). Transitions that `then`
-    schedules start when their predecessor was due, not when a client polled.
+    Values become final at the next request or later, even with factor 0: create calls return CREATING, as on AWS.
+    A new transition of the same attribute replaces the pending one, as when a resource is deleted during its creation.
+    Transitions that `then` schedules start at the time when their predecessor was due, not when a client polls.
     """
     with _lock:
         _drop(target, attribute)
@@ -143,7 +146,10 @@ def schedule(
 
 
 def settle() -> None:
-    """Complete all due transitions, in the order in which they became due. Runs before every request."""
+    """Complete all due transitions, in the order in which they became due.
+
+    The gateway calls this before every request.
+    """
     global _settling_at
     with _lock:
         moment = now()

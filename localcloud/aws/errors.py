@@ -4,10 +4,11 @@ from typing import Any
 
 
 class AwsError(Exception):
-    """Error response of AWS.
+    """AWS error response.
 
-    `code` is the code that botocore reports (`error.response["Error"]["Code"]`). `status` is the HTTP status; None means
-    the one in botocore's model, or 400. Other members of a modeled exception (EKS: clusterName=...) are keyword arguments.
+    `code` is the code that botocore reports (`error.response["Error"]["Code"]`). `status` is the HTTP status; None
+    means the status in botocore's model, or 400. Keyword arguments set other members of a modeled exception (EKS:
+    clusterName=...).
     """
 
     def __init__(self, code: str, message: str, status: int | None = None, **members: Any) -> None:

@@ -1,7 +1,7 @@
-"""Events between the local AWS, which publishes them, and realizers, which make resources real.
+"""Events that the local AWS publishes to realizers, which run the real counterparts of AWS resources.
 
-Kubernetes realizes EKS clusters and node groups, hosts realize instances and images. Without a realizer,
-resources are only moto's records.
+The Kubernetes realizer runs EKS clusters and node groups; the host realizer runs instances and builds images.
+Without a realizer, resources exist only in moto's state.
 """
 
 import logging
@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 Kind = Literal["cluster", "node-group", "add-on", "auto-scaling-group", "instance", "image"]
 Action = Literal["created", "changed", "updating", "stopping", "starting", "rebooting", "gone"]
-"""`stopping`, `starting` and `rebooting` occur for instances only."""
+"""Only instances have `stopping`, `starting` and `rebooting` events."""
 
 
 @dataclass(frozen=True)
@@ -21,21 +21,23 @@ class Event:
     kind: Kind
     action: Action
     name: str
-    """AWS's name: cluster name, `cluster/node group`, `cluster/add-on`, group name, instance id, image id."""
+    """Name in AWS: cluster name, `cluster/node group`, `cluster/add-on`, group name, instance id or image id."""
     region: str
     account: str
     details: Mapping[str, Any] = field(default_factory=dict)
-    """The resource as Describe calls show it (for `updating`: the update). Empty when gone, except for
-    an instance's `ScaledIn`: whether its Auto Scaling group scaled it in."""
+    """The resource in the format of its Describe call; for `updating`, the update.
+
+    Empty for `gone`, except for an instance's `ScaledIn`: whether its Auto Scaling group scaled it in.
+    """
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far the realizer is with a resource."""
+    """Progress of a realizer with a resource."""
 
     done: bool
     problem: str = ""
-    """Why a finished resource does not work: a sentence, perhaps with the end of a log."""
+    """Reason why a finished resource does not work: a sentence, optionally with the end of a log."""
 
 
 DONE = Progress(True)
@@ -43,17 +45,17 @@ WAIT = Progress(False)
 
 Realizer = Callable[[Event], None]
 Query = Callable[[Kind, str, str, str], Progress]
-"""Progress by kind, name, region and account; called with the gateway's lock held, so it must not block."""
+"""Returns the progress for a kind, name, region and account. The gateway's lock is held, so it must not block."""
 
 _realizers: list[Realizer] = []
 _queries: list[Query] = []
 
 
 def register(realizer: Realizer, query: Query | None = None) -> Callable[[], None]:
-    """Call the realizer with each event, in order. Call the returned function to unregister.
+    """Register a realizer, which is called with each event, in order. Call the returned function to unregister it.
 
-    The call happens while the request that caused the event is processed: do long work in the realizer's own thread.
-    States that AWS shows (CREATING, DELETING) last until `query` reports that it is done.
+    The call happens during the request that caused the event, so do long work in the realizer's own thread.
+    Resources stay in states like CREATING or DELETING until `query` reports that the realizer is done.
     """
     _realizers.append(realizer)
     if query is not None:
@@ -69,14 +71,14 @@ def register(realizer: Realizer, query: Query | None = None) -> Callable[[], Non
 
 
 def progress(kind: Kind, name: str, region: str, account: str) -> Progress:
-    """Combined progress of all realizers; done if there are none."""
+    """Return the combined progress of all realizers. Without realizers, it is done."""
     answers = [query(kind, name, region, account) for query in list(_queries)]
     problem = next((answer.problem for answer in answers if answer.problem), "")
     return Progress(bool(problem) or all(answer.done for answer in answers), problem)
 
 
 def publish(event: Event) -> None:
-    """Call all realizers. A failing one neither fails the request nor stops the others."""
+    """Call all realizers. An exception in one neither fails the request nor stops the others."""
     for realizer in list(_realizers):
         try:
             realizer(event)

@@ -1,4 +1,4 @@
-"""Extension of moto to the local AWS."""
+"""Installation of the local AWS's extensions in moto."""
 
 import functools
 import importlib
@@ -7,14 +7,14 @@ import threading
 from typing import Any
 
 _EXTENSIONS = ("account", "sts", "iam", "kms", "logs", "ssm", "ssm_sessions", "quotas", "efs", "s3", "ec2", "autoscaling", "eks")
-"""Modules of this package with an `install()`, which registers the operations of a service."""
+"""Modules of this package whose `install()` registers the operations of a service."""
 
 _lock = threading.Lock()
 _installed = False
 
 
 def install() -> None:
-    """Extend moto in this process, once. Call it before `mock_aws()`, any boto3 client or the server."""
+    """Extend moto in this process. Further calls do nothing. Call it before `mock_aws()`, any boto3 client or the server."""
     global _installed
     with _lock:
         if _installed:
@@ -25,7 +25,10 @@ def install() -> None:
 
 
 def _configure_moto() -> None:
-    """Set environment and settings: moto reads most settings on import, which may have happened already."""
+    """Set moto's environment variables and settings.
+
+    moto reads most variables on import, so settings are set directly too.
+    """
     os.environ["MOTO_IAM_LOAD_MANAGED_POLICIES"] = "true"
     os.environ["MOTO_EC2_ENABLE_INSTANCE_TYPE_VALIDATION"] = "true"
     os.environ["MOTO_ENABLE_AMI_VALIDATION"] = "true"
@@ -37,9 +40,9 @@ def _configure_moto() -> None:
     settings.EC2_ENABLE_INSTANCE_TYPE_VALIDATION = True
     settings.ENABLE_AMI_VALIDATION = True
     settings.ENABLE_KEYPAIR_VALIDATION = True
-    # moto warns about error codes that botocore's model of a service lacks; AWS uses many of those.
+    # moto warns about error codes that botocore's model of a service lacks, but AWS uses many such codes.
     vars(errors)["warn"] = lambda *_, **__: None
-    # moto inspects a class's methods on every request: a quarter of a request's time.
+    # moto inspects a class's methods on every request, which takes a quarter of the request's time.
     vars(responses)["method_names_from_class"] = functools.cache(method_names_from_class)
 
 
@@ -51,7 +54,7 @@ def _install_extensions() -> None:
     from localcloud.aws.inventory import pristine
 
     BackendDict.reset = staticmethod(_reset)  # type: ignore[method-assign]
-    # moto keeps every object it ever created, for its web page: a server would leak memory.
+    # moto keeps every object it ever created for its web page, so a server would leak memory.
     BaseModel.__new__ = staticmethod(lambda cls, *_, **__: object.__new__(cls))  # type: ignore[method-assign]
     pristine.install()
     transport.install()
@@ -60,7 +63,10 @@ def _install_extensions() -> None:
 
 
 def _reset() -> None:
-    """Drop all state. moto's own reset first refills each backend (default VPCs, policies) and then drops it."""
+    """Drop all state.
+
+    This is faster than moto's own reset, which first refills each backend (default VPCs, policies).
+    """
     from moto.core.base_backend import BackendDict, BaseBackend, backend_lock
 
     from localcloud.aws import patching
@@ -70,7 +76,7 @@ def _reset() -> None:
         in_use: list[Any] = BackendDict._instances  # type: ignore[misc]
         for backends in in_use:
             for _, _, backend in backends.iter_backends():
-                if type(backend).reset is not BaseBackend.reset:  # it must close files or end threads
+                if type(backend).reset is not BaseBackend.reset:  # the backend must close files or end threads
                     backend.reset()
             for account in backends.values():
                 account.clear()  # one of moto's caches keeps the account's dict alive

@@ -1,4 +1,4 @@
-"""Fault injection: calls that fail with AWS's errors."""
+"""Fault injection: API calls that fail with AWS's errors."""
 
 import itertools
 import threading
@@ -30,18 +30,21 @@ _STATUS = {
 
 @dataclass
 class Fault:
-    """Make `service`.`operation` fail `times` times with an error code; later calls succeed."""
+    """Make `service`.`operation` fail `times` times with an error code. Later calls succeed."""
 
     service: str
     operation: str
     """Wildcards are allowed: `Create*`."""
     code: str
-    message: str = "Failure injected by the user of the local cloud."
+    message: str = "Fault injected into the local cloud."
     times: int = 1
     match: Mapping[str, Any] = field(default_factory=dict)
-    """Parameters of matching calls: path (`nodegroupName`, `resourcesVpcConfig.subnetIds.0`) to value (wildcards allowed)."""
+    """Parameter path -> value that a matching call has, with wildcards.
+
+    Examples of paths: `nodegroupName`, `resourcesVpcConfig.subnetIds.0`.
+    """
     after: int = 0
-    """Number of matching calls that succeed first."""
+    """Number of matching calls that succeed before the first failure."""
     status: int | None = None
     """HTTP status; None means AWS's status for the code."""
     id: int = field(default_factory=lambda: next(_numbers))
@@ -63,7 +66,7 @@ def clear() -> None:
 
 
 def pending() -> list[Fault]:
-    """Faults with failures left."""
+    """Return the faults that still have failures left."""
     with _lock:
         return list(_faults)
 

@@ -1,4 +1,4 @@
-"""Path of every request, in-process and in the server: parse, inject faults, answer by an extension or moto."""
+"""Handling of every request, in-process and in the server: parse it, inject faults, let an extension or moto answer."""
 
 import json
 import logging
@@ -29,7 +29,7 @@ from localcloud.aws.errors import AwsError, Refused
 log = logging.getLogger(__name__)
 
 LOCK = threading.RLock()
-"""Held while a request reads or changes state: moto's backends are not thread-safe (and threads gain nothing: one GIL)."""
+"""Held while a request reads or changes state, because moto's backends are not thread-safe."""
 
 NO_SUCH_URL: Response = (404, {}, "Not yet implemented")
 """Response of a transport if moto has no handler for a URL."""
@@ -39,7 +39,7 @@ _CREDENTIAL = re.compile(r"Credential=(?P<key>[^/]+)/[^/]+/(?P<region>[^/]+)/(?P
 
 @cache
 def boto_name(moto_name: str) -> str:
-    """boto3's service name for moto's ("servicequotas" -> "service-quotas")."""
+    """Return boto3's name of a moto service ("servicequotas" -> "service-quotas")."""
     return {"awslambda": "lambda"}.get(moto_name) or service_name_from_moto_package_name(moto_name)
 
 
@@ -54,7 +54,7 @@ def _router(service: str) -> Any:
 
 
 def handle(moto_service: str, request: Request, forward: Callable[[], Response]) -> Response:
-    """Answer a request; `forward` lets moto answer it."""
+    """Answer a request. `forward` lets moto answer it."""
     with LOCK:
         started = time.perf_counter()
         durations.taken()
@@ -73,7 +73,10 @@ def handle(moto_service: str, request: Request, forward: Callable[[], Response])
 
 
 def parse_call(moto_service: str, request: Request, forward: Callable[[], Response]) -> Call | None:
-    """Parse the request by botocore's model: operation and parameters; None if no model describes it."""
+    """Parse a request's operation and parameters with botocore's model.
+
+    Return None if no model describes the request.
+    """
     signed = request.headers.get("Authorization") or f"Credential={request.args.get('X-Amz-Credential', '')}"
     credential = _CREDENTIAL.search(signed)
     for service in (boto_name(moto_service), credential["service"] if credential else ""):
@@ -141,14 +144,17 @@ def _answer(call: Call) -> Response:
 
 
 def _answer_unknown(moto_service: str, request: Request, forward: Callable[[], Response]) -> Response:
-    """moto's response to requests that botocore cannot parse (presigned forms, instance metadata), or an error."""
+    """Return moto's response to a request that botocore cannot parse, or an error.
+
+    Examples are presigned forms and requests to the instance metadata service.
+    """
     try:
         response = forward()
         if response != NO_SUCH_URL:
             return response
     except NotImplementedError:
         pass
-    message = f"The local cloud does not know this {moto_service} request: {request.method} {request.path}"
+    message = f"The local cloud does not support this {moto_service} request: {request.method} {request.path}"
     if request.content_type and "form" in request.content_type:
         error = f"<Error><Code>NotImplementedInLocalCloud</Code><Message>{escape(message)}</Message></Error>"
         return 400, {"content-type": "text/xml"}, f"<ErrorResponse>{error}</ErrorResponse>"
@@ -157,8 +163,8 @@ def _answer_unknown(moto_service: str, request: Request, forward: Callable[[], R
 
 
 def _moto_answer(service: str, operation: str, forward: Callable[[], Response]) -> Response:
-    """moto's response. Missing operations become an error that SDKs do not retry."""
-    missing = AwsError("NotImplementedInLocalCloud", f"The local cloud has no {service}.{operation}.", status=400)
+    """Return moto's response. For a missing operation, raise an error that SDKs do not retry."""
+    missing = AwsError("NotImplementedInLocalCloud", f"The local cloud does not support {service}.{operation}.", status=400)
     try:
         response = forward()
     except NotImplementedError as error:
@@ -173,7 +179,10 @@ def _is_moto_exception(error: Exception) -> bool:
 
 
 def _status_of(call: Call, error: AwsError) -> int | None:
-    """500 if the model marks a service fault without a status (KMS); None leaves the status to the serializer."""
+    """Return 500 if the model marks a service fault without a status (KMS).
+
+    None leaves the status to the serializer.
+    """
     model = get_error_model(error, call.service_model)._shape_model
     return 500 if model.get("fault") and "httpStatusCode" not in model.get("error", {}) else None
 

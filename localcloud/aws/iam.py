@@ -1,4 +1,4 @@
-"""IAM: reject what moto accepts and AWS rejects."""
+"""IAM: validation of requests that AWS rejects and moto accepts."""
 
 import re
 from typing import Any
@@ -19,12 +19,15 @@ POLICIES_PER_ROLE = 10
 
 _NAME = re.compile(r"[\w+=,.@-]+", re.ASCII)
 _DESCRIPTION = re.compile("[\t\n\r -~\u00a1-\u00ff]*")
-"""https://docs.aws.amazon.com/IAM/latest/APIReference/API_CreateRole.html: of dashes, only ASCII's."""
+"""Descriptions can only contain Latin-1 characters, so no en or em dashes.
+
+https://docs.aws.amazon.com/IAM/latest/APIReference/API_CreateRole.html
+"""
 _SERVICE = re.compile(r"[a-z0-9.-]+\.amazonaws\.com(\.cn)?")
 
 
 def install() -> None:
-    """Do nothing: the decorators below register the operations."""
+    """Do nothing: importing this module has already registered its operations."""
 
 
 @operation("iam", "CreateRole")
@@ -48,7 +51,7 @@ def _update_role(call: Call) -> dict[str, Any]:
 
 @operation("iam", "UpdateAssumeRolePolicy")
 def _update_assume_role_policy(call: Call) -> None:
-    """Check the document by AWS's rules; moto's own are looser in places and stricter in others."""
+    """Check the document by AWS's rules, because moto's rules are looser in some places and stricter in others."""
     role = call.backend.get_role(call.params["RoleName"])
     _check_trust_policy(call, call.params["PolicyDocument"])
     role.assume_role_policy_document = call.params["PolicyDocument"]
@@ -119,7 +122,7 @@ def _check_description(call: Call) -> None:
 
 
 def _check_identity_policy(text: str) -> None:
-    """Identity policy of a role or user: has resources and no principal."""
+    """Check an identity policy of a role or user: its statements must have resources and no principal."""
     try:
         for statement in policy_documents.statements(policy_documents.parse(text)):
             if "Principal" in statement or "NotPrincipal" in statement:
@@ -133,8 +136,10 @@ def _check_identity_policy(text: str) -> None:
 
 
 def _check_trust_policy(call: Call, text: str) -> None:
-    """Trust policy of a role: existing principals, STS actions, no resources.
-    https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_update-role-trust-policy.html"""
+    """Check a role's trust policy: its principals must exist, and it must have only STS actions and no resources.
+
+    https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_update-role-trust-policy.html
+    """
     try:
         for statement in policy_documents.statements(policy_documents.parse(text)):
             if "Resource" in statement or "NotResource" in statement:
@@ -151,7 +156,7 @@ def _check_trust_policy(call: Call, text: str) -> None:
 
 
 def check_principals(call: Call, statement: dict[str, Any]) -> None:
-    """Check that users and roles of this account exist, and that services have a service name."""
+    """Check that the users and roles of this account exist, and that service principals have a valid form."""
     for kind, name in policy_documents.principals(statement):
         if not _principal_exists(call, kind, str(name)):
             raise InvalidPolicy(f'Invalid principal in policy: "{kind.upper() if kind != "AWS" else kind}":"{name}"')
@@ -181,5 +186,5 @@ def _managed_policy(call: Call, arn: str) -> Any:
 
 
 def _size(document: str) -> int:
-    """Length without white space, which IAM does not count."""
+    """Return the length without white space, which IAM does not count."""
     return len(re.sub(r"\s", "", document))

@@ -1,4 +1,4 @@
-"""Identity of the caller. Unknown access keys get AWS's errors; signatures are not verified."""
+"""Identity of the caller. Requests with unknown access keys get AWS's errors; signatures are not verified."""
 
 import json
 from collections.abc import Mapping
@@ -14,9 +14,9 @@ _UNSIGNED = {("sts", "AssumeRoleWithWebIdentity"), ("sts", "AssumeRoleWithSAML")
 
 
 def check(call: Call) -> None:
-    """Reject a request signed with a key that the account does not have."""
+    """Reject a request whose access key is unknown, inactive or expired."""
     if not call.access_key or (call.service, call.operation) in _UNSIGNED:
-        return  # anonymous request: only S3 accepts those, if the bucket policy allows it
+        return  # anonymous request: only S3 accepts it, if the bucket policy allows
     key = backend_of("iam", call.account, call.region).access_keys.get(call.access_key)
     if key is None or key.status != "Active":
         raise _unknown_key(call)
@@ -26,24 +26,24 @@ def check(call: Call) -> None:
 
 
 def session_of(call: Call) -> Any | None:
-    """The role session whose credentials signed the request."""
+    """Return the role session whose credentials signed the request, if any."""
     return backend_of("sts", call.account, call.region).get_assumed_role_from_access_key(call.access_key)
 
 
 def caller_arn(call: Call) -> str:
-    """The caller's ARN, as STS reports it."""
+    """Return the caller's ARN, as STS reports it."""
     _, arn, _ = backend_of("sts", call.account, call.region).get_caller_identity(call.access_key, call.region)
     return str(arn)
 
 
 def principal_arn(call: Call) -> str:
-    """ARN of the IAM user or role behind the caller, as used in policies."""
+    """Return the ARN of the IAM user or role behind the caller, as used in policies."""
     session = session_of(call)
     return str(session.role_arn) if session is not None else caller_arn(call)
 
 
 def policies_of(call: Call) -> list[dict[str, Any]] | None:
-    """Identity policies of the caller; None for the account's administrator and for anonymous callers."""
+    """Return the caller's identity policies, or None for the account's administrator and for anonymous callers."""
     if not call.access_key or principal_arn(call) == USER_ARN:
         return None
     iam = backend_of("iam", call.account, call.region)
@@ -61,7 +61,7 @@ def _default_version(versions: list[Any]) -> str:
 
 
 def context_of(call: Call) -> dict[str, str]:
-    """Condition keys about the caller.
+    """Return the condition keys about the caller.
 
     https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html
     """
@@ -89,7 +89,7 @@ def tag(session: Any, tags: Mapping[str, str]) -> None:
 
 
 def _unknown_key(call: Call) -> AwsError:
-    """AWS's error for an unknown key, which depends on the protocol:
+    """Return AWS's error for an unknown key, which depends on the protocol.
 
     https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html (EC2),
     https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html (S3),

@@ -1,4 +1,4 @@
-"""Public AMIs of the local AWS, for nodes and EC2 hosts. Ids differ by region, as in AWS, and never change."""
+"""Public AMIs of the local AWS, for nodes and EC2 hosts. Their ids differ by region, as in AWS, and never change."""
 
 import hashlib
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ Architecture = Literal["x86_64", "arm64"]
 
 EKS_RELEASE = "20260714"
 KUBERNETES_PATCHES = {
-    # The newest two are of release v20260714 (awslabs/amazon-eks-ami, CHANGELOG.md); older patch numbers are invented.
+    # The two newest are from release v20260714 (awslabs/amazon-eks-ami, CHANGELOG.md); older patch numbers are invented.
     "1.30": "1.30.14",
     "1.31": "1.31.14",
     "1.32": "1.32.13",
@@ -18,7 +18,7 @@ KUBERNETES_PATCHES = {
     "1.35": "1.35.6",
     "1.36": "1.36.2",
 }
-"""Kubernetes version -> kubelet version of its newest AMI release."""
+"""Kubernetes version -> kubelet version of the newest AMI release."""
 
 EKS_OWNER = "602401143452"
 AMAZON_OWNER = "137112412989"
@@ -36,14 +36,17 @@ class Image:
     root_device: str
     root_gib: int
     parameters: tuple[tuple[str, str], ...]
-    """Its public SSM parameters: name -> value, with `{id}` in place of the AMI's id."""
+    """Public SSM parameters of the AMI: name -> value, with `{id}` in place of the AMI's id."""
 
     def id(self, region: str) -> str:
         return "ami-" + hashlib.sha256(f"{region}/{self.name}".encode()).hexdigest()[:17]
 
 
 def _eks(version: str, architecture: Architecture, variant: str) -> Image:
-    """An EKS AMI. Parameters: https://docs.aws.amazon.com/eks/latest/userguide/retrieve-ami-id.html"""
+    """Return an EKS AMI with its SSM parameters.
+
+    https://docs.aws.amazon.com/eks/latest/userguide/retrieve-ami-id.html
+    """
     path = f"/aws/service/eks/optimized-ami/{version}/amazon-linux-2023/{architecture}/{variant}/recommended"
     kubelet = KUBERNETES_PATCHES[version]
     name = f"amazon-eks-node-al2023-{architecture}-{variant}-{version}-v{EKS_RELEASE}"
@@ -109,9 +112,7 @@ def _deep_learning(system: str, release: str, root_device: str, root_gib: int, a
         created=f"{release[:4]}-{release[4:6]}-{release[6:]}T05:40:12.000Z",
         root_device=root_device,
         root_gib=root_gib,
-        parameters=(
-            (f"/aws/service/deeplearning/ami/{architecture}/base-oss-nvidia-driver-gpu-{slug}/latest/ami-id", "{id}"),
-        ),
+        parameters=((f"/aws/service/deeplearning/ami/{architecture}/base-oss-nvidia-driver-gpu-{slug}/latest/ami-id", "{id}"),),
     )
 
 
@@ -135,5 +136,5 @@ IMAGES: tuple[Image, ...] = tuple(_all())
 
 
 def parameters(region: str) -> dict[str, str]:
-    """Public SSM parameters for the images of a region."""
+    """Return the public SSM parameters for the AMIs of a region."""
     return {name: value.format(id=image.id(region)) for image in IMAGES for name, value in image.parameters}

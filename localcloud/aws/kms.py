@@ -23,7 +23,7 @@ _OF_AWS = {
 
 
 def install() -> None:
-    """Keys behind alias/aws/... are AWS managed keys.
+    """Mark keys with an alias alias/aws/... as AWS managed keys.
 
     https://docs.aws.amazon.com/kms/latest/developerguide/concepts.html#aws-managed-key
     """
@@ -68,7 +68,10 @@ def _put_key_policy(call: Call) -> dict[str, Any]:
 
 @operation("kms", "GetKeyPolicy")
 def _get_key_policy(call: Call) -> dict[str, Any]:
-    """The policy name is optional: https://docs.aws.amazon.com/kms/latest/APIReference/API_GetKeyPolicy.html"""
+    """Return the key policy.
+
+    Its name is optional: https://docs.aws.amazon.com/kms/latest/APIReference/API_GetKeyPolicy.html
+    """
     call.params.setdefault("PolicyName", "default")
     key = _key(call)
     if key is None or call.params["PolicyName"] != "default":
@@ -161,7 +164,7 @@ def _check_alias(call: Call) -> None:
 
 
 def _key(call: Call, parameter: str = "KeyId") -> Any | None:
-    """The key that the call names; None if it does not exist (moto then returns AWS's error)."""
+    """Return the key that the call names, or None if it does not exist (moto then returns AWS's error)."""
     try:
         return call.backend.keys.get(call.backend.any_id_to_key_id(call.params[parameter]))
     except (AttributeError, TypeError):

@@ -1,4 +1,4 @@
-"""Addresses that this process listens on: the hosts that clients may have signed their requests for."""
+"""Addresses on which this process listens, which are the hosts for which clients sign their requests."""
 
 _addresses: set[str] = set()
 
@@ -12,10 +12,10 @@ def remove(host: str, port: int) -> None:
 
 
 def is_ours(host: str) -> bool:
-    """`host` as in a Host header: with the port, unless it is 80."""
+    """Return whether this process listens on `host`, which has the format of a Host header: no port if it is 80."""
     return host in _addresses
 
 
 def url() -> str:
-    """URL for clients in this process."""
+    """Return the URL for clients in this process."""
     return next(f"http://{address}" for address in sorted(_addresses) if address.startswith("127.0.0.1"))

@@ -1,4 +1,4 @@
-"""CloudWatch Logs: reject what moto accepts and AWS rejects."""
+"""CloudWatch Logs: validation of requests that AWS rejects and moto accepts."""
 
 import re
 from typing import Any
@@ -14,7 +14,7 @@ _NAME = re.compile(r"[.\-_/#A-Za-z0-9]{1,512}")
 
 
 def install() -> None:
-    """Do nothing: the decorators below register the operations."""
+    """Do nothing: importing this module has already registered its operations."""
 
 
 @operation("logs", "CreateLogGroup")
@@ -37,8 +37,10 @@ def _associate_kms_key(call: Call) -> dict[str, Any]:
 
 
 def _check_key(call: Call, key_arn: str, name: str) -> None:
-    """Check that the key policy allows the service itself to use the key:
-    https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html"""
+    """Check that the key policy allows CloudWatch Logs to use the key.
+
+    https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html
+    """
     if not key_arn.startswith("arn:"):
         raise AwsError("InvalidParameterException", f"The specified KMS Key Id {key_arn} is not a valid ARN.")
     group = f"arn:aws:logs:{call.region}:{call.account}:log-group:{name}"
@@ -61,7 +63,7 @@ def _put_retention_policy(call: Call) -> dict[str, Any]:
 
 @operation("logs", "DeleteLogGroup")
 def _delete_log_group(call: Call) -> dict[str, Any]:
-    """Drop the tags of a deleted log group. moto keeps them for the next group of the same name."""
+    """Delete a log group and its tags. moto would keep the tags for the next log group of the same name."""
     group = call.backend.groups.get(call.params["logGroupName"])
     answer = call.moto()
     if group is not None:

@@ -6,12 +6,14 @@
         ...
         return {"FileSystemId": ..., ...}
 
-Service and operation names are boto3's ("efs", "service-quotas"; "CreateFileSystem"). Botocore's model parses requests
-before moto's URL patterns apply, so an operation that moto lacks needs no URL. `call.params` is the request, the returned
-dict the response, both in boto3's form (None: an empty response). Reject calls with `raise AwsError(code, message)`. moto
-handles exceptions of its backends. To extend moto's operation, use `call.moto()`, which returns its response as a dict.
+Service and operation names are boto3's ("efs", "service-quotas"; "CreateFileSystem"). botocore's model parses requests
+before moto's URL patterns apply, so an operation that moto lacks needs no URL. `call.params` is the request and the
+returned dict is the response, both in boto3's format (None for an empty response). Reject calls with
+`raise AwsError(code, message)`. Exceptions of moto's backends become errors too. To extend a moto operation, call
+`call.moto()`, which returns moto's response as a dict.
 
-Keep state on moto's backend objects (`state_of(call.backend, Placement)`): resets then drop it, the inventory sees it.
+Keep state on moto's backend objects (`state_of(call.backend, Placement)`), so that resets drop it and the inventory
+sees it.
 """
 
 from collections.abc import Callable
@@ -30,7 +32,7 @@ _reset_actions: list[Callable[[], None]] = []
 
 
 def operation(service: str, name: str) -> Callable[[Handler], Handler]:
-    """Register the decorated function for an operation. Registering an operation twice is an error."""
+    """Register the decorated function as the handler of an operation. Registering an operation twice is an error."""
 
     def register(handler: Handler) -> Handler:
         known = _operations.get((service, name))
@@ -47,7 +49,7 @@ def handler_of(service: str, name: str) -> Handler | None:
 
 
 def guard(service: str) -> Callable[[Guard], Guard]:
-    """Call the decorated function before every operation of a service. It may raise an AwsError."""
+    """Call the decorated function before every operation of a service. It can reject calls by raising AwsError."""
 
     def register(check: Guard) -> Guard:
         _guards.setdefault(service, []).append(check)
@@ -61,12 +63,12 @@ def guards_of(service: str) -> list[Guard]:
 
 
 def extended_operations() -> list[tuple[str, str]]:
-    """Operations added to or replaced in moto, as (service, operation)."""
+    """Return the operations added to or replaced in moto, as (service, operation)."""
     return sorted(_operations)
 
 
 def state_of(backend: Any, kind: type[State]) -> State:
-    """The extension's own state on one of moto's backends (one account and region), created on first use."""
+    """Return an extension's state on a moto backend (one account and region), creating it on first use."""
     attribute = f"local_cloud_{kind.__module__.rsplit('.', 1)[-1]}_{kind.__name__}"
     if attribute not in vars(backend):
         setattr(backend, attribute, kind())
@@ -75,7 +77,7 @@ def state_of(backend: Any, kind: type[State]) -> State:
 
 
 def on_reset(action: Callable[[], None]) -> Callable[[], None]:
-    """Call the function on every reset (start or end of `mock_aws`, a reset of the server)."""
+    """Call the function on every reset: at the start and end of `mock_aws`, and when the server is reset."""
     _reset_actions.append(action)
     return action
 

@@ -1,4 +1,4 @@
-"""IAM policy language: validation of documents, and their decision on a request.
+"""IAM policy language: validation of policy documents, and evaluation of requests.
 
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_grammar.html,
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic.html
@@ -18,11 +18,11 @@ _ELEMENTS = {"Sid", "Effect", "Principal", "NotPrincipal", "Action", "NotAction"
 
 
 class InvalidPolicy(Exception):
-    """Invalid policy document; the message is AWS's."""
+    """Invalid policy document. The message is AWS's."""
 
 
 def parse(text: str) -> dict[str, Any]:
-    """Parse a policy and check the general grammar. Which elements are required is up to each service."""
+    """Parse a policy and check the general grammar. Each service checks which elements it requires."""
     try:
         document = json.loads(text)
     except ValueError:
@@ -48,7 +48,7 @@ def statements(document: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def principals(statement: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Kind and name of each principal: ("AWS", "arn:..."), ("Service", "ec2.amazonaws.com"), ("*", "*")."""
+    """Yield kind and name of each principal: ("AWS", "arn:..."), ("Service", "ec2.amazonaws.com"), ("*", "*")."""
     principal = statement.get("Principal", statement.get("NotPrincipal"))
     if principal == "*":
         yield "*", "*"
@@ -93,18 +93,18 @@ def _many(value: Any) -> list[Any]:
 
 @dataclass(frozen=True)
 class Request:
-    """Request to decide on: principal, action, resource and condition keys."""
+    """Request to evaluate: principal, action, resource and condition keys."""
 
     principal: tuple[str, str]
-    """As `principals` yields them; ("*", "*") for an anonymous caller."""
+    """Kind and name in the format of `principals`; ("*", "*") for an anonymous caller."""
     action: str
     resource: str = "*"
     context: Mapping[str, str] = field(default_factory=dict)
-    """Condition keys, in lower case: `aws:securetransport` -> "true"."""
+    """Condition key in lower case -> value, such as `aws:securetransport` -> "true"."""
 
 
 def decide(document: Mapping[str, Any], request: Request) -> Effect | None:
-    """Deny if a statement denies, else Allow if one allows, None if no statement applies."""
+    """Return Deny if a statement denies the request, else Allow if one allows it, or None if no statement applies."""
     effects = {statement["Effect"] for statement in statements(document) if _applies(statement, request)}
     return "Deny" if "Deny" in effects else "Allow" if "Allow" in effects else None
 
@@ -175,7 +175,7 @@ _OPPOSITES = {
 
 
 def _operator(name: str) -> tuple[Callable[[str, str], bool], bool] | None:
-    """The operator's test, and whether it is negated; None for an unknown operator."""
+    """Return the operator's test and whether it is negated, or None for an unknown operator."""
     base = name.split(":")[-1].removesuffix("IfExists")
     if base == "Null":
         return (lambda value, wanted: value == wanted), False

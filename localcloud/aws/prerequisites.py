@@ -1,6 +1,6 @@
-"""Resources that a stack file names and does not create: reservations, VPC, file system, AMI, IAM principals.
+"""Resources that a stack uses but does not create: reservations, VPC, file system, AMI, IAM principals.
 
-On AWS they exist before the stack. `POST /local-cloud/prerequisites` creates them from the stack's region and its
+On AWS, they exist before the stack. `POST /local-cloud/prerequisites` creates them from the stack's region and its
 `gpumpi:` values (keys without the prefix). Existing resources stay unchanged.
 """
 
@@ -46,7 +46,10 @@ def _principals(arns: Sequence[str]) -> Iterator[str]:
 
 
 def _built_ami(region: str, target: Mapping[str, Any]) -> Iterator[str]:
-    """AMI built with amis/, for an EC2 cluster (without Kubernetes): with the id in the file, or the tags it looks for."""
+    """Create the AMI that an EC2 cluster (without Kubernetes) expects to be built with amis/.
+
+    It has the id in the stack file, or else the tags by which the stack looks up its AMI.
+    """
     if target.get("kind") != "ec2":
         return
     ec2, tags = backend_of("ec2", ACCOUNT, region), {"gpumpi:ami": "ec2", "gpumpi:openmpi": str(target.get("openmpi", 4))}
@@ -65,7 +68,10 @@ def _tags(image: Any) -> dict[str, str]:
 
 
 def _network(region: str, network: Mapping[str, Any], storage: Mapping[str, Any]) -> Iterator[str]:
-    """A private subnet per id, in different zones, with NAT in a public subnet; the file system has targets in each."""
+    """Create the VPC with its private subnets in different zones, and a public subnet with a NAT gateway.
+
+    The file system gets a mount target in each private subnet.
+    """
     vpc_id, efs = network.get("vpcId"), storage.get("efs", {})
     if vpc_id is None or vpc_id in backend_of("ec2", ACCOUNT, region).vpcs:
         return

@@ -1,4 +1,4 @@
-"""Service Quotas: the EC2 quotas that a cluster needs. The local account has generous ones."""
+"""Service Quotas: the EC2 quotas that a cluster needs. The local account has high quotas."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -50,15 +50,15 @@ _NAMES = {"ec2": "Amazon Elastic Compute Cloud (Amazon EC2)", "vpc": "Amazon Vir
 _BY_CODE = {quota.code: quota for quota in EC2_QUOTAS}
 
 _set: dict[str, float] = {}
-"""Quotas set by the user of the local cloud, by code, for all regions. Not resources, so kept outside moto's state."""
+"""Quota code -> value set by the user, for all regions. It is kept outside moto's state: quotas are not resources."""
 
 
 def install() -> None:
-    """Do nothing: the decorators below register the operations."""
+    """Do nothing: importing this module has already registered its operations."""
 
 
 def value_of(code: str) -> float:
-    """The account's EC2 quota."""
+    """Return the account's value of an EC2 quota."""
     return _set.get(code, _BY_CODE[code].granted)
 
 

@@ -1,4 +1,4 @@
-"""The local AWS as a process: all services on one port of 127.0.0.1, and `/local-cloud/...` to control it."""
+"""HTTP server of the local AWS: all services and the control API (`/local-cloud/...`) on one port of 127.0.0.1."""
 
 import logging
 import re
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 _CREDENTIAL_SERVICE = re.compile(r"Credential=[^/]+/[^/]+/[^/]+/(?P<service>[^/]+)/")
 _TICK = 0.2
-"""Seconds between checks for due transitions. Needed by realizers only: client requests settle them anyway."""
+"""Seconds between checks for due transitions. Only realizers need them: client requests complete transitions anyway."""
 
 
 class _ServerRequest(Request):
@@ -36,7 +36,7 @@ class _Handler(MotoRequestHandler):
 
 
 class Application:
-    """WSGI application for control requests and AWS requests. The signature names the AWS service."""
+    """WSGI application for control requests and AWS requests. The request's signature names the AWS service."""
 
     def __init__(self) -> None:
         self._hosts = DomainDispatcherApplication(create_backend_app)
@@ -91,7 +91,7 @@ class Server:
         self._server.server_close()
 
     def serve_also(self, listener: socket.socket) -> Callable[[], None]:
-        """Also accept requests on another socket, until the returned function is called."""
+        """Accept requests on another socket too, until the returned function is called."""
         host, port = listener.getsockname()
         other = make_server(host, port, self._server.app, threaded=True, request_handler=_Handler, fd=listener.fileno())
         listening.add(host, port)
@@ -105,7 +105,7 @@ class Server:
         return end
 
     def stop(self) -> None:
-        """Accept no more requests. Call it from another thread than `serve`."""
+        """Stop accepting requests. Call this from a different thread than `serve`."""
         self._stopping.set()
         self._server.shutdown()
 

@@ -37,7 +37,7 @@ def install() -> None:
 def _load(into: Any) -> None:
     for name, value in parameters(into.region_name).items():
         parameter = _PARAMETER(
-            account_id="",  # owned by AWS: the ARN has no account
+            account_id="",  # the ARN of a parameter owned by AWS has no account id
             name=name,
             value=value,
             parameter_type="String",

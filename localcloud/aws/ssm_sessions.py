@@ -18,18 +18,21 @@ from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
 
 Open = Callable[[str, int], tuple[str, str] | None]
-"""Instance id and port -> URL and token of a connection; None if the instance cannot be reached."""
+"""Opens a connection to a port of an instance id.
+
+Returns its URL and token, or None if the instance cannot be reached.
+"""
 DOCUMENTS = ("AWS-StartSSHSession", "AWS-StartPortForwardingSession")
 _NEEDED = ("ssm:UpdateInstanceInformation", "ssmmessages:CreateControlChannel", "ssmmessages:OpenDataChannel")
 _openers: list[Open] = []
 
 
 def install() -> None:
-    """Do nothing: the decorators below register the operations."""
+    """Do nothing: importing this module has already registered its operations."""
 
 
 def connect_by(opener: Open) -> Callable[[], None]:
-    """Open sessions with this function; call the returned function to undo it."""
+    """Register a function that opens sessions. Call the returned function to unregister it."""
     _openers.append(opener)
     return lambda: _openers.remove(opener)
 
@@ -94,7 +97,7 @@ def _answers(instance_id: str) -> bool:
 
 
 def _problem(call: Call, instance_id: str) -> str:
-    """Why the instance's SSM agent cannot connect; empty if it can."""
+    """Return the reason why the instance's SSM agent cannot connect, or "" if it can."""
     found = instance_calls.find(call.backend_of("ec2"), [instance_id])[0]
     if found.state != "running":
         return f"The instance is {found.state}."

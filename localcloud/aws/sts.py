@@ -1,4 +1,4 @@
-"""Security Token Service. Callers can only assume existing roles that trust them."""
+"""Security Token Service. Callers can assume a role only if it exists and trusts them."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -13,11 +13,11 @@ from localcloud.aws.patching import operation
 
 
 class NotTrusted(Exception):
-    """The role does not exist or does not trust the principal; the message is its ARN."""
+    """The role does not exist or does not trust the principal. The message is the role's ARN."""
 
 
 def install() -> None:
-    """Do nothing: the decorators below register the operations."""
+    """Do nothing: importing this module has already registered its operations."""
 
 
 @operation("sts", "AssumeRole")
@@ -48,7 +48,7 @@ def _assume_role(call: Call) -> dict[str, Any]:
 
 
 def trusts(role: Any, principal: tuple[str, str], tags: Mapping[str, str], context: Mapping[str, str] | None = None) -> bool:
-    """Whether the role's trust policy allows the principal a session with these tags.
+    """Return whether the role's trust policy allows the principal a session with these tags.
 
     Tags require a separate action: https://docs.aws.amazon.com/IAM/latest/UserGuide/id_session-tags.html
     """
@@ -70,9 +70,9 @@ def open_session(
     tags: Mapping[str, str],
     context: Mapping[str, str],
 ) -> Any:
-    """Create a role session for an AWS service that assumes the role, and return moto's record. Raises NotTrusted.
+    """Create a session for an AWS service that assumes the role, and return moto's object for it.
 
-    Call it with the gateway's lock held.
+    Raise NotTrusted if the role cannot be assumed. Call this with the gateway's lock held.
     """
     account = arn.split(":")[4]
     role = next((role for role in backend_of("iam", account, region).roles.values() if role.arn == arn), None)
@@ -92,7 +92,7 @@ def open_session(
 
 @operation("sts", "GetSessionToken")
 def _get_session_token(call: Call) -> dict[str, Any]:
-    """Register the temporary key: moto returns one that it does not recognize later."""
+    """Issue a temporary access key and register it. moto's own key would not be recognized in later calls."""
     iam = call.backend_of("iam")
     user = iam.get_user_from_access_key_id(call.access_key)
     if user is None:
@@ -107,7 +107,10 @@ def _get_session_token(call: Call) -> dict[str, Any]:
 
 @operation("sts", "GetCallerIdentity")
 def _get_caller_identity(call: Call) -> dict[str, Any]:
-    """Resolve temporary keys and signed URLs: moto does not know the owner of a GetSessionToken key or a URL's signer."""
+    """Return the identity for temporary keys and presigned URLs too.
+
+    moto does not know the owner of a GetSessionToken key or the signer of a URL.
+    """
     if not call.access_key:
         return call.moto()
     key = call.backend_of("iam").access_keys.get(call.access_key)

@@ -1,4 +1,4 @@
-"""Dispatch to moto's handlers: in-process by full URL, in the server by path, both in the order of moto's own tables."""
+"""Dispatch to moto's handlers: by full URL in-process, by path in the server, both in the order of moto's tables."""
 
 import re
 from collections.abc import Callable
@@ -22,7 +22,7 @@ _Handler = Callable[[Any, str, Any], Response]
 
 
 def _backend(service: str) -> Any:
-    """Backend without state, used only to read its URLs."""
+    """Return a backend without state, used only to read its URLs."""
     backends = get_backend(service)  # type: ignore[call-overload]
     return object.__new__(backends.backend) if isinstance(backends, BackendDict) else backends["global"]
 
@@ -57,7 +57,7 @@ def _forward(table: list[tuple[re.Pattern[str], _Handler]], request: Request, su
 
 
 def _process_request(_: BotocoreStubber, request: AWSPreparedRequest) -> Response | None:
-    """Replacement of moto's handler for requests of botocore clients in this process."""
+    """Handle requests of botocore clients in this process, in place of moto's handler."""
     parsed, _host = get_equivalent_url_in_aws_domain(request.url)
     url = f"{parsed.scheme}://{parsed.netloc}{parsed.path}"
     for service, pattern in backend_url_patterns:

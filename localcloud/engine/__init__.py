@@ -1,1 +1,1 @@
-"""Local counterparts of the Pulumi engine: a language host and emulators of the AWS and Kubernetes providers."""
+"""Local Pulumi plugins: a language host and emulators of the AWS and Kubernetes providers."""

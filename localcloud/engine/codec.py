@@ -1,4 +1,4 @@
-"""Pulumi's wire format for properties: plain values, unknowns and secrets.
+"""Encoding and decoding of Pulumi's wire format for properties: plain values, unknowns and secrets.
 
 https://github.com/pulumi/pulumi/blob/master/developer-docs/providers/implementers-guide.md
 https://github.com/pulumi/pulumi/blob/master/proto/pulumi/provider.proto
@@ -28,7 +28,7 @@ UNKNOWN_TEXT = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 
 
 class Unknown:
-    """A value that a preview does not know yet. The only instance is `UNKNOWN`."""
+    """Type of `UNKNOWN`, the placeholder for values that are not known during a preview."""
 
     def __repr__(self) -> str:
         return "UNKNOWN"
@@ -40,18 +40,18 @@ class Unknown:
 UNKNOWN: Final = Unknown()
 
 Secrets = bool | dict[str, "Secrets"]
-"""The secret parts of a value: all of it (True), none (False), or some members of an object.
+"""Which parts of a value are secret: all (True), none (False), or these members of an object.
 
-A list that contains a secret is entirely secret, like in the engine: AWS may return its elements in another order.
+A list that contains a secret is entirely secret, as in the engine: AWS may return its elements in another order.
 """
 
 
 class Unsupported(Exception):
-    """A kind of value that no resource here accepts."""
+    """The property type is not supported by any local resource, e.g. an asset."""
 
 
 def decode(properties: Struct) -> tuple[dict[str, Any], dict[str, Secrets]]:
-    """Return plain values, with `UNKNOWN` for unknown ones, and which of them are secret. Nulls are omitted."""
+    """Decode properties to plain values (`UNKNOWN` for unknowns) and their secret parts. Nulls are omitted."""
     values: dict[str, Any] = {}
     secrets: dict[str, Secrets] = {}
     for name, value in properties.fields.items():
@@ -94,7 +94,7 @@ def _decode_object(value: Struct) -> tuple[Any, Secrets]:
 
 
 def encode(values: Mapping[str, Any], secrets: Mapping[str, Secrets] | None = None) -> Struct:
-    """Return plain values in wire format, with those in `secrets` marked as secret."""
+    """Encode plain values in wire format, and mark those in `secrets` as secret."""
     struct = Struct()
     for name, value in values.items():
         _encode(value, (secrets or {}).get(name, False), struct.fields[name])
@@ -124,7 +124,7 @@ def _encode(value: Any, secret: Secrets, into: Value) -> None:
         for element in sorted(value) if isinstance(value, set | frozenset) else value:
             _encode(element, False, into.list_value.values.add())
     else:
-        # boto3 parses timestamps; Terraform, and so the official provider, keeps them as text.
+        # boto3 parses timestamps. Terraform, and so the official provider, keeps them as strings.
         into.string_value = value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 
@@ -141,7 +141,7 @@ def merge(one: Mapping[str, Secrets], other: Mapping[str, Secrets]) -> dict[str,
 
 
 def has_unknowns(value: Any) -> bool:
-    """Whether the value is or contains an unknown."""
+    """Return whether the value is or contains an unknown."""
     if isinstance(value, Mapping):
         return any(has_unknowns(member) for member in value.values())
     if isinstance(value, list | tuple):

@@ -1,7 +1,7 @@
-"""Language host: implements the engine's LanguageRuntime protocol for Python programs, like `pulumi-language-python`.
+"""Pulumi language host for Python programs: implements LanguageRuntime, as `pulumi-language-python` does.
 
-The engine starts it through a `pulumi-language-python` on PATH and reads its port from the first line of its output.
-https://github.com/pulumi/pulumi/blob/master/proto/pulumi/language.proto
+The engine starts the `pulumi-language-python` on PATH, which starts this host, and reads the port from the first line
+of its output. https://github.com/pulumi/pulumi/blob/master/proto/pulumi/language.proto
 """
 
 import json
@@ -26,11 +26,11 @@ from localcloud.engine.language_program import SHOWN, end_with_parent
 
 PROGRAM = Path(__file__).with_name("language_program.py")
 PATIENCE_SECONDS = 3.0
-"""Time for a program to end after SIGTERM."""
+"""Grace period for a program between SIGTERM and SIGKILL."""
 
 
 class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
-    """Run every program in a new process, so that a preview leaves nothing behind for the update."""
+    """gRPC service that runs each program in a new process, so that a preview cannot affect the update."""
 
     def __init__(self, engine: str) -> None:
         self.engine = engine
@@ -53,7 +53,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
             [_interpreter(request.info), "-P", PROGRAM, *self._arguments(request)],
             env=os.environ | _configuration(request) | {"PYTHONUNBUFFERED": "1"},
             stdin=subprocess.DEVNULL,
-            start_new_session=True,  # the engine interrupts our process group; only we end the program
+            start_new_session=True,  # the engine interrupts our process group, but only this host stops the program
         )
         with self._lock:
             self._programs.add(program)
@@ -76,8 +76,8 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         )
 
     def InstallDependencies(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
-        """Refuse: the project's make targets install its pinned dependencies."""
-        context.abort(grpc.StatusCode.UNIMPLEMENTED, "this language host installs nothing; install requirements.txt with pip")
+        """Return an error: the project's make targets install its pinned dependencies."""
+        context.abort(grpc.StatusCode.UNIMPLEMENTED, "dependencies are not installed here. Run pip install -r requirements.txt")
         yield from ()
 
     def RuntimeOptionsPrompts(self, request: Any, context: grpc.ServicerContext) -> Any:
@@ -125,7 +125,7 @@ def _interpreter(info: Any) -> Path:
 
 
 def _end(program: subprocess.Popen[bytes]) -> None:
-    """Terminate the program, and kill it if it does not end in time."""
+    """Send SIGTERM to the program, and SIGKILL if it does not exit in time."""
     if program.poll() is None:
         program.terminate()
         try:
@@ -148,7 +148,7 @@ def main() -> None:
     print(port, flush=True)
     stop_requested.wait()
     host.end_programs()
-    os._exit(0)  # the engine waits for this process, and has received all responses
+    os._exit(0)  # the engine has received all responses and waits for this process to exit
 
 
 if __name__ == "__main__":

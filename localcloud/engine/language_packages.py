@@ -1,4 +1,4 @@
-"""Packages installed for a Python interpreter, and the Pulumi plugins they need, as the engine queries them."""
+"""Installed packages of a Python interpreter and the Pulumi plugins they need, reported to the engine."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class Plugin(NamedTuple):
-    """A provider that a package needs, from its pulumi-plugin.json."""
+    """Pulumi provider required by a package, from its pulumi-plugin.json."""
 
     name: str
     version: str
@@ -19,15 +19,16 @@ class Plugin(NamedTuple):
 
 
 def interpreter(root: str, virtualenv: str) -> Path:
-    """Return the interpreter of the virtual environment in Pulumi.yaml if it exists, else the current interpreter."""
+    """Return the interpreter of the virtual environment configured in Pulumi.yaml if it exists, else the current
+    one."""
     candidate = Path(root, virtualenv, "bin", "python") if virtualenv else Path(sys.executable)
     return candidate if candidate.exists() else Path(sys.executable)
 
 
 def plugins(python: Path) -> list[Plugin]:
-    """Return the plugins of all installed packages.
+    """Return the plugins required by the installed packages.
 
-    The official host asks pip for the packages; their files have the same data.
+    The official host runs pip to list the packages. Reading their metadata files gives the same result.
     """
     found = []
     for folder in _package_folders(python):
@@ -39,7 +40,7 @@ def plugins(python: Path) -> list[Plugin]:
 
 
 def packages(python: Path, *, transitive: bool) -> list[tuple[str, str]]:
-    """Return names and versions; without `transitive`, only those of packages that no other package needs."""
+    """Return package names and versions. Without `transitive`, omit packages that another package requires."""
     installed = list(_distributions(python))
     needed = {_canonical(re.split(r"[^\w.-]", text, maxsplit=1)[0]) for package in installed for text in package.requires or ()}
     wanted = [package for package in installed if transitive or _canonical(package.name) not in needed]
@@ -47,7 +48,7 @@ def packages(python: Path, *, transitive: bool) -> list[tuple[str, str]]:
 
 
 def version(python: Path) -> str:
-    """Return the interpreter's Python version."""
+    """Return the Python version of an interpreter."""
     command = [str(python), "-c", "import platform; print(platform.python_version())"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 

@@ -1,7 +1,7 @@
-"""Run one Pulumi program in its own process, started by the language host with the program's interpreter.
+"""Runner of one Pulumi program. The language host starts it in a new process with the program's interpreter.
 
-This module imports nothing from this project, which the program's interpreter may not have. Arguments: see `main`. The
-configuration is in PULUMI_CONFIG and PULUMI_CONFIG_SECRET_KEYS, as with the official host.
+This module imports no other module of this project, since the program's interpreter may not have it. Arguments: see
+`main`. As with the official host, the configuration is in PULUMI_CONFIG and PULUMI_CONFIG_SECRET_KEYS.
 """
 
 import argparse
@@ -20,12 +20,12 @@ import pulumi
 import pulumi.runtime
 
 SHOWN = 32
-"""Exit code: the program failed, and the error has been shown to the user."""
+"""Exit code of a failed program whose error has already been shown to the user."""
 LOOK_FOR_PARENT_SECONDS = 0.5
 
 
 def end_with_parent() -> None:
-    """End this process when its parent is killed."""
+    """Exit this process when its parent process dies."""
     parent = os.getppid()
 
     def watch() -> None:
@@ -42,7 +42,7 @@ def main() -> int:
         parser.add_argument(f"--{option}", required=True)
     parser.add_argument("--parallel", type=int, required=True)
     parser.add_argument("--dry-run", action="store_true")
-    parser.add_argument("program", type=Path, help="a folder with a __main__.py, or a file")
+    parser.add_argument("program", type=Path, help="folder with a __main__.py, or a Python file")
     parser.add_argument("arguments", nargs="*")
     options = parser.parse_args()
     end_with_parent()
@@ -64,13 +64,13 @@ def main() -> int:
     os.chdir(options.pwd)
     folder = options.program if options.program.is_dir() else options.program.parent
     if not options.program.is_dir():
-        sys.path.insert(0, str(folder))  # runpy does this only for folders
+        sys.path.insert(0, str(folder))  # runpy extends sys.path only for folders
     return run(options.program, folder, options.parallel)
 
 
 def run(program: Path, folder: Path, parallel: int) -> int:
-    """Run the program inside a stack and report a failure to the user once."""
-    # When a resource fails, nothing retrieves the results of tasks that wait for it; asyncio would log each of them.
+    """Run the program in the context of a stack. Report a failure to the user only once."""
+    # When a resource fails, nothing retrieves the results of tasks waiting for it, and asyncio would log each of them.
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
@@ -96,7 +96,8 @@ def run(program: Path, folder: Path, parallel: int) -> int:
 
 
 def users_traceback(error: BaseException, folder: Path) -> str:
-    """Format the traceback from the first frame of user code on, without frames of this project and Pulumi."""
+    """Format the traceback from the first frame of user code on. Omit the frames of this runner and Pulumi before
+    it."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [place for place, frame in enumerate(frames) if Path(frame.filename).is_relative_to(folder.resolve())]
     limit = own[0] - len(frames) if own else None

@@ -1,4 +1,4 @@
-"""Pulumi mocks that run the handlers on an in-process local AWS: whatever AWS would refuse fails the unit test.
+"""Pulumi mocks that call an in-process local AWS, so that unit tests fail on requests that AWS would refuse.
 
 with MotoMocks("us-west-2") as mocks:
     pulumi.runtime.set_mocks(mocks, project="gpumpi", stack="test")
@@ -22,7 +22,7 @@ from moto.moto_api._internal import mock_random
 from pulumi.runtime import rpc
 from pulumi.runtime.mocks import MockCallArgs, MockResourceArgs, Mocks
 
-import localcloud.engine.aws.resources  # noqa: F401  fills the table of handlers
+import localcloud.engine.aws.resources  # noqa: F401  registers the handlers
 from localcloud.aws import account, extend
 from localcloud.engine.aws import lifecycle
 from localcloud.engine.aws.autonaming import Wish
@@ -31,32 +31,33 @@ from localcloud.engine.codec import UNKNOWN, Unknown
 from localcloud.engine.kubernetes import mocks as kubernetes_mocks
 
 FOREIGN_VARIABLES = ("AWS_ENDPOINT_URL", "AWS_PROFILE", "AWS_SESSION_TOKEN")
-"""Would redirect requests away from the in-process account."""
+"""Environment variables that would redirect requests away from the in-process account."""
 
 
 class MockFailed(Exception):
-    """The program requested something that does not exist or that AWS refuses. The text has the reason."""
+    """The program uses an unsupported resource, or AWS or Kubernetes would refuse it. The message contains the
+    reason."""
 
 
 @dataclass(frozen=True)
 class Created:
-    """A resource that the program registered."""
+    """Resource registered by the program."""
 
     token: str
     name: str
     inputs: Args
-    """The program's inputs, in camelCase."""
+    """Inputs set by the program, in camelCase."""
     id: str | None
-    """None for a component and in a preview."""
+    """Resource id; None for components and in previews."""
     state: State
     provider: str
 
 
 class MotoMocks(Mocks):
-    """Context manager with an empty account. Names and ids are the same in every run."""
+    """Context manager that provides Pulumi mocks with an empty AWS account. Names and ids are reproducible."""
 
     def __init__(self, region: str = "us-west-2", *, preview: bool = False) -> None:
-        """`preview` works as in `set_mocks`, whose setting does not reach the threads that call the mocks."""
+        """`preview`: same as in `set_mocks`, whose value is not visible in the threads that call the mocks."""
         self.region = region
         self.preview = preview
         self.resources: list[Created] = []
@@ -74,7 +75,7 @@ class MotoMocks(Mocks):
             "AWS_DEFAULT_REGION": self.region,
             "AWS_REGION": self.region,
         }
-        self._exit.enter_context(patch.dict(os.environ, credentials))  # restores the whole environment on exit
+        self._exit.enter_context(patch.dict(os.environ, credentials))  # restores the environment on exit
         for name in FOREIGN_VARIABLES:
             os.environ.pop(name, None)
         self._exit.enter_context(patch.object(boto3, "DEFAULT_SESSION", None))  # remembers credentials
@@ -90,11 +91,11 @@ class MotoMocks(Mocks):
         return [resource for resource in self.resources if resource.token == token]
 
     def call(self, args: MockCallArgs) -> Any:
-        raise MockFailed(f"the program calls the function {args.token}, but the local provider has no functions")
+        raise MockFailed(f"the program calls the function {args.token}, but the local provider does not support functions")
 
     def new_resource(self, args: MockResourceArgs) -> tuple[str | None, dict[Any, Any]]:
         inputs, secrets = _plain(args.inputs)
-        with self._lock:  # Pulumi calls from many threads; moto's backends expect one
+        with self._lock:  # Pulumi uses many threads, but moto's backends are not thread-safe
             id, state = self._make(args, inputs)
             created = Created(args.typ, args.name, lifecycle.plain(inputs), id, state, args.provider or "")
             self.resources.append(created)
@@ -109,7 +110,7 @@ class MotoMocks(Mocks):
             return self._make_object(args, inputs)
         handler = RESOURCES.get(args.typ)
         if handler is None:
-            raise MockFailed(f"the local provider does not know the resource type {args.typ}")
+            raise MockFailed(f"the local provider does not support the resource type {args.typ}")
         if args.resource_id:
             return args.resource_id, self._read(handler, args.resource_id)
         checked = self._check(handler, args.name, inputs)
@@ -145,7 +146,7 @@ class MotoMocks(Mocks):
 
 
 def _plain(inputs: Mapping[str, Any]) -> tuple[Args, frozenset[str]]:
-    """Return plain values for the handlers, and the names of the secret ones."""
+    """Return the inputs as plain values for the handlers, and the names of the secret inputs."""
     secrets = frozenset(name for name, value in inputs.items() if rpc.is_rpc_secret(value))
     values = {name: _value(value) for name, value in inputs.items()}
     return {name: value for name, value in values.items() if value is not None}, secrets
@@ -165,7 +166,7 @@ def _value(value: Any) -> Any:
 
 
 def _wire(value: Any, *, secret: bool = False) -> Any:
-    """Return the value in the form that Pulumi's mocks expect."""
+    """Convert a plain value to the representation that Pulumi's mocks expect."""
     if secret:
         return rpc.wrap_rpc_secret(_wire(value))
     if isinstance(value, Mapping):

@@ -1,10 +1,10 @@
-"""Paths to values inside a resource's properties, in Pulumi's notation: `pools[0].tags["a.b"]`."""
+"""Pulumi property paths such as `pools[0].tags["a.b"]`."""
 
 import re
 from typing import Any
 
 Path = tuple[str | int, ...]
-"""Member names and list indexes; in a pattern, `"*"` matches any."""
+"""Property path: member names and list indexes. In a pattern, `"*"` matches any of them."""
 
 _PART = re.compile(
     r"""\.? (?: \["(?P<quoted>(?:[^"\\]|\\.)*)"\] | \[(?P<index>\d+)\] | \[(?P<any>\*)\] | (?P<name>[^.\[\]]+) )""", re.VERBOSE
@@ -13,7 +13,7 @@ _PLAIN = re.compile(r"[^.\[\]\"]+")
 
 
 def parse(text: str) -> Path:
-    """Parse a path from its text."""
+    """Parse a property path."""
     found: list[str | int] = []
     for part in _PART.finditer(text):
         if part["index"] is not None:
@@ -26,7 +26,7 @@ def parse(text: str) -> Path:
 
 
 def show(path: Path) -> str:
-    """Return the path as text that `parse` accepts."""
+    """Format a property path so that `parse` can read it."""
     text = ""
     for part in path:
         if isinstance(part, int):
@@ -40,12 +40,12 @@ def show(path: Path) -> str:
 
 
 def covers(pattern: Path, path: Path) -> bool:
-    """Whether `path` matches `pattern` or is below a match."""
+    """Return whether `path` matches `pattern` or is nested below a match."""
     return len(pattern) <= len(path) and all(one in ("*", other) for one, other in zip(pattern, path, strict=False))
 
 
 def restore(values: Any, original: Any, pattern: Path) -> Any:
-    """Return `values` with everything that matches `pattern` copied from `original`, except what `original` lacks."""
+    """Return `values` after copying all values that match `pattern` from `original`. Values missing there are kept."""
     if not pattern:
         return values if original is None else original
     head, rest = pattern[0], pattern[1:]

@@ -1,4 +1,4 @@
-"""Provider process: a gRPC server on loopback that engines attach to with PULUMI_DEBUG_PROVIDERS."""
+"""Provider process: a gRPC server on loopback. Engines attach to it through PULUMI_DEBUG_PROVIDERS."""
 
 import argparse
 import importlib.resources
@@ -19,22 +19,22 @@ from pulumi.runtime.proto import provider_pb2_grpc
 from localcloud import whole_file
 
 MAX_REQUESTS = 512
-"""Concurrent requests of all engines; most of them wait for AWS or a cluster. Threads are created on demand."""
+"""Maximum number of concurrent requests. Most of them wait for AWS or a cluster. Threads are created on demand."""
 GRACE_SECONDS = 5.0
 
 
 class NoEndpoint(Exception):
-    """No endpoint is configured, so the handlers would call real AWS."""
+    """AWS_ENDPOINT_URL is not set, so the handlers would call real AWS."""
 
 
 def version_of(package: str) -> str:
-    """Return the version of the official provider that this emulates, taken from its SDK."""
+    """Return the version of the emulated official provider, from its SDK package."""
     text = importlib.resources.files(package).joinpath("pulumi-plugin.json").read_text()
     return str(json.loads(text)["version"])
 
 
 def start(provider: provider_pb2_grpc.ResourceProviderServicer, name: str, port: int) -> tuple[grpc.Server, int]:
-    """Start a server whose threads have this name; return it and its port."""
+    """Start a gRPC server whose threads have this name prefix. Return the server and its port."""
     server = grpc.server(ThreadPoolExecutor(MAX_REQUESTS, thread_name_prefix=name), options=_GRPC_CHANNEL_OPTIONS)
     provider_pb2_grpc.add_ResourceProviderServicer_to_server(provider, server)
     bound = server.add_insecure_port(f"127.0.0.1:{port}")
@@ -45,13 +45,13 @@ def start(provider: provider_pb2_grpc.ResourceProviderServicer, name: str, port:
 def options(module: str, about: str | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog=f"python -m {module}", description=about)
     parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--ready-file", type=Path, help="file to write pid and port to, as JSON, once requests are accepted")
+    parser.add_argument("--ready-file", type=Path, help="JSON file for pid and port, written once the server is ready")
     parser.add_argument("--log-level", default="DEBUG")
     return parser.parse_args()
 
 
 def serve(given: argparse.Namespace, begin: Callable[[int], tuple[grpc.Server, int]]) -> int:
-    """Serve until SIGTERM, then end this process. Return an exit code if the server cannot start."""
+    """Serve until SIGTERM, then exit the process. Return only if the server cannot start, with the exit code."""
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("localcloud").setLevel(given.log_level)
     stop_requested = threading.Event()
@@ -69,4 +69,4 @@ def serve(given: argparse.Namespace, begin: Callable[[int], tuple[grpc.Server, i
     if given.ready_file:
         given.ready_file.unlink(missing_ok=True)
     sys.stderr.flush()
-    os._exit(0)  # threads that still wait for a response must not block the exit
+    os._exit(0)  # threads still waiting for a response must not block the exit

@@ -1,4 +1,4 @@
-"""Engine protocol helpers that both providers share."""
+"""Helpers for the engine protocol, shared by both providers."""
 
 import threading
 from typing import Any, NoReturn
@@ -15,12 +15,12 @@ KINDS = {
     ("delete", False): Kinds.DELETE,
     ("delete", True): Kinds.DELETE_REPLACE,
 }
-"""Keyed by the change of a property, and whether it replaces the resource."""
+"""(kind of change, whether it replaces the resource) -> PropertyDiff kind."""
 
 
 def disconnected(context: grpc.ServicerContext) -> threading.Event:
-    """Return an event set when the engine is gone: waits end and no new requests are sent, as if the provider process
-    had died with its engine."""
+    """Return an event that is set when the engine disconnects. Waits then end and no new requests are sent, as if the
+    provider process had exited with its engine."""
     gone = threading.Event()
     if not context.add_callback(gone.set):
         gone.set()
@@ -28,13 +28,13 @@ def disconnected(context: grpc.ServicerContext) -> threading.Event:
 
 
 def abort(context: grpc.ServicerContext, text: str) -> NoReturn:
-    """Abort with the status code of a Go provider's plain errors."""
+    """Abort the request with UNKNOWN, the status code of plain errors in Go providers."""
     context.abort(grpc.StatusCode.UNKNOWN, text)
     raise AssertionError("abort raises")
 
 
 def abort_unfinished(context: grpc.ServicerContext, text: str, detail: Any) -> NoReturn:
-    """Abort with an ErrorResourceInitFailed as `detail`: the engine reads the resource's id and state from it.
+    """Abort the request. The engine reads the resource's id and state from `detail`, an ErrorResourceInitFailed.
 
     https://grpc.io/docs/guides/error/#richer-error-model
     """

@@ -1,1 +1,1 @@
-"""Local hosts: EC2 instances as containers with their own root, systemd, SSH server and metadata service."""
+"""Local hosts: EC2 instances as containers with their own root file system, systemd, SSH server and IMDS."""

@@ -1,4 +1,4 @@
-"""Build the AMI of EC2 clusters in a local cloud with the same Packer template as on AWS: `packer build amis`.
+"""Builds of the EC2 cluster AMI in a local cloud, with the same Packer template as on AWS: `packer build amis`.
 
 Checks of what the base AMI has on AWS (driver, EFA, NCCL) are skipped by name; the manifest lists them.
 """
@@ -25,7 +25,7 @@ from localcloud.tools.catalogue import PACKER, PACKER_AMAZON
 
 Series = Literal["4", "5"]
 PLUGIN = "github.com/hashicorp/amazon"
-_NO_GPU = "local hosts have no GPU, and run the kernel of this machine"
+_NO_GPU = "local hosts have no GPU and share the kernel of this machine"
 _NO_EFA = "local hosts have no EFA"
 SKIPPED: Mapping[str, str] = {
     "check-driver": _NO_GPU,
@@ -35,12 +35,12 @@ SKIPPED: Mapping[str, str] = {
     "check-nccl": _NO_GPU,
     "install-gdrcopy": _NO_GPU,
     "check-gdrcopy": _NO_GPU,
-    "install-efs-utils": "local hosts have an emulator of the mount helper",
+    "install-efs-utils": "local hosts have an emulator of the EFS mount helper",
 }
 OPENMPI_FLAGS = "--enable-mpi-fortran=no --disable-oshmem --disable-io-romio CFLAGS=-O1"
-"""Compiles quickly; on AWS it is the template's default."""
+"""Configure options for a fast build. On AWS, the template's default applies."""
 MANIFESTS = "ami"
-"""Folder for the manifests of builds, beside the folders of local clouds."""
+"""Name of the folder for build manifests, next to the folders of local clouds."""
 CIDR = "10.255.0.0/28"
 _WRONG = re.compile(r"Provisioning step had errors|^Build .* errored after ")
 _STAGES = re.compile(
@@ -49,18 +49,18 @@ _STAGES = re.compile(
 )
 _CERTIFICATES = "certificates.pem"
 CLEANING_SECONDS = 60.0
-"""Time that an interrupted build gets to terminate its instance."""
+"""Time for an interrupted build to terminate its instance."""
 
 
 def cache_folder() -> Path:
-    """Return the folder in which builds cache the compiled Open MPI, by checksum and options."""
+    """Return the folder in which builds cache compiled Open MPI versions, by checksum and options."""
     return tools.cache_folder().parent / "ami"
 
 
 def environment(cloud: LocalCloud, region: str, report: Report, output: Path, subnet: str) -> dict[str, str]:
-    """Return the variables for `packer build -only 'ec2.*' amis` in a local cloud that was started with hosts.
+    """Return environment variables for `packer build -only 'ec2.*' amis` in a local cloud with hosts.
 
-    `output`: a folder for the manifests. `subnet`: the build instance's subnet; the account has no default VPC.
+    `output`: folder for the manifests. `subnet`: subnet of the build instance, since the account has no default VPC.
     Raises BuildError if Packer cannot be built.
     """
     cache = cache_folder()
@@ -91,58 +91,60 @@ def environment(cloud: LocalCloud, region: str, report: Report, output: Path, su
 def build(
     cloud: LocalCloud, region: str, report: Report, output: Path, series: Series = "4", frameworks: Sequence[str] = ()
 ) -> str:
-    """Build the AMI and return its id; `report` gets each line of Packer's output. Raises BuildError with the last lines.
+    """Build the AMI and return its id. `report` gets each line of Packer's output. Raises BuildError with the last
+    lines.
 
-    Builds of all local clouds on this machine run one at a time: each reuses what the previous one compiled.
+    Builds of all local clouds on this machine run one at a time, so that each can reuse the compiled Open MPI.
     """
     if cloud.is_running() and not cloud.has_hosts:
-        raise BuildError("this local cloud has no hosts, and Packer needs a build instance. Start it as root, without --no-hosts")
+        raise BuildError("Packer needs a build instance, but this local cloud has no hosts. Start it as root, without --no-hosts")
     with one_at_a_time(), subnet_in(cloud, region) as subnet:
         _run(environment(cloud, region, report, output, subnet), series, frameworks, report)
     return newest(output, series)
 
 
 def manifest(output: Path, series: Series = "4") -> dict[str, Any]:
-    """Return the manifest of the last build: versions, packages, skipped steps with reasons."""
+    """Return the manifest of the last build: versions, packages, and skipped provisioners with reasons."""
     read: dict[str, Any] = json.loads((output / f"ec2-openmpi{series}.json").read_text())
     return read
 
 
 def stage(line: str) -> str:
-    """Return the progress in a line of Packer's output, e.g. a provisioner that starts; empty for other lines."""
+    """Return the build stage that a line of Packer's output reports, e.g. a provisioner that starts. Empty for other
+    lines."""
     found = _STAGES.fullmatch(line)
     return next(filter(None, found.groups())) if found else ""
 
 
 @contextmanager
 def one_at_a_time() -> Iterator[None]:
-    """Hold the lock of the cache of compiled Open MPIs."""
+    """Hold the lock on the cache of compiled Open MPI versions."""
     with only_one(cache_folder() / "building"):
         yield
 
 
 def newest(output: Path, series: Series = "4") -> str:
-    """Return the id of the AMI from the last build."""
+    """Return the id of the AMI that the last build created."""
     runs = json.loads((output / f"ec2-openmpi{series}.amis.json").read_text())
     (made,) = [one for one in runs["builds"] if one["packer_run_uuid"] == runs["last_run_uuid"]]
     return str(made["artifact_id"].partition(":")[2])
 
 
 def remove(cloud: LocalCloud, region: str, image: str) -> list[str]:
-    """Deregister an AMI and delete its snapshots, as in AWS. Return the deleted snapshots."""
+    """Deregister an AMI and delete its snapshots. Return the ids of the deleted snapshots."""
     ec2 = cloud.clients(region)("ec2")
     (described,) = ec2.describe_images(ImageIds=[image])["Images"]
     disks = [one["Ebs"] for one in described["BlockDeviceMappings"] if "Ebs" in one]
     snapshots = [disk["SnapshotId"] for disk in disks if "SnapshotId" in disk]
     ec2.deregister_image(ImageId=image)
-    for snapshot in snapshots:  # EC2 refuses to delete the snapshots of an image in use
+    for snapshot in snapshots:  # only after deregistering: EC2 refuses to delete snapshots of a registered AMI
         ec2.delete_snapshot(SnapshotId=snapshot)
     return snapshots
 
 
 @contextmanager
 def subnet_in(cloud: LocalCloud, region: str) -> Iterator[str]:
-    """Temporary subnet for the build instance. Its egress is the proxy of all local hosts."""
+    """Temporary VPC and subnet for the build instance. Egress is through the proxy that all local hosts use."""
     ec2 = cloud.clients(region)("ec2")
     tags = {"Key": "Name", "Value": "gpumpi-ami-build"}
     vpc = ec2.create_vpc(CidrBlock=CIDR, TagSpecifications=[{"ResourceType": "vpc", "Tags": [tags]}])["Vpc"]["VpcId"]
@@ -170,7 +172,7 @@ def _run(variables: Mapping[str, str], series: Series, frameworks: Sequence[str]
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        process_group=0,  # a terminal's ^C goes to this process only, which sends it to Packer once
+        process_group=0,  # Ctrl-C reaches only this process, which then terminates Packer once
     ) as process:
         assert process.stdout is not None
         try:
@@ -181,24 +183,25 @@ def _run(variables: Mapping[str, str], series: Series, frameworks: Sequence[str]
             _cancel(process)
             raise
     if process.returncode:
-        wrong = next((number for number, line in enumerate(lines) if _WRONG.search(line)), len(lines))  # Packer then cleans up
+        # the last lines before the first error; Packer logs its cleanup after it
+        wrong = next((number for number, line in enumerate(lines) if _WRONG.search(line)), len(lines))
         tail = "\n".join(lines[max(0, wrong - 15) : wrong + 1])
         raise BuildError(f"packer build ended with exit code {process.returncode}:\n{tail}")
 
 
 def _cancel(packer: "subprocess.Popen[str]") -> None:
-    """Have Packer terminate the build instance, then itself and its plugin."""
+    """Stop Packer after it has terminated the build instance. If it takes too long, kill Packer and its plugin."""
     packer.terminate()
     try:
         with suppress(subprocess.TimeoutExpired):
             packer.communicate(timeout=CLEANING_SECONDS)
     finally:
-        if packer.poll() is None:  # took too long, or the user pressed ^C again
+        if packer.poll() is None:  # cleanup timed out, or the user pressed Ctrl-C again
             os.killpg(packer.pid, signal.SIGKILL)
 
 
 def plugins(report: Report) -> Path:
-    """Return a folder in which Packer finds the plugin, in the version that the templates require."""
+    """Return a folder for PACKER_PLUGIN_PATH with the plugin version that the templates require."""
     plugin = tools.ensure(PACKER_AMAZON, report)
     folder = plugin.parents[1] / "packer"
     with only_one(folder):
@@ -207,12 +210,12 @@ def plugins(report: Report) -> Path:
             own = {"PACKER_PLUGIN_PATH": str(folder), "PACKER_CONFIG_DIR": str(folder), "CHECKPOINT_DISABLE": "1"}
             done = subprocess.run(command, env=os.environ | own, capture_output=True, text=True, check=False)
             if done.returncode:
-                raise BuildError(f"packer does not accept its plugin: {done.stdout}{done.stderr}")
+                raise BuildError(f"packer cannot install its plugin: {done.stdout}{done.stderr}")
     return folder
 
 
 def _pip_settings(cache: Path) -> list[str]:
-    """Return variables that give the hosts' pip the certificates and package index of this machine's pip."""
+    """Return environment variables so that pip on hosts uses this machine's pip certificates and package index."""
     trusted = os.environ.get("PIP_CERT") or ssl.get_default_verify_paths().cafile
     settings = []
     if trusted and Path(trusted).exists():
@@ -224,7 +227,7 @@ def _pip_settings(cache: Path) -> list[str]:
 
 
 def debian_mirror() -> str:
-    """Return the mirror that this machine's apt uses, or Debian's own."""
+    """Return the Debian mirror that this machine's apt uses, else Debian's own."""
     default = "https://deb.debian.org/debian"
     if shutil.which("apt-get") is None:
         return default

@@ -1,4 +1,4 @@
-"""Credentials of an instance's role: a session of the local STS, named after the instance as in EC2.
+"""Credentials of instance roles: sessions of the local STS, named after the instance as in EC2.
 
 https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_use_switch-role-ec2_instance-profiles.html
 """
@@ -17,13 +17,13 @@ RENEWED_BEFORE = timedelta(hours=1)
 
 
 class Lender:
-    """Cache of each instance's session until shortly before it expires."""
+    """Cache of STS sessions by instance. Sessions are renewed before they expire."""
 
     def __init__(self) -> None:
         self._sessions: dict[str, Any] = {}
 
     def lend(self, machine: Machine) -> Credentials:
-        """Return the credentials of the instance's role. Raises Unauthorized."""
+        """Return credentials of the instance's role. Raises Unauthorized."""
         with gateway.LOCK:
             known = self._sessions.get(machine.instance_id)
             if known is None or known.expiration - utcnow() < RENEWED_BEFORE or known.role_arn != machine.role_arn:
@@ -40,10 +40,10 @@ class Lender:
 
 
 def _assume(machine: Machine) -> Any:
-    assert machine.role_arn is not None  # callers check for a role first
+    assert machine.role_arn is not None  # callers check that there is a role
     who, name = ("Service", SERVICE), machine.instance_id
     try:
         return sts.open_session(machine.region, machine.role_arn, who, name=name, lifetime=LIFETIME, tags={}, context={})
     except sts.NotTrusted:
-        text = f"EC2 cannot assume the role {machine.role}; its trust policy must name the service {SERVICE}"
+        text = f"EC2 cannot assume the role {machine.role}; its trust policy must allow the service {SERVICE}"
         raise Unauthorized(text) from None

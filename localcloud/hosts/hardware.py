@@ -1,6 +1,6 @@
-"""Layer above the image's with what the machine, not the image, provides to every local host.
+"""Overlay layer with the files that, on EC2, the platform provides rather than the AMI.
 
-It gives software the values that it finds on EC2: the platform, the data source, the AWS endpoint.
+With it, software on a host detects EC2 as the platform and cloud-init data source, and uses the local AWS endpoint.
 """
 
 import secrets
@@ -9,17 +9,17 @@ from pathlib import Path
 from localcloud.kubernetes.addresses import AWS_ADDRESS, AWS_PORT
 
 BOOT = "/usr/lib/ec2-hardware/boot"
-"""Init program of the system."""
+"""Path of the init program that prepares a host and then starts systemd."""
 PROXY_PORT = 3128
 
 _MASKED = ("systemd-modules-load.service", "systemd-remount-fs.service", "systemd-udev-trigger.service", "fstrim.timer")
-"""Services that manage a kernel and disks; a host uses those of this machine."""
+"""Masked units that manage the kernel or disks. A host shares the kernel and disks of this machine."""
 
 
 def write(layer: Path, region: str, file_systems: Path) -> None:
-    """Write the layer. `file_systems`: folder of the local AWS with the files of EFS file systems."""
+    """Write the layer. `file_systems`: folder in which the local AWS keeps the contents of EFS file systems."""
     if layer.exists():
-        return  # already mounted on a host
+        return  # hosts may already have mounted it
     units = layer / "etc/systemd/system"
     _put(layer / BOOT.lstrip("/"), _BOOT)
     (layer / BOOT.lstrip("/")).chmod(0o755)
@@ -38,7 +38,8 @@ def write(layer: Path, region: str, file_systems: Path) -> None:
 
 
 def environment(region: str) -> dict[str, str]:
-    """Return variables of all services and logins: SDKs use the local AWS, package managers the proxy in place of NAT."""
+    """Return environment variables for all services and logins. SDKs use the local AWS; package managers use the egress
+    proxy."""
     proxy = f"http://{AWS_ADDRESS}:{PROXY_PORT}"
     return {
         "AWS_ENDPOINT_URL": f"http://{AWS_ADDRESS}:{AWS_PORT}",
@@ -46,7 +47,7 @@ def environment(region: str) -> dict[str, str]:
         "http_proxy": proxy,
         "https_proxy": proxy,
         "no_proxy": f"{AWS_ADDRESS},169.254.169.254,localhost,127.0.0.1",
-        "OMPI_MCA_mpi_yield_when_idle": "1",  # all hosts share this machine's cores: waiting ranks must yield
+        "OMPI_MCA_mpi_yield_when_idle": "1",  # all hosts share this machine's cores, so waiting ranks must yield
     }
 
 
@@ -66,7 +67,7 @@ exec /lib/systemd/systemd
 """
 
 FILE_SYSTEMS = "/run/file-systems"
-"""Path of the files of EFS file systems on a host, for root only; users see what the mount helper mounts."""
+"""Path on a host at which root can access all EFS file systems. Users access only what the mount helper mounts."""
 
 _MOUNT_HELPER = f"""#!/usr/bin/python3
 # Stands in for amazon-efs-utils' helper, by the same command line: mount -t efs -o tls,iam,accesspoint=fsap-... fs-...:/ /shared
@@ -97,7 +98,7 @@ if answer["readOnly"] or "ro" in options:
 
 def _put(file: Path, text: str) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    part = file.with_name(f".{file.name}.{secrets.token_hex(4)}")  # hosts that boot at the same time share the layer
+    part = file.with_name(f".{file.name}.{secrets.token_hex(4)}")  # booting hosts may write the shared layer concurrently
     part.write_text(text)
     part.replace(file)
 

@@ -1,4 +1,4 @@
-"""One host: a network namespace on its VPC's bridge and a root of layers that runs systemd."""
+"""A local host: a systemd-nspawn container with an overlay root, in a network namespace on its VPC's bridge."""
 
 import os
 import shlex
@@ -20,16 +20,16 @@ from localcloud.machine.cgroups import Cgroups
 from localcloud.machine.ledger import process_name, remove_group, remove_trace
 
 POWER_OFF = signal.SIGRTMIN + 4
-"""systemd's signal for a power-off: https://www.freedesktop.org/software/systemd/man/latest/systemd.html#Signals"""
+"""Signal that makes systemd power off: https://www.freedesktop.org/software/systemd/man/latest/systemd.html#Signals"""
 POWER_OFF_SECONDS = 15.0
 RUN = Path("/run/systemd/nspawn")
 CONNECT_SECONDS = 10.0
 INTERFACE_MTU = 9001
-"""Jumbo frames within a VPC: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/network_mtu.html"""
+"""MTU of jumbo frames in a VPC: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/network_mtu.html"""
 
 
 class Host:
-    """The container of one instance."""
+    """Container of one EC2 instance."""
 
     def __init__(
         self,
@@ -41,7 +41,8 @@ class Host:
         file_systems: Path,
         on_end: Callable[[int], None] = lambda code: None,
     ) -> None:
-        """`lower`: the layers below its own changes, top first. `on_end` gets the exit code when the system ends by itself."""
+        """`lower`: layers below the host's own changes, top first. `on_end`: called with the exit code if the system
+        shuts down by itself."""
         self.vpc, self.machine, self.disk, self.lower = vpc, machine, disk, list(lower)
         self._nspawn, self._file_systems, self._on_end = nspawn, file_systems, on_end
         self.name = machine.instance_id
@@ -53,7 +54,7 @@ class Host:
         self._is_ending = False
 
     def start(self) -> None:
-        """Start the host and return when its first process runs; it then boots by itself."""
+        """Start the host. Return once its first process runs, without waiting for the boot to finish."""
         self.vpc.add(self.machine)
         self._connect()
         self.disk.make()
@@ -67,7 +68,8 @@ class Host:
         threading.Thread(target=self._watch, args=(self._process,), name=f"watch-{self.name}", daemon=True).start()
 
     def power_off(self, *, shuts_down: bool = True) -> None:
-        """Stop like `StopInstances`: shut down, or kill the system if it does not end. The disk stays."""
+        """Shut the host down and keep its disk, as `StopInstances` does. Kill the system if it does not shut down in
+        time."""
         self._is_ending = True
         init = self.init()
         if init is not None and shuts_down:
@@ -76,24 +78,24 @@ class Host:
         self._release()
 
     def terminate(self, *, shuts_down: bool = True) -> None:
-        """Stop the host and delete its disk."""
+        """Shut the host down and delete its disk, as `TerminateInstances` does."""
         self.power_off(shuts_down=shuts_down)
         self.disk.remove()
         self.vpc.remove(self.machine)
 
     def reboot(self) -> None:
-        """Reboot; systemd-nspawn restarts the system."""
+        """Reboot the host. systemd-nspawn exits and the boot loop restarts it."""
         init = self.init()
         if init is not None:
             init.send_signal(signal.SIGINT)
 
     @property
     def is_on(self) -> bool:
-        """Whether the host is on: not powered off through EC2 or by its own system."""
+        """Whether the host is powered on."""
         return self._process is not None and self._process.poll() is None
 
     def init(self) -> psutil.Process | None:
-        """Return the host's systemd; None if it is not running."""
+        """Return the host's systemd process, or None if it is not running."""
         if self._process is None or self._process.poll() is not None:
             return None
         try:
@@ -108,15 +110,16 @@ class Host:
         return self.vpc.folder / "logs" / f"{self.name}.log"
 
     def console(self) -> bytes:
-        """Return the console output since the first start."""
+        """Return the console output since the first boot."""
         return self.console_log.read_bytes() if self.console_log.exists() else b""
 
     def connect(self, port: int) -> socket.socket:
-        """Connect to a port from inside the host. As with an agent's connection, no security group applies."""
+        """Connect to a port from inside the host. Security groups do not apply, as with connections of the SSM
+        agent."""
         return network.connect(self.namespace, "127.0.0.1", port, timeout=CONNECT_SECONDS)
 
     def run(self, command: Sequence[str], seconds: float = 60.0) -> "subprocess.CompletedProcess[str]":
-        """Run a command on the host as root, for tests and debugging. Users connect by SSH."""
+        """Run a command on the host as root, for tests and debugging. Users connect with SSH instead."""
         init = self.init()
         if init is None:
             return subprocess.CompletedProcess(list(command), 255, "", f"{self.name} is not running")
@@ -125,7 +128,7 @@ class Host:
         return subprocess.run(inside, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
 
     def _boot(self) -> "subprocess.Popen[bytes]":
-        """Run systemd-nspawn in a loop: exit code 133 means that the system reboots."""
+        """Run systemd-nspawn in a loop. Its exit code 133 means that the system wants to reboot."""
         enter = "".join(f"echo $$ >{shlex.quote(str(group / 'cgroup.procs'))}; " for group in self._groups)
         loop = enter + 'while :; do "$@"; code=$?; [ $code = 133 ] || exit $code; done'
         with self.console_log.open("ab") as output:
@@ -141,7 +144,8 @@ class Host:
         return process
 
     def _make_groups(self) -> None:
-        """Create cgroups for this system alone: in shared ones, each systemd removes the cgroups of the others' services."""
+        """Create the host's own cgroups. In shared cgroups, each systemd would remove the cgroups of the other hosts'
+        services."""
         for group in self._groups:
             self.vpc.ledger.add("cgroup", group)
         for group in self._groups:
@@ -149,12 +153,12 @@ class Host:
 
     @property
     def _groups(self) -> list[Path]:
-        """Return the host's cgroups in the hierarchies that systemd uses."""
+        """Return the host's cgroups in the cgroup hierarchies that systemd uses."""
         machine = Cgroups()
         return [one for one in machine.folders(self.namespace) if machine.unified or one.parent.name in ("systemd", "unified")]
 
     def _note_traces(self) -> None:
-        """Record the files that systemd-nspawn leaves behind for every machine when it is killed."""
+        """Record the files that systemd-nspawn leaves behind when it is killed."""
         root = self.disk.root.stat()
         folders = [RUN / kind / self.name for kind in ("propagate", "unix-export")]
         self._traces = [*folders, RUN / "locks" / f"inode-{root.st_dev}:{root.st_ino}"]
@@ -209,7 +213,7 @@ class Host:
         ]
 
     def _connect(self) -> None:
-        """Add a network interface with the instance's MAC address; the host's DHCP client configures it."""
+        """Add a network interface with the instance's MAC address. The host's DHCP client configures it."""
         self.vpc.ledger.add("namespace", self.namespace)
         network.create(self.namespace)
         descriptor = os.open(network.path_of(self.namespace), os.O_RDONLY)
@@ -230,7 +234,7 @@ class Host:
             os.close(descriptor)
 
     def _release(self) -> None:
-        """Remove the host's network link, mounts and names."""
+        """Remove the host's network link, namespace, mounts, cgroups and leftover files."""
         for trace in self._traces:
             remove_trace(trace)
             self.vpc.ledger.remove("trace", trace)
@@ -245,7 +249,7 @@ class Host:
         self.vpc.ledger.remove("namespace", self.namespace)
 
     def _unplug(self) -> None:
-        """Remove the link now: the kernel removes it only after the namespace's last process has ended."""
+        """Remove the network link immediately. The kernel would keep it until the namespace's last process exits."""
         from pyroute2 import IPRoute
 
         with IPRoute() as route:

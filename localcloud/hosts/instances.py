@@ -1,4 +1,4 @@
-"""Convert an instance as EC2 describes it to the machine that its metadata service describes."""
+"""Conversion of EC2 instance descriptions to the data that IMDS reports."""
 
 import base64
 from collections.abc import Mapping
@@ -13,12 +13,12 @@ from localcloud.hosts.metadata import Machine
 
 
 def is_ours(described: Mapping[str, Any]) -> bool:
-    """Whether the instance is a host of ours: those of a managed node group are cluster nodes."""
+    """Return whether the instance runs as a local host. Instances of managed node groups run as cluster nodes."""
     return CLUSTER_TAG not in _tags(described)
 
 
 def machine_of(event: Event) -> Machine:
-    """Called with the gateway's lock held."""
+    """Return the instance's IMDS data. The caller must hold the gateway's lock."""
     ec2 = backend_of("ec2", event.account, event.region)
     described = event.details
     primary = next(one for one in described["NetworkInterfaces"] if _is_primary(one))

@@ -1,8 +1,9 @@
-"""Images and disks as overlay layers: an image is a host's changes on top of the layers that it started from.
+"""AMIs and disks as overlay layers. An AMI consists of a host's changes and the layers that the host started from.
 
-<folder>/images/<image id>/       the layers of an image made here, 0 the lowest; `base` names the roots of the cache below them
-         disks/<instance id>/     an instance's own changes (upper), the overlay's workspace (work), the mounted root (root),
-                                  and the layers of its image (below), which it keeps when the image is deregistered
+`<folder>/images/<image id>/` contains the layers of an AMI created here; 0 is the lowest. `base` lists the cached roots
+below them.
+`<folder>/disks/<instance id>/` contains the changes of an instance (upper), the overlay's work directory (work), the
+mount point (root), and links to the layers of its AMI (below), which outlive the AMI's deregistration.
 """
 
 import json
@@ -14,12 +15,12 @@ from pathlib import Path
 
 BASE = "base"
 RootsOf = Callable[[str], list[Path]]
-"""Image id -> the roots of an image that was not made here, top first."""
+"""AMI id -> roots of an AMI that was not created here, top first."""
 
 
 @dataclass(frozen=True)
 class Disk:
-    """The root disk of an instance."""
+    """Root disk of an instance."""
 
     folder: Path
 
@@ -40,7 +41,7 @@ class Disk:
             one.mkdir(parents=True, exist_ok=True)
 
     def mount_options(self, lower: list[Path]) -> str:
-        """Return the overlay's mount options; `lower`: the layers below, top first."""
+        """Return the overlay's mount options. `lower`: read-only layers, top first."""
         return f"lowerdir={':'.join(map(str, lower))},upperdir={self.upper},workdir={self.work}"
 
     def remove(self) -> None:
@@ -48,7 +49,7 @@ class Disk:
 
 
 class Layers:
-    """All images and disks of one local cloud."""
+    """AMIs and disks of one local cloud."""
 
     def __init__(self, folder: Path, roots_of: RootsOf) -> None:
         self.folder = folder
@@ -58,7 +59,7 @@ class Layers:
         return Disk(self.folder / "disks" / instance_id)
 
     def of_image(self, image_id: str) -> list[Path]:
-        """Return an image's layers, top first."""
+        """Return the layers of an AMI, top first."""
         image = self._image(image_id)
         if not image.exists():
             return self._roots_of(image_id)
@@ -66,7 +67,8 @@ class Layers:
         return [*own, *map(Path, json.loads((image / BASE).read_text()))]
 
     def of_disk(self, disk: Disk, image_id: str) -> list[Path]:
-        """Return the layers for one disk, which keeps them: a host can be restarted after its image is deregistered."""
+        """Return the AMI's layers, hard-linked into the disk's folder: a host can restart after its AMI is
+        deregistered."""
         found = []
         for number, layer in enumerate(self.of_image(image_id)):
             if layer.is_relative_to(self.folder):
@@ -78,19 +80,19 @@ class Layers:
         return found
 
     def save(self, disk: Disk, below: list[Path], image_id: str) -> None:
-        """Create an image of a disk: the layers below it and a copy of its own changes on top."""
+        """Create an AMI from a disk: the layers below it plus a copy of its changes."""
         image, part = self._image(image_id), self._image(f".{image_id}")
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
         made_here = [layer for layer in below if layer.is_relative_to(self.folder)]
         for number, layer in enumerate(reversed(made_here)):
-            _copy(layer, part / str(number), "--link")  # layers are never written to
+            _copy(layer, part / str(number), "--link")  # links suffice, since layers are never modified
         _copy(disk.upper, part / str(len(made_here)))
         (part / BASE).write_text(json.dumps([str(layer) for layer in below if layer not in made_here]))
         part.rename(image)
 
     def copy(self, source_id: str, image_id: str) -> None:
-        """Copy an image to another region or name."""
+        """Copy an AMI to another id."""
         below = self.of_image(source_id)
         made_here = [layer for layer in below if layer.is_relative_to(self.folder)]
         part = self._image(f".{image_id}")
@@ -101,7 +103,7 @@ class Layers:
         part.rename(self._image(image_id))
 
     def forget(self, image_id: str) -> None:
-        """Delete a deregistered image. Hosts that use it keep their layers."""
+        """Delete a deregistered AMI. Hosts that use it keep its layers."""
         shutil.rmtree(self._image(image_id), ignore_errors=True)
 
     def clear(self) -> None:
@@ -113,7 +115,7 @@ class Layers:
 
 
 def _copy(source: Path, target: Path, *options: str) -> None:
-    """Copy with owners, holes, extended attributes and overlay white-outs; share blocks if the file system can."""
+    """Copy files with owners, holes, extended attributes and overlay whiteouts. Use reflinks where supported."""
     subprocess.run(
         ["cp", "--archive", *(options or ("--reflink=auto", "--sparse=auto")), source, target], check=True, capture_output=True
     )

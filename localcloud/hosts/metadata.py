@@ -1,4 +1,4 @@
-"""IMDSv2: an instance's identity, its user data and its role's credentials.
+"""IMDS responses: instance identity, user data and role credentials.
 
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/configuring-instance-metadata-service.html
 """
@@ -10,30 +10,30 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 VERSIONS = ("1.0", "2009-04-04", "2016-09-02", "2018-09-24", "2021-03-23", "latest")
-"""The API versions, out of EC2's many, that cloud-init and SDKs request."""
+"""IMDS API versions that cloud-init and SDKs request; EC2 has more."""
 TOKEN = "X-aws-ec2-metadata-token"
 TOKEN_LIFETIME = "X-aws-ec2-metadata-token-ttl-seconds"
 LONGEST_SECONDS = 21600
 
 
 class Unauthorized(Exception):
-    """The role does not allow EC2 to assume it."""
+    """The role's trust policy does not allow EC2 to assume it."""
 
 
 @dataclass(frozen=True)
 class Credentials:
-    """Credentials of a role for one instance."""
+    """Temporary role credentials for one instance."""
 
     access_key_id: str
     secret_access_key: str
     token: str
     expires: str
-    """E.g. `2026-11-21T12:00:00Z`."""
+    """Expiry time, e.g. `2026-11-21T12:00:00Z`."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What the service reports about an instance."""
+    """Data that IMDS reports about an instance."""
 
     instance_id: str
     image_id: str
@@ -52,13 +52,13 @@ class Machine:
     """Name and public key of the key pair."""
     profile_arn: str | None
     role: str | None
-    """Name of the role."""
+    """Name of the instance's role."""
     user_data: bytes | None
     tokens_required: bool
     hop_limit: int
     role_arn: str | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
-    """Empty unless the launch enabled tags in metadata."""
+    """Instance tags; empty unless the launch options enable tags in metadata."""
 
 
 @dataclass(frozen=True)
@@ -66,11 +66,11 @@ class Answer:
     status: int
     body: bytes = b""
     is_token: bool = False
-    """The TTL of such an answer is `hop_limit`."""
+    """Whether this is a token response, which is sent with `hop_limit` as its IP TTL."""
 
 
 def tree(machine: Machine, credentials: Callable[[], Credentials]) -> dict[str, Callable[[], bytes]]:
-    """Return path below a version -> value; folders follow from the paths."""
+    """Return the metadata values by path, relative to the API version."""
     group_names = "\n".join(machine.security_groups)
     interface = f"meta-data/network/interfaces/macs/{machine.mac}"
     identity = {
@@ -141,7 +141,7 @@ def _shown(credentials: Callable[[], Credentials]) -> bytes:
 
 
 class Sessions:
-    """Issued tokens; each is valid for one instance."""
+    """Issued session tokens. Each is valid for one instance."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -164,7 +164,7 @@ def answer(
     path: str,
     headers: Mapping[str, str],
 ) -> Answer:
-    """Answer a request. Header names are in lower case."""
+    """Return the response to a request. Header names must be lowercase."""
     if method == "PUT":
         return _token(machine, sessions, path, headers)
     if method not in ("GET", "HEAD"):
@@ -181,7 +181,8 @@ def answer(
 
 
 def _token(machine: Machine, sessions: Sessions, path: str, headers: Mapping[str, str]) -> Answer:
-    """Issue a token; a request that came through a proxy gets none: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-metadata-v2-how-it-works.html"""
+    """Issue a session token, but not for requests forwarded by a proxy:
+    https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-metadata-v2-how-it-works.html"""
     if path.rstrip("/") != "/latest/api/token":
         return Answer(404)
     if "x-forwarded-for" in headers:
@@ -193,7 +194,7 @@ def _token(machine: Machine, sessions: Sessions, path: str, headers: Mapping[str
 
 
 def _look_up(entries: Mapping[str, Callable[[], bytes]], path: str) -> Answer:
-    """Return a value, or a folder's names; names of folders end with a slash."""
+    """Return the value at a path, or the listing of a folder. Folder names end with a slash."""
     name = path.rstrip("/")
     if name in entries:
         return Answer(200, entries[name]())

@@ -1,4 +1,4 @@
-"""The metadata service on a socket in a VPC's namespace. The client's address identifies the instance."""
+"""IMDS server on a socket in a VPC's network namespace. The client's address identifies the instance."""
 
 import socket
 import threading
@@ -8,13 +8,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from localcloud.hosts.metadata import Answer, Credentials, Machine, Sessions, answer
 
 Find = Callable[[str], Machine | None]
-"""Private address -> the instance."""
+"""Private IP address -> instance, or None."""
 Lend = Callable[[Machine], Credentials]
-"""Returns the credentials of an instance's role."""
+"""Function that returns credentials of an instance's role."""
 
 
 class MetadataServer(ThreadingHTTPServer):
-    """Metadata service of one VPC."""
+    """IMDS server of one VPC."""
 
     daemon_threads = True
 
@@ -40,7 +40,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_PUT = do_POST = do_GET
 
     def log_message(self, format: str, *args: object) -> None:
-        """Keep requests out of stderr."""
+        """Do not log requests to stderr."""
 
     def _answer(self) -> None:
         length = int(self.headers.get("Content-Length") or 0)
@@ -54,7 +54,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, answer: Answer, machine: Machine | None) -> None:
         if answer.is_token and machine is not None:
-            # The TTL limits the answer to the hops that the launch allows, as on EC2.
+            # As on EC2, the IP TTL of a token response is the instance's hop limit.
             self.connection.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, machine.hop_limit)
         self.send_response(answer.status)
         self.send_header("Content-Length", str(len(answer.body)))

@@ -1,4 +1,4 @@
-"""Start a VPC with its first host and stop it with its last."""
+"""Membership of hosts in VPCs. A VPC starts with its first host and stops with its last."""
 
 import threading
 from collections.abc import Callable
@@ -6,11 +6,11 @@ from collections.abc import Callable
 from localcloud.hosts.vpc import Vpc
 
 Key = tuple[str, str, str]
-"""Account, region, VPC id."""
+"""Identity of a VPC: account, region and VPC id."""
 
 
 class Neighbours:
-    """The hosts of each VPC."""
+    """Running VPCs and their hosts."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -18,7 +18,7 @@ class Neighbours:
         self._members: dict[str, Key] = {}
 
     def enter(self, key: Key, instance_id: str, make: Callable[[], Vpc]) -> Vpc:
-        """Return the VPC, starting it if needed. Raises what its start raises."""
+        """Add a host to its VPC and return the VPC. Start the VPC if it is not running."""
         with self._lock:
             vpc = self._vpcs.get(key)
             if vpc is None:
@@ -33,7 +33,7 @@ class Neighbours:
             return vpc
 
     def leave(self, instance_id: str) -> None:
-        """Remove a host; its VPC ends with its last host."""
+        """Remove a host from its VPC. Stop the VPC after its last host."""
         with self._lock:
             key = self._members.pop(instance_id, None)
             if key is not None and key not in self._members.values():

@@ -1,4 +1,4 @@
-"""Fill the cache with the programs and roots of hosts, with progress: it takes a minute or two."""
+"""Download and build the programs and roots that hosts need. The first time takes a minute or two."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ class Programs:
     nspawn: Path
     dnsmasq: Path
     bare: Path
-    """Return the root of images by AWS or Canonical."""
+    """Root that emulates the images of AWS and Canonical."""
     node: Callable[[str], Path]
-    """Return our AMI's layer by major version of Open MPI; the first host with an unusual one has it built."""
+    """Major version of Open MPI -> layer of our AMI. Layers other than the default one are built on first use."""
 
 
 def prepare(report: Report) -> Programs:
-    """Fetch or build what the cache lacks. Raises BuildError, ImageError."""
+    """Download and build everything that is not cached. Raises BuildError or ImageError."""
     roots.node(report)
     return Programs(
         nspawn=debian.ensure(debian.NSPAWN, report) / "systemd-nspawn",

@@ -1,6 +1,6 @@
-"""Egress of a VPC in place of a NAT gateway: a forward proxy for package managers, plain HTTP and CONNECT.
+"""Forward proxy (HTTP and CONNECT) that replaces the NAT gateway of a VPC, for package managers.
 
-It reaches what this machine reaches, but not this machine's own loopback and link-local addresses.
+It can connect to every address that this machine can reach, except loopback and link-local addresses.
 """
 
 import ipaddress
@@ -17,7 +17,7 @@ _HOP_BY_HOP = ("connection", "proxy-connection", "keep-alive", "te", "trailer", 
 
 
 class Proxy(ThreadingHTTPServer):
-    """Proxy that listens on a socket in a VPC's namespace and connects from outside of it."""
+    """Proxy that listens on a socket in a VPC's network namespace and connects from outside the namespace."""
 
     daemon_threads = True
 
@@ -33,11 +33,11 @@ class Proxy(ThreadingHTTPServer):
 
 
 class Forbidden(Exception):
-    """The address belongs to this machine."""
+    """The destination is a loopback, link-local, multicast or unspecified address."""
 
 
 def outside(host: str, port: int) -> tuple[str, int]:
-    """Return the address to connect to. Raises Forbidden, OSError."""
+    """Resolve the destination of a request. Raises Forbidden or OSError."""
     for *_, found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
         address = ipaddress.ip_address(found[0])
         if not (address.is_loopback or address.is_link_local or address.is_unspecified or address.is_multicast):
@@ -47,7 +47,7 @@ def outside(host: str, port: int) -> tuple[str, int]:
 
 class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:
-        """Keep requests out of stderr."""
+        """Do not log requests to stderr."""
 
     def do_CONNECT(self) -> None:
         host, _, port = self.path.rpartition(":")
@@ -60,11 +60,11 @@ class _Handler(BaseHTTPRequestHandler):
             pump(self.connection, far, IDLE_SECONDS)
 
     def do_GET(self) -> None:
-        """Handle one request per connection."""
+        """Forward a plain HTTP request. Each connection carries one request."""
         self.close_connection = True
         parts = urlsplit(self.path)
         if parts.scheme != "http" or not parts.hostname:
-            return self.send_error(400, "only absolute http URLs and CONNECT")
+            return self.send_error(400, "the proxy supports only absolute http URLs and CONNECT")
         far = self._connect(parts.hostname, parts.port or 80)
         if far is None:
             return None
@@ -83,7 +83,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             far = socket.create_connection(outside(host, port), CONNECT_SECONDS)
         except Forbidden:
-            self.send_error(403, "an address of this machine")
+            self.send_error(403, "the proxy does not connect to this machine")
         except OSError as error:
             self.send_error(502, str(error))
         else:
@@ -93,7 +93,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def pump(near: socket.socket, far: socket.socket, idle_seconds: float | None) -> None:
-    """Copy data in both directions until both sides have closed or are idle for too long."""
+    """Copy data in both directions until both sides have closed the connection or the idle timeout expires."""
     ends = {near: far, far: near}
     open_ends = [near, far]
     while open_ends:

@@ -1,4 +1,4 @@
-"""Realizes EC2 instances as hosts and AMIs as their images, driven by events of the local AWS."""
+"""Runs EC2 instances as local hosts and creates their AMIs, in response to events of the local AWS."""
 
 import hashlib
 import logging
@@ -40,13 +40,13 @@ def _ami(openmpi: str) -> OwnImage:
 
 
 AMIS = {openmpi: _ami(openmpi) for openmpi in ("4", "5")}
-"""Major version of Open MPI -> the AMI that Packer would have registered in the account."""
+"""Major version of Open MPI -> AMI preregistered in the account, in place of one built with Packer."""
 AMI = AMIS["4"]
 Key = tuple[str, str, str]
 
 
 class Member:
-    """The lifecycle of an instance as a host; actions run one at a time in the order of the requests."""
+    """Lifecycle of an instance as a local host. Actions run one at a time, in the order of the requests."""
 
     def __init__(self, machine: Machine, phase: Phase, problem: str = "") -> None:
         self.machine, self.phase, self.problem = machine, phase, problem
@@ -69,7 +69,7 @@ class Member:
         return self._pool.submit(counted)
 
     def finish(self) -> None:
-        """Wait until all requested actions are done."""
+        """Wait until all requested actions have finished."""
         self._pool.shutdown(wait=True)
 
     def shown(self) -> HostState:
@@ -79,7 +79,7 @@ class Member:
 
 
 class Realizer:
-    """All hosts of one local cloud."""
+    """Manager of all hosts of one local cloud."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class Realizer:
         patching.on_reset(self.end_all)
 
     def close(self) -> None:
-        """Ignore further events and end every host; return when nothing is left."""
+        """Ignore further events and terminate all hosts. Return once everything is removed."""
         for close in self._closing:
             close()
         members = list(self._members.values())
@@ -121,16 +121,16 @@ class Realizer:
         self._sessions.close()
 
     def end_all(self) -> None:
-        """Cut the power of hosts, in their own threads: they may need the lock that our caller holds."""
+        """Power all hosts off in their own threads, since these may need the lock that the caller holds."""
         for member in list(self._members.values()):
             self._end(member, shuts_down=False)
         for image_id in list(self._images):
             self._forget_image(image_id)
 
-    # Requests of AWS.
+    # Callbacks of the local AWS.
 
     def hear(self, event: Event) -> None:
-        """Handle an event during the request that caused it: hosts work in their own threads."""
+        """Handle an event of the local AWS without blocking its request: hosts run actions in their own threads."""
         if event.kind == "image":
             self._hear_image(event)
         elif event.kind == "instance":
@@ -152,7 +152,8 @@ class Realizer:
         return member.host.console() if member is not None and member.host is not None else None
 
     def open_session(self, instance_id: str, port: int) -> tuple[str, str] | None:
-        """Return URL and token of a session to a port of the host; None if there is no host or it is off."""
+        """Return the URL and token of a session to a port of the host, or None if the host does not exist or is powered
+        off."""
         member = self._members.get(instance_id)
         if member is None or member.host is None or member.phase != "running" or not member.host.is_on:
             return None
@@ -178,7 +179,7 @@ class Realizer:
         machine = instances.machine_of(event)
         alive = sum(one.phase not in ("record", "ending") for one in self._members.values())
         if alive >= self._limit:
-            problem = f"only a record: this local cloud is limited to {self._limit} hosts (set GPUMPI_LOCAL_HOSTS to change it)"
+            problem = f"only a record: this local cloud runs at most {self._limit} hosts. Set GPUMPI_LOCAL_HOSTS to run more"
             self._members[machine.instance_id] = Member(machine, "record", problem)
             log.warning("instance %s is %s", machine.instance_id, problem)
             return self._save()
@@ -219,7 +220,7 @@ class Realizer:
         member.host.reboot()
 
     def _attempt(self, member: Member, action: Callable[[], None]) -> None:
-        """Run an action and report a failure as the host's problem, so that it does not look like success."""
+        """Run an action. If it fails, log the error and mark the host as failed."""
         if member.phase == "ending":
             return
         try:
@@ -254,7 +255,8 @@ class Realizer:
         self._save()
 
     def _ended(self, member: Member, code: int) -> None:
-        """Handle a system that shut down by itself or was killed: EC2's reaction depends on the launch settings."""
+        """Handle a host that shut down by itself or was killed. Stop or terminate the instance as its launch options
+        require."""
         machine = member.machine
         with gateway.LOCK:
             if member.phase != "running":
@@ -285,10 +287,10 @@ class Realizer:
         return None
 
     def _make_image(self, member: Member, image_id: str, reboots: bool) -> None:
-        """Create an image. EC2 reboots the instance for it unless NoReboot is set."""
+        """Create an AMI from the host. As EC2 does, reboot the host unless NoReboot is set."""
         host = member.host
         if host is None or member.phase == "failed":
-            raise RuntimeError(f"instance {member.machine.instance_id} never became a host: {member.problem}")
+            raise RuntimeError(f"instance {member.machine.instance_id} does not run as a host: {member.problem}")
         runs = member.phase == "running"
         if runs and reboots:
             self._power_off(member)
@@ -307,14 +309,15 @@ class Realizer:
             made.add_done_callback(lambda _: self._layers.forget(image_id))
 
     def _roots_of(self, image_id: str) -> list[Path]:
-        """Return the roots of an image that was not made here: ours have their provisioners' layer, others are bare."""
+        """Return the roots of an AMI that was not created here: for our AMIs, node layer and bare root; for others, the
+        bare root."""
         regions = {one.machine.region for one in list(self._members.values())}
         for openmpi, image in AMIS.items():
             if any(image_id == image.id(region) for region in regions):
                 return [self._programs.node(openmpi), self._programs.bare]
         return [self._programs.bare]
 
-    # State for readers.
+    # State file.
 
     def _become(self, member: Member, phase: Phase) -> None:
         if member.phase != "ending":
@@ -328,7 +331,7 @@ class Realizer:
 
 
 def prefix_of(folder: Path) -> str:
-    """Return the prefix of network namespace names of the local cloud with this folder of hosts."""
+    """Return the prefix of the network namespace names of a local cloud, given its folder of hosts."""
     return f"gpumpi-{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}-h"
 
 

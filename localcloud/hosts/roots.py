@@ -1,8 +1,8 @@
-"""Roots that hosts start from, built once into the user's cache. They contain nothing of this machine's own root.
+"""Root file systems of hosts, built once and cached. They contain no files of this machine's root.
 
-bare    a small Debian with systemd, SSH and cloud-init. It emulates the images of Canonical and Amazon, which no package
-        registry has (see docs/local-cloud.md)
-node    a layer on top with the content of an EC2 cluster's AMI, built by the provisioners of `amis/`
+`bare`: a small Debian with systemd, SSH and cloud-init. It emulates the images of Canonical and Amazon, which are not
+available from package registries (see docs/local-cloud.md).
+`node`: a layer on top with the content of an EC2 cluster's AMI, built by the provisioners of `amis/`.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ PACKAGES = (
     "systemd-resolved",
     "systemd-sysv",
 )
-"""Packages of Ubuntu's cloud images that our boot needs. The provisioners install what the AMI adds."""
+"""Packages of Ubuntu's cloud images that are needed at boot. The provisioners install the AMI's other packages."""
 
 NODE_SCRIPTS = (
     "install-python.sh",
@@ -48,7 +48,7 @@ NODE_SCRIPTS = (
     "validate-mpi.sh",
 )
 NODE_SETTINGS: Mapping[str, str] = {"OPENMPI_SERIES": "4"}
-"""Default series."""
+"""Settings of the default AMI: the Open MPI series."""
 
 _SETTLE = r"""
 systemctl enable systemd-networkd
@@ -56,14 +56,15 @@ printf 'system_info: {network: {renderers: [networkd]}}\nlocale: false\n' >/etc/
 rm -f /etc/ssh/ssh_host_*
 : >/etc/machine-id
 """
-"""systemd-networkd applies cloud-init's network configuration, as on Ubuntu. SSH keys and machine id are not shared."""
+"""Lets systemd-networkd apply cloud-init's network configuration, as on Ubuntu. Removes SSH host keys and machine
+id."""
 
 _OVERLAY = 'lower=$1 layer=$2; shift 2; mkdir -p "$layer.work" "$layer.root"; ' + (
     'mount -t overlay overlay -o "lowerdir=$lower,upperdir=$layer,workdir=$layer.work" "$layer.root"; exec "$@"'
 )
-"""Mounts in a mount namespace that ends with the command."""
+"""Script that mounts the overlay and runs a command. The mounts disappear with its mount namespace."""
 FORM = 1
-"""Changes if the same recipe would produce other roots."""
+"""Format version. Increase it if the same recipe produces different roots."""
 
 
 def folder() -> Path:
@@ -71,7 +72,7 @@ def folder() -> Path:
 
 
 def bare(report: Report) -> Path:
-    """Return the bare root, to mount read-only below a layer. Raises ImageError if it cannot be built."""
+    """Return the bare root, for use as a read-only lower layer. Raises ImageError if the build fails."""
     recipe = repr((FORM, versions()["debian_suite"], root.OPTIONS, PACKAGES, _SETTLE))
     target = folder() / f"bare-{_digest(recipe)}"
     with only_one(folder() / "locks" / target.name):
@@ -81,14 +82,14 @@ def bare(report: Report) -> Path:
 
 
 def node(report: Report, openmpi: str = NODE_SETTINGS["OPENMPI_SERIES"]) -> Path:
-    """Return the layer on top of `bare` with this major version of Open MPI. Raises ImageError if it cannot be built."""
+    """Return the node layer with this major version of Open MPI. Raises ImageError if the build fails."""
     below, settings = bare(report), {**NODE_SETTINGS, "OPENMPI_SERIES": openmpi}
     join = [file.read_text() for kind in ("*.py", "*.txt") for file in sorted((AMIS / "join").rglob(kind))]
     recipe = repr((below.name, Provisioned(NODE_SCRIPTS, tuple(settings.items())).recipe(), join))
     target = folder() / f"node-{_digest(recipe)}"
     with only_one(folder() / "locks" / target.name):
         if not target.exists():
-            what = f"the AMI of EC2 clusters for local hosts, with Open MPI {openmpi}"
+            what = f"the EC2 cluster AMI for local hosts with Open MPI {openmpi}"
             _report_time(report, what, lambda: _make_node(target, below, settings))
     return target
 
@@ -107,7 +108,7 @@ def _make_bare(target: Path, report: Report) -> None:
     root.make(part, versions()["debian_suite"], report, PACKAGES)
     done = root.run(part, ["/bin/sh", "-ec", _SETTLE], {}, AMIS)
     if done.returncode:
-        raise ImageError(f"a Debian root for local hosts cannot be finished:\n{root.tail(done.stderr)}")
+        raise ImageError(f"cannot configure the Debian root for local hosts:\n{root.tail(done.stderr)}")
     part.rename(target)
 
 
@@ -126,7 +127,7 @@ def _make_node(target: Path, below: Path, own: Mapping[str, str]) -> None:
 def run_on(
     layer: Path, below: Sequence[Path], command: Sequence[str], environment: Mapping[str, str], wheels: Path
 ) -> "subprocess.CompletedProcess[str]":
-    """Run a command in the root of the layers below, top first; `layer` records its changes."""
+    """Run a command in the merged root of `layer` and the layers `below` (top first). Changes go to `layer`."""
     return root.run(_merged(layer), command, environment, wheels, within=_overlay(layer, below))
 
 
@@ -136,7 +137,7 @@ def _overlay(layer: Path, below: Sequence[Path]) -> list[str]:
 
 
 def _merged(layer: Path) -> Path:
-    """Return the overlay's mount point, which exists while its command runs."""
+    """Return the overlay's mount point. It is mounted only while the command runs."""
     return layer.with_name(f"{layer.name}.root")
 
 

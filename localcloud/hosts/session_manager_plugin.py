@@ -1,10 +1,11 @@
-"""Emulator of AWS's session-manager-plugin for sessions of two documents.
+"""Emulator of AWS's session-manager-plugin. It supports two SSM documents.
 
-AWS-StartSSHSession              connects stdin and stdout to the host
-AWS-StartPortForwardingSession   forwards connections to a port of this machine to the host until it is stopped
+`AWS-StartSSHSession` connects stdin and stdout to the host.
+`AWS-StartPortForwardingSession` forwards connections from a local port to the host, until the plugin is stopped.
 
-Called by `aws ssm start-session` as session-manager-plugin RESPONSE REGION StartSession PROFILE PARAMETERS ENDPOINT; RESPONSE is
-JSON, or the name of a variable that contains it: https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager.html
+`aws ssm start-session` runs session-manager-plugin RESPONSE REGION StartSession PROFILE PARAMETERS ENDPOINT. RESPONSE
+is JSON, or the name of an environment variable that contains it:
+https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager.html
 """
 
 import json
@@ -18,7 +19,7 @@ from urllib.parse import urlsplit
 from localcloud.hosts.proxy import pump
 
 VERSION = "1.2.764.0"
-"""The oldest version that the AWS CLI does not call outdated."""
+"""Reported version: the oldest one that the AWS CLI does not report as outdated."""
 CHUNK = 1 << 16
 
 
@@ -34,13 +35,13 @@ def main(arguments: list[str]) -> int:
     elif session.get("DocumentName") == "AWS-StartPortForwardingSession":
         _forward(response, int(session["Parameters"]["localPortNumber"][0]))
     else:
-        print(f"the local cloud's session-manager-plugin does not support the session {session!r}", file=sys.stderr)
+        print(f"the local session-manager-plugin does not support this session: {session!r}", file=sys.stderr)
         return 2
     return 0
 
 
 def _connect(response: dict[str, str]) -> socket.socket:
-    """Open a new connection of the session."""
+    """Open a new connection for the session."""
     address = urlsplit(response["StreamUrl"])
     far = socket.create_connection((address.hostname or "", address.port or 0))
     far.sendall(response["TokenValue"].encode() + b"\n")
@@ -61,7 +62,8 @@ def _join(near: socket.socket, response: dict[str, str]) -> None:
 
 
 def _carry(far: socket.socket) -> None:
-    """Copy until the host closes the connection; forward our end of input to it."""
+    """Copy data between stdin/stdout and the host until the host closes the connection. Forward end-of-file on
+    stdin."""
     ends: list[int] = [0, far.fileno()]
     while far.fileno() in ends:
         for end in select.select(ends, [], [])[0]:

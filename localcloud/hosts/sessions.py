@@ -1,6 +1,6 @@
-"""Connections to ports of hosts for the Session Manager emulator: a token opens connections on 127.0.0.1.
+"""Server on 127.0.0.1 that connects Session Manager sessions to ports of hosts. Clients authenticate with a token.
 
-Each carries the token, a line feed, and then the bytes of the connection.
+A connection starts with the token and a line feed. After that, the server forwards bytes in both directions.
 """
 
 import logging
@@ -25,7 +25,7 @@ class SessionServer:
         threading.Thread(target=self._serve, name="sessions", daemon=True).start()
 
     def open(self, instance_id: str, connect: Connect) -> tuple[str, str]:
-        """Return URL and token of a session; each received token opens a connection."""
+        """Return the URL and token of a new session. Clients can open several connections with the token."""
         token = secrets.token_urlsafe(40)
         self._sessions[token] = connect
         port = self._listener.getsockname()[1]

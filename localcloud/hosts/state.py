@@ -1,4 +1,4 @@
-"""The state of hosts in a file, for readers outside the local AWS's process."""
+"""File with the state of all hosts, so that other processes can read it."""
 
 import json
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from typing import Literal
 from localcloud import whole_file
 
 Phase = Literal["starting", "running", "stopped", "ending", "failed", "record"]
-"""`record`: an instance beyond the limit of hosts on this machine."""
+"""Phase of a host's lifecycle. `record`: not run as a host, because the limit of hosts was reached."""
 FILE = "state.json"
 
 
@@ -20,9 +20,9 @@ class HostState:
     address: str
     phase: Phase
     problem: str = ""
-    """Why the host failed or is only a record."""
+    """Reason why the host failed or is only a record."""
     log: str = ""
-    """Console output."""
+    """Path of the console log."""
 
     @property
     def is_well(self) -> bool:

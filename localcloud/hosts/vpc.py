@@ -1,6 +1,6 @@
-"""A VPC with hosts: a network namespace with bridge, DHCP, DNS, instance metadata, the local AWS, and egress.
+"""A VPC with hosts: a network namespace with a bridge, DHCP, DNS, IMDS, the local AWS, and egress.
 
-<folder>/<vpc id>/   ledger, logs/, leases and names of its DHCP and DNS server
+`<folder>/<vpc id>/` contains the ledger, logs, and the leases and host files of the DHCP and DNS server.
 """
 
 import os
@@ -26,16 +26,16 @@ START_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Serving:
-    """Services that the hosts of a VPC reach."""
+    """Services of the local AWS that a VPC provides to its hosts."""
 
     aws: Callable[[socket.socket], Callable[[], None]]
-    """Lets the local AWS answer on this listening socket too; the returned function stops that."""
+    """Function that makes the local AWS also listen on a socket. It returns a function that stops this."""
     lend: Callable[[Machine], Credentials]
-    """Returns the credentials of an instance's role."""
+    """Function that returns credentials of an instance's role."""
 
 
 class Vpc:
-    """VPC network, started with its first host."""
+    """Network and services of one VPC."""
 
     def __init__(self, cidr: IPv4Network, region: str, folder: Path, namespace: str, dnsmasq: Path, serving: Serving) -> None:
         self.cidr, self.region, self.namespace = cidr, region, namespace
@@ -49,7 +49,7 @@ class Vpc:
         self._closing: list[Callable[[], object]] = []
 
     def start(self) -> None:
-        """Start the VPC. Raises StartError or OSError."""
+        """Create the network and start all services. Raises StartError or OSError."""
         self.ledger.add("namespace", self.namespace)
         network.create(self.namespace)
         own = [IPv4Interface((address, self.cidr.prefixlen)) for address in (self.cidr[1], self.cidr[2])]
@@ -62,7 +62,7 @@ class Vpc:
         self._start_dns()
 
     def stop(self) -> None:
-        """Remove the whole VPC, including remaining hosts."""
+        """Remove the network, its services and any remaining hosts."""
         self.supervisor.close()
         for close in self._closing:
             close()
@@ -76,7 +76,8 @@ class Vpc:
         self._reload()
 
     def remove(self, machine: Machine) -> None:
-        """End the lease: the address may be reused at once, and only an edited lease file makes the server forget it."""
+        """Remove the host and its DHCP lease. Edit the lease file, since dnsmasq would not release the address
+        otherwise."""
         with self._lock:
             self._machines.pop(machine.address, None)
             self._write_names()
@@ -100,13 +101,14 @@ class Vpc:
         return network.listen(self.namespace, address, port)
 
     def _write_names(self) -> None:
-        """Rewrite the server's host files. The caller holds the lock, except at the start."""
+        """Rewrite dnsmasq's host files. The caller must hold the lock, except during the start."""
         machines = sorted(self._machines.values(), key=lambda one: one.address)
         _replace(self.folder / "dhcp-hosts", (f"{one.mac},{one.address},{one.hostname.split('.')[0]}" for one in machines))
         _replace(self.folder / "dns-hosts", (f"{one.address} {one.hostname}" for one in machines))
 
     def _start_dns(self) -> None:
-        """Start dnsmasq: it answers like a VPC's resolver at its second address; outside names go through the proxy."""
+        """Start dnsmasq as the VPC's resolver, at the second address. It resolves only names in the VPC; the proxy
+        resolves others."""
         domain = f"{self.region}.compute.internal"
         options = [
             "--no-daemon",
@@ -124,7 +126,8 @@ class Vpc:
             f"--dhcp-hostsfile={self.folder / 'dhcp-hosts'}",
             f"--addn-hosts={self.folder / 'dns-hosts'}",
             f"--dhcp-leasefile={self.folder / 'leases'}",
-            "--dhcp-ignore-clid",  # hosts of one image send the same client id, and EC2 identifies them by the interface
+            # Hosts with the same AMI send the same client id. Identify them by MAC address, as EC2 does.
+            "--dhcp-ignore-clid",
             "--user=root",
         ]
         self.supervisor.start("dnsmasq", [self._dnsmasq, *options])

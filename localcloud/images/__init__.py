@@ -1,1 +1,2 @@
-"""Container images of the local cloud: built without Docker into a cache and served read-only by upstream names."""
+"""Container images of the local cloud: built without Docker, cached, and served read-only under their upstream
+names."""

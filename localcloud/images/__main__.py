@@ -1,4 +1,4 @@
-"""`python -m localcloud.images`: build every image that the cache lacks and print the path of each."""
+"""`python -m localcloud.images`: build all images that are not cached, and print the path of each image."""
 
 import sys
 

@@ -1,4 +1,5 @@
-"""An image as an OCI layout, a folder of blobs named by their digests: https://github.com/opencontainers/image-spec/blob/v1.1.0/image-layout.md"""
+"""Reading and writing of images in the OCI image layout, a folder of blobs named by digest:
+https://github.com/opencontainers/image-spec/blob/v1.1.0/image-layout.md"""
 
 import hashlib
 import json
@@ -37,7 +38,7 @@ class Blob:
 
 
 def write_layout(folder: Path, layers: Sequence[Path], settings: Mapping[str, Any], architecture: str) -> None:
-    """Write an image from layers, bottom first, and its container settings."""
+    """Write an image with these layers (bottom first) and container settings."""
     blobs = folder / "blobs" / "sha256"
     blobs.mkdir(parents=True)
     contents = [Blob.of_file(layer) for layer in layers]
@@ -67,12 +68,12 @@ def manifest_digest(layout: Path) -> str:
 
 
 def blob_path(layout: Path, digest: str) -> Path:
-    """Return the path of a blob in the layout; it may not exist."""
+    """Return the path of a blob in the layout. The blob may not exist."""
     return layout / "blobs" / "sha256" / digest.removeprefix("sha256:")
 
 
 def layer_paths(layout: Path) -> list[Path]:
-    """Return the layers of an image, bottom first."""
+    """Return the paths of an image's layers, bottom first."""
     manifest: dict[str, Any] = json.loads(blob_path(layout, manifest_digest(layout)).read_text())
     return [blob_path(layout, layer["digest"]) for layer in manifest["layers"]]
 
@@ -89,7 +90,7 @@ def _json(document: Mapping[str, Any]) -> str:
 
 
 def _share(source: Path, target: Path) -> None:
-    """Hard-link the layer's file into the image; copy it if the file system cannot link."""
+    """Hard-link a layer into the image, or copy it if linking fails."""
     if target.exists():
         return
     try:

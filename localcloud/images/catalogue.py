@@ -1,4 +1,4 @@
-"""The images that exist here by their upstream names, and their recipes."""
+"""Catalog of the local cloud's images: upstream names and recipes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -10,20 +10,20 @@ from localcloud.tools.catalogue import DEVICE_PLUGIN, KUEUE, MPI_OPERATOR, PAUSE
 
 USER = "1000:1000"
 NOBODY = "65532:65532"
-"""The user `nonroot` of distroless images."""
+"""User and group of `nonroot` in distroless images."""
 
 
 @dataclass(frozen=True)
 class Image:
-    """One image."""
+    """Container image of the local cloud."""
 
     name: str
-    """Name in clients' requests, with the registry; `*` matches any part."""
+    """Image reference including the registry. `*` matches any text."""
     content: str
-    """Description of the content for users."""
+    """Content of the image, described for users."""
     layers: tuple[Layer, ...]
     stands_in: bool = False
-    """Whether it contains something else than the upstream program."""
+    """Whether the image contains an emulator instead of the upstream program."""
     entrypoint: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
     user: str = "0:0"
@@ -32,11 +32,12 @@ class Image:
 
     @property
     def slug(self) -> str:
-        """Return the name as a folder name."""
+        """Return the image reference as a valid folder name."""
         return self.name.replace("/", "_").replace(":", "_").replace("*", "any")
 
     def settings(self) -> dict[str, Any]:
-        """Return the settings that a container starts with: https://github.com/opencontainers/image-spec/blob/v1.1.0/config.md"""
+        """Return the container settings (the `config` object of the OCI image configuration):
+        https://github.com/opencontainers/image-spec/blob/v1.1.0/config.md"""
         return {
             "User": self.user,
             "Env": [f"{name}={value}" for name, value in sorted({"PATH": _PATH, **self.environment}.items())],
@@ -49,10 +50,10 @@ class Image:
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 _INTEL = {"I_MPI_ROOT": "/opt/mpi", "FI_PROVIDER_PATH": "/opt/mpi/lib/libfabric/prov"}
-"""For callers of hydra without `mpirun`."""
+"""Environment variables for jobs that run hydra without `mpirun`."""
 PYTHON = ("install-python.sh", "install-mpi4py.sh")
 SSH = ("install-openssh.sh", "create-user.sh", "configure-pod-ssh.sh")
-"""Layers of every job image, together with `PYTHON`; the MPI is the last layer."""
+"""Provisioners in every job image, together with `PYTHON`. The MPI implementation is the last layer."""
 
 
 PLAIN = Image(
@@ -62,7 +63,7 @@ PLAIN = Image(
     user=USER,
     folder="/home/mpiuser",
 )
-"""Common base of job images; not an image itself."""
+"""Common base of job images. It is not served itself."""
 
 
 def _job(name: str, mpi: str, implementation: str, version: str, **environment: str) -> Image:
@@ -77,7 +78,7 @@ def _job(name: str, mpi: str, implementation: str, version: str, **environment: 
         environment={
             "GPUMPI_MPI_IMPLEMENTATION": implementation,
             "GPUMPI_MPI_VERSION": version,
-            # A pod runs as root only if it requests it explicitly.
+            # Pods run as root only if their manifest requests it.
             "OMPI_ALLOW_RUN_AS_ROOT": "1",
             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
             **(_INTEL if implementation == "Intel" else {}),
@@ -86,15 +87,15 @@ def _job(name: str, mpi: str, implementation: str, version: str, **environment: 
 
 
 def _with_boto3(name: str, job: Image) -> Image:
-    """For `keyExchange: s3`."""
+    """Return a job image with boto3, for `keyExchange: s3`."""
     return replace(job, name=f"docker.io/{name}", content=f"{job.content}, boto3", layers=(*job.layers, Frameworks("boto3")))
 
 
 def _pi(tag: str, job: Image) -> Image:
-    """mpi-operator's example with a Python program instead of the compiled one."""
+    """Return an emulator of mpi-operator's example image `pi`, with a Python program instead of the compiled one."""
     return Image(
         f"docker.io/mpioperator/mpi-pi:{tag}",
-        f"the example pi in Python on {job.content}",
+        f"the mpi-operator example pi in Python, {job.content}",
         (*job.layers, Source("localcloud/images/pi.py", "home/mpiuser/pi", 0o755)),
         stands_in=True,
         entrypoint=job.entrypoint,
@@ -105,7 +106,7 @@ def _pi(tag: str, job: Image) -> Image:
 
 
 def _workload(name: str, job: Image, *more: Layer, content: str, **environment: str) -> Image:
-    """Return a job image with a framework and a program of `workloads/`."""
+    """Return a job image with a framework and a program from `workloads/`."""
     return Image(
         f"docker.io/gpumpi/{name}:latest",
         f"workloads/{name}: {content}, {job.content}",
@@ -121,7 +122,7 @@ def _workload(name: str, job: Image, *more: Layer, content: str, **environment: 
 def _device_plugin(name: str, resource: str) -> Image:
     return Image(
         name,
-        f"offers as many {resource} as the node is said to have",
+        f"device plugin that advertises the node's simulated {resource}",
         (Program(DEVICE_PLUGIN, "device-plugin"),),
         stands_in=True,
         entrypoint=("/device-plugin",),
@@ -143,7 +144,7 @@ HOROVOD = _workload(
     *_HOROVOD,
     Source("workloads/horovod-mnist/requirements.txt", "workloads/horovod-mnist/requirements.txt"),
     content="TensorFlow, Horovod",
-    # `pip install` of an installed package does nothing, but Debian's pip would still refuse and check for a newer pip.
+    # Packages are preinstalled, but without these variables Debian's pip refuses `pip install` and checks for updates.
     PIP_BREAK_SYSTEM_PACKAGES="1",
     PIP_DISABLE_PIP_VERSION_CHECK="1",
 )
@@ -153,19 +154,19 @@ PYTORCH = _workload(
     PLAIN,
     Provisioned(("install-torch.sh",)),
     content="Debian's PyTorch",
-    # Its torchrun fails unless it has to keep the ranks' output: https://github.com/meta-llama/llama/issues/86
+    # This torchrun fails unless it redirects the ranks' output: https://github.com/meta-llama/llama/issues/86
     PET_REDIRECTS="1",
     PET_TEE="1",
-    PYTHONUNBUFFERED="1",  # else it prints the kept output only at the end
+    PYTHONUNBUFFERED="1",  # otherwise redirected output appears only at the end
 )
-MPI_BENCHMARKS = _workload("mpi-benchmarks", OPENMPI_5, content="measuring programs")
+MPI_BENCHMARKS = _workload("mpi-benchmarks", OPENMPI_5, content="benchmark programs")
 WORKLOAD_IMAGES = (CHAINERMN, HOROVOD, TENSORFLOW, PYTORCH, MPI_BENCHMARKS)
 JOB_IMAGES = (OPENMPI_4, OPENMPI_5, MPICH, INTEL_MPI)
 
 PLATFORM_IMAGES = (
     Image(
         "registry.k8s.io/pause:3.*",
-        "holds a pod's namespaces; ours, in Go",
+        "keeps a pod's namespaces open; our own program in Go",
         (Program(PAUSE, "pause"),),
         stands_in=True,
         entrypoint=("/pause",),
@@ -173,14 +174,14 @@ PLATFORM_IMAGES = (
     ),
     Image(
         "docker.io/mpioperator/mpi-operator:0.8.2",
-        "upstream's program",
+        "upstream program",
         (Program(MPI_OPERATOR, "opt/mpi-operator"),),
         entrypoint=("/opt/mpi-operator",),
         command=("--help",),
     ),
     Image(
         "registry.k8s.io/kueue/kueue:v0.15.0",
-        "upstream's program",
+        "upstream program",
         (Program(KUEUE, "manager"),),
         entrypoint=("/manager",),
         user=NOBODY,
@@ -202,13 +203,13 @@ PLATFORM_IMAGES = (
         user=NOBODY,
     ),
 )
-"""Images that a cluster's nodes pull before any job."""
+"""Images of platform components, which nodes pull before any job runs."""
 
 IMAGES = (
     *PLATFORM_IMAGES,
     *JOB_IMAGES,
     OPENMPI_5_BOTO3,
-    # Open MPI 4: the operator sets no variable that Open MPI 5 reads, which would put all ranks on the launcher.
+    # Open MPI 4: the operator's variables have no effect on Open MPI 5, which would start all ranks on the launcher.
     _pi("openmpi", OPENMPI_4),
     _pi("intel", INTEL_MPI),
     _pi("mpich", MPICH),
@@ -217,11 +218,12 @@ IMAGES = (
 
 
 REGISTRIES = frozenset(image.name.partition("/")[0] for image in IMAGES)
-"""Registries in image names; any other name may be a mirror of all of them."""
+"""Registries in image names. Any other registry is treated as a mirror of all of them."""
 
 
 def find(name: str) -> Image | None:
-    """Return the image by full name: `docker.io/gpumpi/openmpi:5`, `mirror.example.com/all/docker.io/gpumpi/openmpi:5`."""
+    """Return an image by full reference, optionally through a mirror:
+    `mirror.example.com/all/docker.io/gpumpi/openmpi:5`."""
     through_mirror = name.partition("/")[0] not in REGISTRIES
     for image in IMAGES:
         if fnmatchcase(name, image.name) or (through_mirror and fnmatchcase(name, f"*/{image.name}")):
@@ -230,7 +232,7 @@ def find(name: str) -> Image | None:
 
 
 def whole_name(name: str, registry: str = "") -> str:
-    """Add the registry to a name as clients do: `gpumpi/openmpi` is `docker.io/gpumpi/openmpi`."""
+    """Add the registry to a name as clients do: `gpumpi/openmpi` becomes `docker.io/gpumpi/openmpi`."""
     first, slash, _ = name.partition("/")
     if not registry and slash and ("." in first or ":" in first or first == "localhost"):
         return name

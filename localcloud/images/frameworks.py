@@ -1,4 +1,5 @@
-"""Fetch Python packages for images with this Python's pip, which knows this machine's mirrors and certificates."""
+"""Downloads of Python packages for images with this Python's pip, which uses this machine's mirrors and
+certificates."""
 
 import os
 import platform
@@ -13,15 +14,15 @@ from typing import Final
 from localcloud.images.root import ImageError, tail
 
 ONLY_SOURCE: Final = ("chainer", "horovod")
-"""Packages without wheels on PyPI."""
+"""Packages that have no wheels on PyPI."""
 BUILT_WITH: Final = "setuptools<70"
-"""The last version with pkg_resources, which their setup.py needs."""
+"""setuptools constraint for builds from source: the last version with pkg_resources, which `setup.py` needs."""
 ROOT_PYTHON: Final = ("--python-version", "3.11", "--implementation", "cp")
-"""Python version of the root; may differ from the one that runs here."""
+"""pip options for the root's Python version, which may differ from the running one."""
 
 
 def fetch(lock: str, folder: Path) -> None:
-    """Fetch all files that a lock of `amis/frameworks/` names. Raises ImageError."""
+    """Download all packages of a lock file of `amis/frameworks/`. Raises ImageError."""
     entries = entries_of(lock)
     sources = [entry for name, entry in entries.items() if name in ONLY_SOURCE]
     wheels = [entry for name, entry in entries.items() if name not in ONLY_SOURCE]
@@ -31,13 +32,13 @@ def fetch(lock: str, folder: Path) -> None:
 
 
 def entries_of(lock: str) -> dict[str, str]:
-    """Return package name -> its lines with checksums."""
+    """Return a lock file's entries, including checksums, by package name."""
     found = re.findall(r"^\S+==.*(?:\n    --hash=.*)+", lock, re.MULTILINE)
     return {entry.partition("==")[0]: f"{entry}\n" for entry in found}
 
 
 def pip(verb: str, requirements: str, *options: str, sources: bool = False) -> None:
-    """Run pip for locked packages, as wheels for the root's Python or as sources. Raises ImageError."""
+    """Run pip for locked packages, either wheels for the root's Python or sources. Raises ImageError."""
     fixed = ["--quiet", "--disable-pip-version-check", "--no-deps", "--require-hashes"]
     with tempfile.TemporaryDirectory() as folder:
         wanted, constraints = Path(folder) / "wanted.txt", Path(folder) / "constraints.txt"
@@ -62,5 +63,5 @@ def _for_wheels() -> list[str]:
 
 
 def _building(constraints: Path) -> dict[str, str]:
-    """Older pips read the first for isolated builds, newer ones the second."""
+    """Return the constraint variables for isolated builds. Older pip versions read the first, newer ones the second."""
     return {name: str(constraints) for name in ("PIP_CONSTRAINT", "PIP_BUILD_CONSTRAINT")}

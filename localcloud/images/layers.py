@@ -1,4 +1,4 @@
-"""Layers: a step's additions, changes and removals in a root, as tar archives that depend only on the content.
+"""Reproducible image layers: tar archives with the files that a build step added, changed or removed.
 
 https://github.com/opencontainers/image-spec/blob/v1.1.0/layer.md
 """
@@ -13,23 +13,23 @@ from pathlib import Path
 from localcloud.images.root import MOMENT
 
 WHITEOUT = ".wh."
-"""A file with this prefix removes a lower layer's file, named by the rest of its name."""
+"""Prefix of whiteout files. They remove the file with the remaining name from lower layers."""
 
 EMPTY = ("dev/", "proc/", "sys/", "tmp/", "var/tmp/")
-"""Folders whose content never belongs into an image."""
+"""Folders whose content is never part of an image."""
 ONLY_FOLDERS = ("run/", "var/cache/apt/", "var/lib/apt/lists/", "var/log/")
-"""Folders whose files never belong in an image."""
+"""Folders whose files, but not subfolders, are never part of an image."""
 UNWANTED = (
     *("etc/.pwd.lock", "etc/group-", "etc/gshadow-", "etc/passwd-", "etc/shadow-", "etc/subgid-", "etc/subuid-"),
     *("var/cache/debconf/config.dat-old", "var/cache/debconf/templates.dat-old", "var/cache/ldconfig/aux-cache"),
     *("var/lib/dpkg/diversions-old", "var/lib/dpkg/statoverride-old", "var/lib/dpkg/status-old"),
 )
-"""Locks, backups and caches: unneeded, and they depend on the build time."""
+"""Lock, backup and cache files. They are unneeded and differ between builds."""
 
 
 @dataclass(frozen=True)
 class Stamp:
-    """Signature of a file for detecting changes: any change of content or attributes renews the change time."""
+    """File signature for change detection. Every change of content or attributes updates the ctime."""
 
     inode: int
     mode: int
@@ -41,12 +41,12 @@ Snapshot = Mapping[str, Stamp]
 
 
 def snapshot(root: Path) -> Snapshot:
-    """Content of a root by path."""
+    """Return the signatures of all files in a root, by path."""
     return {path: _stamp(root / path) for path in _paths(root)}
 
 
 def write_difference(root: Path, before: Snapshot, target: Path) -> None:
-    """Write a layer of a root's changes since the snapshot; the whole root if the snapshot is empty."""
+    """Write a layer with the changes of a root since the snapshot. With an empty snapshot, write the whole root."""
     after = snapshot(root)
     changed = [path for path, stamp in after.items() if before.get(path) != stamp and not _is_same_folder(path, before, stamp)]
     gone = [path for path in before if path not in after and _is_highest_gone(path, before, after)]
@@ -59,9 +59,10 @@ def write_difference(root: Path, before: Snapshot, target: Path) -> None:
 
 
 def write_files(files: Mapping[str, tuple[Path, int]], target: Path) -> None:
-    """Write a layer of given files: path in the image -> (file, mode). All belong to root.
+    """Write a layer with these files: path in the image -> (file, mode). All files are owned by root.
 
-    Folders are not included: an entry would change the owner of a lower layer's folder. Unpacking creates missing ones.
+    The layer has no entries for folders, since these would change the owner of existing folders. Unpacking creates
+    missing folders.
     """
     with tarfile.open(target, "w", format=tarfile.PAX_FORMAT) as archive:
         for path, (source, mode) in sorted(files.items()):
@@ -72,7 +73,7 @@ def write_files(files: Mapping[str, tuple[Path, int]], target: Path) -> None:
 
 
 def unpack(layer: Path, root: Path) -> None:
-    """Apply a layer to a root, including owners and removals."""
+    """Apply a layer to a root, including file owners and whiteouts."""
     root.mkdir(exist_ok=True)
     with tarfile.open(layer) as archive:
         for member in archive:
@@ -82,7 +83,7 @@ def unpack(layer: Path, root: Path) -> None:
                 continue
             existing = root / member.name
             if existing.is_symlink() or (existing.exists() and not (existing.is_dir() and member.isdir())):
-                _remove(existing)  # do not write through a symbolic or hard link
+                _remove(existing)  # do not write through symbolic or hard links
             archive.extract(member, root, numeric_owner=True, filter="fully_trusted")
 
 
@@ -106,13 +107,14 @@ def _stamp(path: Path) -> Stamp:
 
 
 def _is_same_folder(path: str, before: Snapshot, now: Stamp) -> bool:
-    """Whether the entry is unchanged; a folder's changed list of files does not count."""
+    """Return whether the path is a folder with unchanged attributes. Changes of its contents are ignored."""
     was = before.get(path)
     return was is not None and stat.S_ISDIR(now.mode) and replace(was, changed=now.changed) == now
 
 
 def _is_highest_gone(path: str, before: Snapshot, after: Snapshot) -> bool:
-    """Whether the missing file's folder still exists as a folder; otherwise the folder's own entry covers the file."""
+    """Return whether the parent folder of a removed file still exists. Otherwise, the folder's whiteout covers the
+    file."""
     parent = path.rpartition("/")[0]
     return not parent or (parent in after and stat.S_ISDIR(after[parent].mode))
 
@@ -132,14 +134,14 @@ def _add(archive: tarfile.TarFile, source: Path, path: str) -> None:
 
 
 def _plain(info: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Drop user names of this machine. Keep times: compiled Python files are valid for a source of that very second."""
+    """Remove the user names of this machine. Keep mtimes, since compiled Python files refer to their source's mtime."""
     info.uname = info.gname = ""
     info.mtime = int(info.mtime)
     return info
 
 
 def _made(path: str) -> tarfile.TarInfo:
-    """Entry that is not a file of a root."""
+    """Return a tar entry for a file that is not from a root."""
     info = tarfile.TarInfo(path)
     info.mtime = MOMENT
     return info

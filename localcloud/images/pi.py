@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Stands in for the program of mpi-operator's example `pi`: prints what the compiled one prints."""
+"""Emulator of mpi-operator's example program `pi`, with the same output."""
 
 import numpy  # type: ignore[import-not-found]  # only in the image, as mpi4py
 from mpi4py import MPI  # type: ignore[import-not-found]

@@ -1,4 +1,4 @@
-"""Recipes of images: kinds of layers and the digest of each layer's recipe."""
+"""Recipes of image layers, and their digests."""
 
 import hashlib
 import re
@@ -12,14 +12,14 @@ from localcloud.tools.catalogue import Tool
 
 VERSIONS = AMIS / "versions.pkrvars.hcl"
 FORM = 3
-"""Format of the archives; changes if the same recipe would produce other bytes."""
+"""Format version of the archives. Increase it if the same recipe produces different bytes."""
 LOCK = PROJECT / "requirements.lock"
 INSTALL_FRAMEWORKS = "install-frameworks.sh"
 
 
 @dataclass(frozen=True)
 class Root:
-    """A minimal Debian."""
+    """Layer with a minimal Debian."""
 
     def recipe(self) -> str:
         return repr((versions()["debian_suite"], OPTIONS))
@@ -27,13 +27,14 @@ class Root:
 
 @dataclass(frozen=True)
 class Provisioned:
-    """Changes that provisioners of `amis/` make to the layers below."""
+    """Layer with the changes that provisioners of `amis/` make."""
 
     scripts: tuple[str, ...]
     environment: tuple[tuple[str, str], ...] = ()
 
     def recipe(self) -> str:
-        """Return the texts of the scripts and of all that they call and install, with the versions that these name."""
+        """Return the contents of the scripts, of the files that they use, and of the version pins referenced in
+        them."""
         texts = {path.name: path.read_text() for path in self._sources()}
         named = {key: value for key, value in versions().items() if any(key in text for text in texts.values())}
         return repr((self.scripts, self.environment, texts, named))
@@ -48,11 +49,11 @@ class Provisioned:
 
 @dataclass(frozen=True)
 class Frameworks:
-    """A set of Python packages of `amis/frameworks/`, installed as in AMIs."""
+    """Layer with the Python packages of a lock file in `amis/frameworks/`, installed as in the AMIs."""
 
     name: str
     script: str = INSTALL_FRAMEWORKS
-    """The provisioner that installs it."""
+    """Provisioner that installs the packages."""
 
     @property
     def lock(self) -> Path:
@@ -68,7 +69,7 @@ class Frameworks:
 
 @dataclass(frozen=True)
 class Program:
-    """A static program, ours or upstream's, built from its Go module."""
+    """Layer with a static binary built from a Go module, ours or upstream."""
 
     tool: Tool
     path: str
@@ -79,7 +80,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Source:
-    """A file of this project, or the Python files of a package of it."""
+    """Layer with a file of this project, or with the Python files of a package."""
 
     path: str
     target: str
@@ -98,12 +99,12 @@ class Source:
 
 @dataclass(frozen=True)
 class Packages:
-    """Python packages in the versions of requirements.lock, for the root's Python."""
+    """Layer with Python packages pinned in requirements.lock, for the root's Python."""
 
     names: tuple[str, ...]
 
     def requirements(self) -> str:
-        """Return the packages' lines of the lock, with checksums."""
+        """Return the entries of the packages in the lock file, with checksums."""
         entries = re.findall(r"^\S+==.*(?:\n    --hash=.*)+", LOCK.read_text(), re.MULTILINE)
         chosen = [entry for entry in entries if entry.partition("==")[0] in self.names]
         missing = set(self.names) - {entry.partition("==")[0] for entry in chosen}
@@ -118,7 +119,7 @@ Layer = Root | Provisioned | Frameworks | Program | Source | Packages
 
 
 def digests(layers: Sequence[Layer]) -> list[str]:
-    """Return the digest of each layer's recipe. Layers that change a root depend on all layers below."""
+    """Return the digest of each layer's recipe. Provisioned layers also depend on all layers below."""
     found: list[str] = []
     for layer in layers:
         text = f"{FORM} {type(layer).__name__} {layer.recipe()}"
@@ -129,5 +130,5 @@ def digests(layers: Sequence[Layer]) -> list[str]:
 
 
 def versions() -> dict[str, str]:
-    """Return the pinned versions and checksums of `amis/`."""
+    """Return the versions and checksums pinned in `amis/`."""
     return dict(re.findall(r'^(\w+)="(.*)"$', VERSIONS.read_text(), re.MULTILINE))

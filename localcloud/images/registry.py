@@ -1,7 +1,7 @@
-"""Read-only registry of the images built here; containerd uses it as a mirror of every registry.
+"""Read-only registry of the local cloud's images. containerd uses it as a mirror for all registries.
 
-The pull half of https://github.com/opencontainers/distribution-spec/blob/v1.1.0/spec.md. Unknown names are 404, so that a pod
-with such an image ends in ErrImagePull, as it would with the real registry.
+It implements pulls of https://github.com/opencontainers/distribution-spec/blob/v1.1.0/spec.md. Requests for unknown
+images return 404, so that their pods fail with ErrImagePull, as with the real registry.
 """
 
 import json
@@ -33,11 +33,11 @@ _RANGE = re.compile(r"bytes=(\d+)-(\d*)")
 
 
 class NotKnown(Exception):
-    """404 with the specification's error code."""
+    """The resource is not found. The message is the error code of the specification, returned with status 404."""
 
 
 class Registry:
-    """Serves the catalogue; an image that is not cached yet is built on the first request."""
+    """Registry of the images in the catalog. Images that are not cached are built on the first request."""
 
     def __init__(self, report: Report, ensure: Callable[[Image, Report], Path] = build.ensure_image) -> None:
         self._report, self._ensure = report, ensure
@@ -45,7 +45,8 @@ class Registry:
         self._servers: list[ThreadingHTTPServer] = []
 
     def serve(self, listening: socket.socket) -> None:
-        """Serve on a listening socket of any namespace, in a thread of its own, until `close`."""
+        """Serve requests on a listening socket in a new thread, until `close`. The socket may be in any network
+        namespace."""
         address = listening.getsockname()[:2]
         server = ThreadingHTTPServer(address, _handler(self), bind_and_activate=False)
         server.socket.close()
@@ -54,14 +55,14 @@ class Registry:
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, name="registry", daemon=True).start()
 
     def close(self) -> None:
-        """End all threads and close the sockets."""
+        """Stop all servers and close their sockets."""
         while self._servers:
             server = self._servers.pop()
             server.shutdown()
             server.server_close()
 
     def manifest(self, name: str, reference: str) -> Path:
-        """Return the manifest of an image by tag or digest."""
+        """Return the path of an image's manifest, by tag or digest."""
         if _DIGEST.fullmatch(reference):
             for layout in self._of_repository(name):
                 if manifest_digest(layout) == reference:
@@ -75,14 +76,14 @@ class Registry:
         return blob_path(layout, manifest_digest(layout))
 
     def blob(self, name: str, digest: str) -> Path:
-        """Return a layer or the settings of an image."""
+        """Return the path of an image's layer or configuration."""
         for layout in self._of_repository(name) if _DIGEST.fullmatch(digest) else ():
             if (path := blob_path(layout, digest)).exists():
                 return path
         raise NotKnown("BLOB_UNKNOWN")
 
     def tags(self, name: str) -> list[str]:
-        """Return the tags of a repository; the pattern if any tag matches."""
+        """Return the tags of a repository, including tag patterns such as `v1.*`."""
         tags = sorted(tag for image, tag in _images_of(name))
         if not tags:
             raise NotKnown("NAME_UNKNOWN")
@@ -134,14 +135,15 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET
 
     def _refuse(self) -> None:
-        self.close_connection = True  # the request body was not read
-        self._error(HTTPStatus.METHOD_NOT_ALLOWED, "UNSUPPORTED", "images come from the recipes of the local cloud")
+        self.close_connection = True  # the request body has not been read
+        self._error(HTTPStatus.METHOD_NOT_ALLOWED, "UNSUPPORTED", "the registry of the local cloud is read-only")
 
     do_POST = do_PUT = do_PATCH = do_DELETE = _refuse
 
     def _answer(self) -> None:
         url = urlsplit(self.path)
-        # containerd sends a mirror the upstream registry in `ns`: https://github.com/containerd/containerd/blob/main/docs/hosts.md
+        # In requests to a mirror, containerd passes the upstream registry as `ns`:
+        # https://github.com/containerd/containerd/blob/main/docs/hosts.md
         registry = parse_qs(url.query).get("ns", [""])[0]
         if url.path in ("/v2", "/v2/"):
             self._send(b"{}", "application/json")
@@ -157,7 +159,7 @@ class _Handler(BaseHTTPRequestHandler):
             raise NotKnown("NAME_UNKNOWN")
 
     def _send_file(self, path: Path, content_type: str) -> None:
-        """Send a blob or the requested range of it without loading it into memory."""
+        """Send a blob, or the requested range of it, without loading it into memory."""
         size, digest = path.stat().st_size, f"sha256:{path.name}"
         wanted = _RANGE.fullmatch(self.headers.get("Range", ""))
         start = int(wanted[1]) if wanted else 0
@@ -180,7 +182,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _error(self, status: HTTPStatus, code: str, message: str) -> None:
         document = {"errors": [{"code": code, "message": message, "detail": self.path}]}
-        # containerd shows only the status line of an error; with the reason in it, the pod's events show it
+        # containerd reports only the status line of an error, so include the reason there for the pod's events
         reason = " ".join(message.split())[:REASON_CHARACTERS].encode("ascii", "replace").decode()
         self._send(json.dumps(document).encode(), "application/json", status, reason)
 
@@ -191,4 +193,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Do not log requests; the registry itself reports missing images."""
+        """Do not log requests. The registry reports missing images itself."""

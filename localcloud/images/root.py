@@ -1,6 +1,7 @@
-"""Roots: small Debian systems in folders, built by mmdebstrap and changed by `amis/` provisioners in own namespaces.
+"""Root file systems: minimal Debian systems built with mmdebstrap and modified by the provisioners of `amis/`.
 
-Nothing on this machine is changed. A root sees only the recipe, the downloads and the DNS settings of this machine.
+Provisioners run in their own namespaces and do not change this machine. They can access only the root, the files of
+`amis/`, the downloads and this machine's DNS settings.
 """
 
 import os
@@ -16,10 +17,10 @@ from localcloud.tools.debian import Package
 PROJECT = Path(__file__).parents[2]
 AMIS = PROJECT / "amis"
 MOMENT = 1767225600
-"""2026-01-01, used for everything without a date of its own: the same content gives the same bytes."""
+"""2026-01-01, the timestamp of generated files. It is fixed so that builds are reproducible."""
 
 MMDEBSTRAP = Package("mmdebstrap", ("mmdebstrap", "mmtarfilter"))
-"""It runs the second where packages are unpacked without some of their files."""
+"""mmdebstrap runs mmtarfilter to exclude files of packages."""
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 _PREFERENCE = "etc/apt/preferences.d/no-usrmerge"
@@ -28,20 +29,20 @@ _HOOKS = (
     rf"--setup-hook=printf 'Package: usrmerge\nPin: release *\nPin-Priority: -1\n' > $1/{_PREFERENCE}",
     f"--customize-hook=rm $1/{_PREFERENCE}",
 )
-"""/bin and /lib are links from the start; moving them would take `usrmerge`, which brings 50 MB of Perl."""
+"""Hooks that create /bin and /lib as links. Otherwise mmdebstrap installs `usrmerge`, which requires 50 MB of Perl."""
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PROXIES = ("http_proxy", "https_proxy", "no_proxy")
 WHEELS_ONLY = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/tmp/downloads", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-"""pip uses only the files fetched before."""
+"""Environment variables that restrict pip to downloaded files."""
 _NOT_READ = tuple(f"--dpkgopt=path-exclude=/usr/share/{folder}/*" for folder in ("doc", "info", "locale", "man"))
-"""Package files that are useless in a container; licenses (`copyright`) stay."""
+"""dpkg options that exclude files not needed in containers. Licenses (`copyright`) are kept."""
 OPTIONS = ("--variant=minbase", *_HOOKS, *_NOT_READ, "--dpkgopt=path-include=/usr/share/doc/*/copyright")
 
 _WITH_US = ("setpriv", "--pdeathsig", "TERM")
-"""Started programs end when the builder is killed."""
+"""Command prefix that terminates the started program if the builder is killed."""
 
-# Its own mount, process and host name namespaces end with it: a failed build leaves no mounts.
+# Runs in new mount, PID and UTS namespaces, so that a failed build leaves no mounts behind.
 _ENTER = """
 set -e
 root=$1 amis=$2 downloads=$3; shift 3
@@ -63,20 +64,20 @@ exec chroot "$root" "$@"
 
 
 class ImageError(Exception):
-    """An image cannot be built here; the text says why and what to do."""
+    """An image cannot be built on this machine. The message contains the reason and the fix."""
 
 
 def require() -> None:
     """Raise ImageError if this machine cannot build roots."""
     if os.geteuid() != 0:
-        raise ImageError("building container images needs root. Start the local cloud as root, or without Kubernetes")
+        raise ImageError("building container images requires root. Start the local cloud as root, or without Kubernetes")
     for program in ("setpriv", "unshare"):
         if shutil.which(program) is None:
-            raise ImageError(f"{program} is not on PATH; image provisioners need it. Install the package util-linux")
+            raise ImageError(f"{program} is not on PATH, but image provisioners need it. Install the package util-linux")
 
 
 def make(folder: Path, suite: str, report: Report, packages: Sequence[str] = ()) -> None:
-    """Build a minimal Debian plus these packages in a new folder."""
+    """Build a minimal Debian with these additional packages in a new folder."""
     try:
         programs = debian.ensure(MMDEBSTRAP, report)
     except BuildError as error:
@@ -87,16 +88,17 @@ def make(folder: Path, suite: str, report: Report, packages: Sequence[str] = ())
     environment = os.environ | {"SOURCE_DATE_EPOCH": str(MOMENT), "PATH": path}
     result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if result.returncode:
-        keys = "" if KEYRING.exists() else f"; Debian's keys are in {KEYRING} of the package debian-archive-keyring"
-        raise ImageError(f"mmdebstrap could not make Debian {suite}{keys}:\n{tail(result.stderr)}")
+        keys = "" if KEYRING.exists() else f" ({KEYRING} is missing; install the package debian-archive-keyring)"
+        raise ImageError(f"mmdebstrap could not build Debian {suite}{keys}:\n{tail(result.stderr)}")
     resolver = folder / "etc/resolv.conf"
-    resolver.unlink(missing_ok=True)  # mmdebstrap copies this machine's file, which systemd-resolved turns into a link
+    resolver.unlink(missing_ok=True)  # mmdebstrap copies this machine's file; systemd-resolved later replaces it with a link
     resolver.write_text("")
     (folder / "etc/hostname").unlink(missing_ok=True)
 
 
 def entered(root: Path, command: Sequence[str], environment: Mapping[str, str], downloads: Path) -> list[str]:
-    """Return the command line that runs a command in a root as root; /tmp/amis: the recipe, /tmp/downloads: its wheels."""
+    """Return the command line that runs `command` as root inside the root file system, with `amis/` in /tmp/amis and
+    wheels in /tmp/downloads."""
     inside = {"PATH": PATH, "HOME": "/root", "LC_ALL": "C.UTF-8", **environment}
     variables = [f"{name}={value}" for name, value in inside.items()]
     namespaces = ["--mount", "--propagation=private", "--pid", "--fork", "--kill-child", "--ipc", "--uts"]
@@ -107,7 +109,7 @@ def entered(root: Path, command: Sequence[str], environment: Mapping[str, str], 
 def run(
     root: Path, command: Sequence[str], environment: Mapping[str, str], downloads: Path, *, within: Sequence[str] = ()
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command in a root to its end; `within`: a command line to wrap it in."""
+    """Run a command in a root and wait for it. `within`: prefix of the command line."""
     whole = [*within, *entered(root, command, environment, downloads)]
     return subprocess.run(whole, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
 

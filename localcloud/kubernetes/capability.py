@@ -1,4 +1,4 @@
-"""What this machine supports of a local Kubernetes, and why not more, as sentences."""
+"""Checks whether this machine can run real Kubernetes nodes, and reports what is missing."""
 
 import os
 from dataclasses import dataclass
@@ -8,24 +8,24 @@ from localcloud.machine import capability
 
 GROUPS = Path("/sys/fs/cgroup")
 CONTROLLERS = ("cpu", "cpuset", "memory", "pids")
-"""cgroup controllers that kubelet and runc need: https://kubernetes.io/docs/concepts/architecture/cgroups/"""
+"""cgroup controllers that the kubelet and runc need: https://kubernetes.io/docs/concepts/architecture/cgroups/"""
 
 
 @dataclass(frozen=True)
 class Capability:
-    """Reasons why real nodes cannot run here; empty if they can."""
+    """Result of the check. `missing` lists the reasons why real nodes cannot run here; empty if they can."""
 
     missing: tuple[str, ...]
 
     @property
     def real_nodes(self) -> bool:
-        """True with namespaces, kubelets and containers; otherwise there is an API server with simulated nodes."""
+        """True if nodes run kubelets and containers. Otherwise a cluster is an API server with simulated nodes."""
         return not self.missing
 
     def __str__(self) -> str:
         if self.real_nodes:
             return "Kubernetes runs here with real nodes"
-        return f"Kubernetes runs here as an API server with simulated nodes, which run no jobs: {'; '.join(self.missing)}"
+        return f"Kubernetes runs here as an API server with simulated nodes, which cannot run jobs: {'; '.join(self.missing)}"
 
 
 def examine() -> Capability:

@@ -1,4 +1,4 @@
-"""Administrator's client of the API server. It connects inside the namespace, so private endpoints work too."""
+"""Admin client of the API server. It connects from inside the network namespace, so private endpoints work too."""
 
 import http.client
 import json
@@ -15,14 +15,14 @@ from localcloud.machine import network
 
 TIMEOUT_SECONDS = 30.0
 AWAY_SECONDS = 30.0
-"""How long to retry while an API server accepts no connections or reports that it shuts down: after a restart it
-is back, and kubelets wait, too."""
+"""How long to retry while the API server refuses connections or is shutting down. A restart takes less time, and
+kubelets retry as well."""
 FIELD_MANAGER = "local-cloud"
 Json = dict[str, Any]
 
 
 class ApiError(Exception):
-    """The API server rejects a request; the message is the API server's."""
+    """The API server rejected a request. The message is the API server's own."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -33,7 +33,7 @@ class _GoingAway(ApiError):
     """The API server is shutting down and has not processed the request.
 
     https://github.com/kubernetes/kubernetes/blob/v1.35.0/staging/src/k8s.io/apiserver/pkg/server/filters/waitgroup.go and
-    `with_retry_after.go` in the same folder: status 503, or 429 if a shutdown delay is set.
+    `with_retry_after.go` in the same folder: the status is 503, or 429 if a shutdown delay is set.
     """
 
     TEXT = "apiserver is shutting down"
@@ -48,7 +48,7 @@ _RETRYING = Retrying(
 
 
 class _Connection(http.client.HTTPSConnection):
-    """A connection that is opened inside a namespace."""
+    """HTTPS connection opened from inside a network namespace."""
 
     def __init__(self, namespace: str | None, host: str, port: int, context: ssl.SSLContext, timeout: float) -> None:
         super().__init__(host, port, timeout=timeout, context=context)
@@ -64,7 +64,7 @@ class _Connection(http.client.HTTPSConnection):
 
 
 class Api:
-    """Client of one cluster's API server; thread-safe."""
+    """Client of one cluster's API server. Thread-safe."""
 
     def __init__(self, url: str, namespace: str | None, authority: Certificate, own: Certificate) -> None:
         self._host, self._port = urlsplit(url).hostname or "", urlsplit(url).port or 443
@@ -81,7 +81,7 @@ class Api:
             return False
 
     def request(self, method: str, path: str, body: Any = None, content_type: str = "application/json", **query: Any) -> Any:
-        """Return the parsed response. Raises ApiError, or OSError if the API server is unreachable."""
+        """Send a request and return the parsed response. Raises ApiError; OSError if the API server is unreachable."""
         target = f"{path}?{urlencode(query)}" if query else path
         text = _RETRYING(self._answer, method, target, body, {"Content-Type": content_type})
         return json.loads(text) if text else None
@@ -90,7 +90,7 @@ class Api:
         return self.request("GET", path, **query)
 
     def find(self, path: str) -> Any:
-        """Like `get`, but return None if the object does not exist."""
+        """Like `get`, but returns None if the object does not exist."""
         try:
             return self.get(path)
         except ApiError as error:
@@ -105,7 +105,7 @@ class Api:
         return self.request("PATCH", path, body, f"application/{kind}+json")
 
     def delete(self, path: str, **query: Any) -> None:
-        """Delete an object; it is no error if it does not exist."""
+        """Delete an object. Do nothing if it does not exist."""
         try:
             self.request("DELETE", path, **query)
         except ApiError as error:
@@ -113,12 +113,12 @@ class Api:
                 raise
 
     def apply(self, item: Json) -> Any:
-        """Apply an object server-side; takes over fields that other managers set differently."""
+        """Apply an object server-side. Conflicts are forced: take over fields of other field managers."""
         path = self.path_of(item)
         return self.request("PATCH", path, item, "application/apply-patch+yaml", fieldManager=FIELD_MANAGER, force="true")
 
     def path_of(self, item: Json) -> str:
-        """Return an object's path, from its apiVersion, kind, namespace and name."""
+        """Return an object's API path, derived from its apiVersion, kind, namespace and name."""
         version, metadata = item["apiVersion"], item["metadata"]
         plural, namespaced = self._plural(version, item["kind"])
         base = f"/api/{version}" if "/" not in version else f"/apis/{version}"
@@ -126,7 +126,7 @@ class Api:
         return f"{base}{where}/{plural}/{metadata['name']}"
 
     def watch(self, path: str, *, seconds: int = 300, **query: Any) -> Iterator[Json]:
-        """Yield events (`type`, `object`) for `seconds`, or until the API server closes the watch."""
+        """Yield watch events (`type`, `object`) for `seconds`, or until the API server closes the watch."""
         target = f"{path}?{urlencode({**query, 'watch': 'true', 'timeoutSeconds': seconds})}"
         with closing(self._connection(seconds + TIMEOUT_SECONDS)) as connection:
             connection.request("GET", target)

@@ -1,4 +1,4 @@
-"""One local cluster: its resources, start and stop."""
+"""One local cluster: starts it, stops it and owns its resources."""
 
 import base64
 import hashlib
@@ -38,14 +38,14 @@ LOOPBACK = "loopback"
 LOOPBACK_SECONDS = 30.0
 _LAST_WRITES = stop_after_delay(10)
 PREFIX = "gpumpi"
-"""Prefix of every network namespace created here."""
+"""Name prefix of all network namespaces of local clusters."""
 
 Changed = Callable[["Cluster"], None]
 P = TypeVar("P")
 
 
 class Cluster:
-    """A local cluster. Its own thread does all work, in the order of the requests."""
+    """A local cluster. Its own thread executes all requests in order."""
 
     def __init__(
         self,
@@ -92,17 +92,17 @@ class Cluster:
         self._parts: list[Part] = []
         self._thread = threading.Thread(target=self._run, name=f"cluster-{self.id}", daemon=True)
 
-    # For parts and other modules
+    # Used by parts and other modules
 
     @property
     def aws_url(self) -> str:
-        """URL of the local AWS, as reachable from programs of the cluster."""
+        """URL at which the cluster's programs reach the local AWS."""
         address, port = self._aws if self.namespace is None else (str(addresses.AWS_ADDRESS), addresses.AWS_PORT)
         return f"http://{address}:{port}"
 
     @property
     def endpoint(self) -> str:
-        """Endpoint as reported by EKS: on 127.0.0.1 if it is public, else the address inside the VPC."""
+        """Endpoint as reported by EKS: on 127.0.0.1 if it is public, otherwise the address inside the VPC."""
         if self.namespace is None:
             return self.control_plane.url
         return f"https://127.0.0.1:{self._port}" if self.is_public and self._port else self.addresses.api_server
@@ -117,7 +117,7 @@ class Cluster:
 
     @property
     def is_gone(self) -> bool:
-        """True once all its resources are removed."""
+        """True once all resources of the cluster are removed."""
         return self._is_gone
 
     @property
@@ -126,7 +126,7 @@ class Cluster:
         return self.folder / "api-server.away"
 
     def listen(self, address: str, port: int) -> socket.socket:
-        """Return a socket that listens inside the namespace or on a free port of 127.0.0.1 until the cluster stops."""
+        """Listen until the cluster stops, inside the namespace or, without one, on a free port of 127.0.0.1."""
         if self.namespace is None:
             address, port = "127.0.0.1", 0
         listener = network.listen(self.namespace, address, port)
@@ -134,7 +134,7 @@ class Cluster:
         return listener
 
     def kubeconfig_for(self, certificate: Certificate, file: str) -> Path:
-        """Write a kubeconfig with this client certificate, for a program inside the namespace."""
+        """Write a kubeconfig with the client certificate, for a program inside the namespace."""
         path = self.folder / f"{file}.kubeconfig"
         cluster = {"server": self.control_plane.url, "certificate-authority": str(self.pki.certificate.file)}
         user = {"client-certificate": str(certificate.file), "client-key": str(certificate.key)}
@@ -146,21 +146,21 @@ class Cluster:
             "contexts": [{"name": self.name, "context": {"cluster": self.name, "user": file}}],
             "current-context": self.name,
         }
-        path.write_text(json.dumps(document, indent=1))  # JSON is YAML
+        path.write_text(json.dumps(document, indent=1))  # kubeconfigs are YAML, and JSON is valid YAML
         return path
 
     def part(self, kind: type[P]) -> P:
-        """Return the cluster's part of this class."""
+        """Return the cluster's instance of the given part class."""
         return next(part for part in self._parts if isinstance(part, kind))
 
-    # For the realizer
+    # Used by the realizer
 
     def start(self) -> None:
         self._enqueue(self._bring_up)
         self._thread.start()
 
     def handle(self, event: Event) -> None:
-        """Pass an event of a node group or instance to the parts."""
+        """Pass an event about a node group, an add-on or an instance to all parts."""
 
         def pass_on() -> None:
             for part in self._parts:
@@ -182,7 +182,7 @@ class Cluster:
         self._enqueue(change)
 
     def end(self) -> None:
-        """Stop and remove everything, in the cluster's thread; abandons current work."""
+        """Abandon current work, then stop and remove everything in the cluster's thread."""
         if not self._is_ending:
             self._is_ending = True
             self.supervisor.close()
@@ -193,7 +193,7 @@ class Cluster:
         self._thread.join()
 
     def progress(self, kind: Kind, name: str) -> Progress:
-        """Done once all requests have taken effect. Only reads attributes."""
+        """Return DONE once all requests have taken effect. Only reads attributes."""
         if self._is_ending:
             return DONE if self._is_gone else WAIT
         if self._phase == "failed":
@@ -211,7 +211,7 @@ class Cluster:
         running, crashes = self.supervisor.running(), self.supervisor.crashes()
         return ClusterState(self.name, self.region, self._phase, endpoint, self.namespace, self._problem, running, crashes)
 
-    # In the cluster's own thread
+    # Runs in the cluster's own thread
 
     def _enqueue(self, action: Callable[[], None]) -> None:
         with self._counting:
@@ -261,7 +261,7 @@ class Cluster:
         self._closers.append(self._serve(self.listen(str(addresses.AWS_ADDRESS), addresses.AWS_PORT)))
 
     def _open_or_close_loopback(self) -> None:
-        """Start or stop the proxy on 127.0.0.1, which exists if the endpoint is public."""
+        """Start or stop the proxy on 127.0.0.1. It runs only if the endpoint is public."""
         if self.namespace is None:
             return
         if not self.is_public:
@@ -291,7 +291,7 @@ class Cluster:
             try:
                 part.stop()
             except Exception:
-                log.exception("%s of cluster %s did not stop properly", type(part).__name__, self.id)
+                log.exception("%s of cluster %s failed to stop", type(part).__name__, self.id)
         try:
             self.ledger.clean()
             for close in reversed(self._closers):
@@ -301,7 +301,7 @@ class Cluster:
             self._is_gone = True
 
     def _remove_folder(self) -> None:
-        """Remove the folder, with retries: ending processes may still write to it."""
+        """Remove the folder. Retry, because terminating processes may still write to it."""
         with self._publishing:
             for attempt in Retrying(
                 retry=retry_if_exception_type(OSError), wait=wait_fixed(0.1), stop=_LAST_WRITES, reraise=True
@@ -322,10 +322,10 @@ class Cluster:
 
 
 def namespace_of(folder: Path, number: int) -> str:
-    """Return the network namespace of a cluster, from the local cloud's folder and the cluster's number."""
+    """Return a cluster's network namespace, derived from the local cloud's folder and the cluster's number."""
     return f"{PREFIX}-{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}-{number}"
 
 
 def certificate_authority(cluster: Cluster) -> str:
-    """Return the certificate authority as EKS does: base64 of PEM."""
+    """Return the CA certificate as EKS does: base64-encoded PEM."""
     return base64.b64encode(cluster.pki.certificate.file.read_bytes()).decode()

@@ -1,6 +1,6 @@
 """etcd, API server, controller manager and scheduler of one cluster.
 
-RBAC and Node authorization are on. Every client has a certificate; anonymous access is off.
+RBAC and Node authorization are enabled. Clients authenticate with certificates; anonymous access is disabled.
 https://kubernetes.io/docs/reference/command-line-tools-reference/kube-apiserver/
 """
 
@@ -24,9 +24,9 @@ log = logging.getLogger(__name__)
 ETCD, API_SERVER, CONTROLLER_MANAGER, SCHEDULER = "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"
 READY_SECONDS = 120.0
 RESTART_SECONDS = 2.0
-"""Time for requests to finish. Watches would take longer, but clients restart them anyway."""
+"""How long running requests may take to finish. Watches are cut off, but clients restart them anyway."""
 ETCD_QUOTA_BYTES = 4 << 30
-"""A benchmark with a thousand nodes exceeds etcd's default of 2 GiB."""
+"""Quota of etcd's database. A benchmark with a thousand nodes exceeds the default of 2 GiB."""
 LOCAL = "127.0.0.1"
 NAMES = (
     "localhost",
@@ -35,12 +35,12 @@ NAMES = (
     "kubernetes.default.svc",
     "kubernetes.default.svc.cluster.local",
 )
-"""DNS names of the API server."""
+"""DNS names in the API server's certificate."""
 
 
 @dataclass(frozen=True)
 class Ports:
-    """Ports of the daemons: the usual ones inside a namespace, free ones without namespaces."""
+    """Ports of the daemons: the standard ones inside a namespace, free ones without a namespace."""
 
     etcd: int = 2379
     etcd_peer: int = 2380
@@ -50,7 +50,7 @@ class Ports:
 
 
 def free_ports() -> Ports:
-    """Return currently free ports of 127.0.0.1."""
+    """Return ports that are currently free on 127.0.0.1."""
     sockets = [socket.create_server((LOCAL, 0)) for _ in range(5)]
     try:
         return Ports(*(each.getsockname()[1] for each in sockets))
@@ -60,7 +60,7 @@ def free_ports() -> Ports:
 
 
 class ControlPlane:
-    """The four daemons and their files."""
+    """The four control plane daemons of a cluster and their files."""
 
     def __init__(self, cluster: RunningCluster) -> None:
         self._cluster = cluster
@@ -69,11 +69,11 @@ class ControlPlane:
 
     @property
     def url(self) -> str:
-        """URL of the API server for the other daemons."""
+        """URL at which the other daemons reach the API server."""
         return self._cluster.addresses.api_server if self._cluster.namespace else f"https://{LOCAL}:{self.ports.api}"
 
     def start(self, options: Sequence[str]) -> None:
-        """Start all daemons and wait until the API server is ready and the others run. Raises StartError."""
+        """Start all daemons and wait until the API server is ready and the others are running. Raises StartError."""
         self._options = options
         self._start_etcd()
         self._start_api_server(self._prepare_api_server())
@@ -111,7 +111,7 @@ class ControlPlane:
             *(f"--{side}trusted-ca-file={pki.certificate.file}" for side in ("", "peer-")),
             *(f"--{side}client-cert-auth" for side in ("", "peer-")),
             f"--quota-backend-bytes={ETCD_QUOTA_BYTES}",
-            "--unsafe-no-fsync",  # its data is deleted with the local cloud
+            "--unsafe-no-fsync",  # the data does not outlive the local cloud
         ]
         self._cluster.supervisor.start(ETCD, command)
         self._cluster.supervisor.await_ready(ETCD, lambda: self._answers(ports.etcd), READY_SECONDS)
@@ -124,7 +124,7 @@ class ControlPlane:
         return True
 
     def _prepare_api_server(self) -> list[str | Path]:
-        """Create the API server's certificates; return its command line."""
+        """Create the API server's certificates and return its command line."""
         cluster, pki, folder = self._cluster, self._cluster.pki, self._cluster.pki.folder
         addresses = cluster.addresses
         serving = pki.issue(API_SERVER, names=NAMES, addresses=(LOCAL, addresses.router, addresses.kubernetes))
@@ -139,10 +139,10 @@ class ControlPlane:
             *_files("tls-cert-file", "tls-private-key-file", serving),
             f"--client-ca-file={pki.certificate.file}",
             "--anonymous-auth=false",
-            # Debian's etcd 3.4 does not report watch progress; clients that rely on it would wait forever.
+            # Debian's etcd 3.4 does not report watch progress, so clients that use WatchList would wait forever.
             "--feature-gates=WatchList=false",
             "--enable-admission-plugins=NodeRestriction,PodSecurity",
-            "--allow-privileged=true",  # for device plugins and CSI drivers; Pod Security says where
+            "--allow-privileged=true",  # for device plugins and CSI drivers; Pod Security restricts other namespaces
             f"--service-cluster-ip-range={addresses.services}",
             f"--service-account-issuer={cluster.issuer}",
             f"--api-audiences={cluster.issuer},https://kubernetes.default.svc",
@@ -150,10 +150,10 @@ class ControlPlane:
             f"--service-account-signing-key-file={signing}",
             *_files("kubelet-client-certificate", "kubelet-client-key", kubelet),
             f"--kubelet-certificate-authority={pki.certificate.file}",
-            "--kubelet-preferred-address-types=InternalIP",  # no resolver here knows node names
+            "--kubelet-preferred-address-types=InternalIP",  # node names do not resolve here
             *_front_proxy(folder / "front-proxy"),
-            "--enable-aggregator-routing=true",  # call webhooks at pod IPs: no kube-proxy runs here
-            "--max-requests-inflight=1600",  # one process replaces several on EKS
+            "--enable-aggregator-routing=true",  # call webhooks at pod IPs, because no kube-proxy runs here
+            "--max-requests-inflight=1600",  # EKS has several API servers
             "--max-mutating-requests-inflight=800",
             "--shutdown-delay-duration=0s",
             *self._options,
@@ -166,7 +166,7 @@ class ControlPlane:
         if self._cluster.namespace:
             where = f"--advertise-address={self._cluster.addresses.router}"
             return ["--bind-address=0.0.0.0", where, f"--secure-port={self.ports.api}"]
-        # Without pods, nothing uses the service `kubernetes`.
+        # Without pods, nothing uses the `kubernetes` service.
         return [f"--bind-address={LOCAL}", f"--secure-port={self.ports.api}", "--endpoint-reconciler-type=none"]
 
     def _start_api_server(self, command: Sequence[str | Path]) -> None:
@@ -203,7 +203,7 @@ class ControlPlane:
         ]
 
     def _has_service_account(self) -> bool:
-        """True once pods can be created: the controller manager works."""
+        """True once the controller manager has created the default service account, which pods need."""
         try:
             return self._cluster.api.find("/api/v1/namespaces/default/serviceaccounts/default") is not None
         except (OSError, ApiError):
@@ -211,7 +211,7 @@ class ControlPlane:
 
 
 def _front_proxy(folder: Path) -> list[str]:
-    """Return the flags with which the API server authenticates, and names the user, to aggregated API servers.
+    """Return the flags with which the API server authenticates to aggregated API servers and passes on the user.
 
     https://kubernetes.io/docs/tasks/extend-kubernetes/configure-aggregation-layer/
     """

@@ -1,6 +1,6 @@
-"""CoreDNS of one cluster: at the address in every pod's resolv.conf, and behind the service `kube-dns` as on EKS.
+"""CoreDNS of one cluster, at the address in every pod's resolv.conf and behind the `kube-dns` service, as on EKS.
 
-It runs in the VPC's namespace, which has no route to the internet: names outside the cluster do not resolve.
+It runs in the VPC's network namespace, which has no route to the internet, so external names do not resolve.
 """
 
 import logging
@@ -18,11 +18,11 @@ USER = "system:coredns"
 READY_SECONDS = 60.0
 READY_PORT = 8181
 RECORD_SECONDS = 2
-"""TTL of records; short, because jobs start and end workers often."""
+"""TTL of records. It is short because jobs often start and stop workers."""
 
 
 def start(cluster: RunningCluster) -> None:
-    """Start CoreDNS and wait until it answers. Raises StartError."""
+    """Start CoreDNS and wait until it is ready. Raises StartError."""
     for item in _objects(cluster):
         cluster.api.apply(item)
     kubeconfig = cluster.kubeconfig_for(cluster.pki.issue(USER), NAME)
@@ -33,7 +33,7 @@ def start(cluster: RunningCluster) -> None:
 
 
 def corefile_text(router: str, service: str, kubeconfig: str, region: str) -> str:
-    """Return the Corefile: pods and services from the API server, node names from their pattern, nothing else."""
+    """Return the Corefile. It resolves pods and services from the API server, and node names by their pattern only."""
     zone = "ec2.internal" if region == "us-east-1" else f"{region}.compute.internal"
     return f"""\
 .:53 {{

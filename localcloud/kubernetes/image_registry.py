@@ -1,4 +1,4 @@
-"""The registry from which a cluster's nodes pull every image, at a separate address inside the VPC."""
+"""The registry from which a cluster's nodes pull all images, at a link-local address inside the VPC."""
 
 import logging
 
@@ -11,14 +11,14 @@ log = logging.getLogger(__name__)
 
 
 class ImageRegistry(Part):
-    """Serves the images of localcloud.images."""
+    """Serves the images that localcloud.images builds."""
 
     def __init__(self, cluster: RunningCluster) -> None:
         super().__init__(cluster)
         self._registry = Registry(log.info)
 
     def network(self) -> None:
-        if self.cluster.namespace:  # without a namespace, no node pulls images
+        if self.cluster.namespace:  # without a namespace, all nodes are simulated and pull no images
             self._registry.serve(self.cluster.listen(str(AWS_ADDRESS), REGISTRY_PORT))
 
     def stop(self) -> None:

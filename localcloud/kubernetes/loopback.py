@@ -1,10 +1,10 @@
-"""Proxy from a port of 127.0.0.1, reachable only from this machine, to an API server inside a namespace.
+"""Proxy from a port on 127.0.0.1 to an API server inside a network namespace.
 
 `python -m localcloud.kubernetes.loopback --namespace NAME --to ADDRESS:PORT --ready-file FILE --away-file FILE`
 
-It also emulates EKS's load balancer, behind which another API server answers during a restart: as long as the file
-`away` exists, connections wait. The process opens its listening socket first and then enters the namespace permanently,
-so it opens all its connections in there.
+EKS has a load balancer, so another API server answers during a restart. The proxy emulates that: new connections wait
+while the file of --away-file exists. The process first opens its listening socket and then enters the namespace
+permanently, so that it connects to the API server from inside.
 """
 
 import argparse
@@ -26,7 +26,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m localcloud.kubernetes.loopback")
     parser.add_argument("--namespace", required=True)
     parser.add_argument("--to", required=True, help="address:port inside the namespace")
-    parser.add_argument("--port", type=int, default=0, help="port of 127.0.0.1; 0 for a free one")
+    parser.add_argument("--port", type=int, default=0, help="port on 127.0.0.1; 0 selects a free one")
     parser.add_argument("--ready-file", type=Path, required=True)
     parser.add_argument("--away-file", type=Path, required=True, help="file that exists while the API server restarts")
     arguments = parser.parse_args()
@@ -43,7 +43,7 @@ async def _serve(listener: socket.socket, address: str, port: int, away: Path) -
         await _wait_while_away(away)
         try:
             far_reader, far_writer = await asyncio.open_connection(address, port)
-        except OSError:  # the API server is down
+        except OSError:  # the API server is not listening
             writer.close()
             return
         try:
@@ -58,7 +58,7 @@ async def _serve(listener: socket.socket, address: str, port: int, away: Path) -
 
 
 async def _wait_while_away(away: Path) -> None:
-    """Wait until the API server is back, for at most AWAY_SECONDS."""
+    """Wait for at most AWAY_SECONDS until the API server has restarted."""
     for _ in range(int(AWAY_SECONDS / POLL_SECONDS)):
         if not away.exists():
             return
@@ -66,7 +66,7 @@ async def _wait_while_away(away: Path) -> None:
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Copy until one side ends its stream; the other side may still send."""
+    """Copy one direction until its sender closes the stream. The other direction may continue."""
     try:
         while data := await reader.read(CHUNK):
             writer.write(data)

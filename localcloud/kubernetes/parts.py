@@ -1,4 +1,4 @@
-"""The parts of every cluster."""
+"""List of the parts that each cluster has."""
 
 from localcloud.kubernetes.access.part import Access
 from localcloud.kubernetes.efs_csi.part import EfsCsi
@@ -8,4 +8,4 @@ from localcloud.kubernetes.part import Part
 from localcloud.kubernetes.pod_identity.part import PodIdentity
 
 PARTS: tuple[type[Part], ...] = (Access, PodIdentity, ImageRegistry, EfsCsi, Fleet)
-"""In the order in which they receive events."""
+"""Part classes, in the order in which they receive events."""

@@ -1,4 +1,4 @@
-"""Certificates of one cluster: one certificate authority issues those of all clients and servers."""
+"""Certificates of one cluster. One certificate authority issues all client and server certificates."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,19 +14,19 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 LIFETIME = timedelta(days=3650)
 SKEW = timedelta(minutes=5)
 MASTERS = "system:masters"
-"""Bypasses RBAC: https://kubernetes.io/docs/reference/access-authn-authz/rbac/#user-facing-roles"""
+"""Group that bypasses RBAC: https://kubernetes.io/docs/reference/access-authn-authz/rbac/#user-facing-roles"""
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """A certificate and its key, as PEM files."""
+    """A certificate and its private key, as PEM files."""
 
     file: Path
     key: Path
 
 
 class Authority:
-    """A certificate authority in its own folder, created on first use."""
+    """A certificate authority with its own folder, created on first use."""
 
     def __init__(self, folder: Path, common_name: str = "kubernetes") -> None:
         self.folder = folder
@@ -53,7 +53,7 @@ class Authority:
         addresses: Sequence[IPv4Address | str] = (),
         file: str | None = None,
     ) -> Certificate:
-        """Issue a certificate: common name and organizations identify a client, names and addresses a server."""
+        """Issue a certificate. Clients need a common name and organizations; servers need DNS names or IP addresses."""
         stem = file or common_name.replace(":", "-").removeprefix("system-")
         issued = Certificate(self.folder / f"{stem}.crt", self.folder / f"{stem}.key")
         key = ec.generate_private_key(ec.SECP256R1())
@@ -72,7 +72,7 @@ class Authority:
 
 
 def make_key_pair(folder: Path, name: str) -> tuple[Path, Path]:
-    """Create a private and a public key file, for signing tokens."""
+    """Create a key pair for signing tokens and return the private and the public key file."""
     key = ec.generate_private_key(ec.SECP256R1())
     private, public = folder / f"{name}.key", folder / f"{name}.pub"
     _write_private(private, key)

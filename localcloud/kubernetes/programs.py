@@ -1,4 +1,4 @@
-"""Prepares the programs of a local Kubernetes in the cache, with progress reports: building takes minutes."""
+"""Prepares the programs that local Kubernetes needs. Building them takes minutes, so progress is reported."""
 
 from localcloud.kubernetes.capability import Capability
 from localcloud.tools import debian
@@ -9,7 +9,7 @@ OF_NODES = (debian.CONTAINERD, debian.RUNC, debian.CNI_PLUGINS, debian.IPTABLES,
 
 
 def prepare(capability: Capability, report: Report) -> None:
-    """Build or download programs missing from the cache. Raises BuildError."""
+    """Build or download the programs that are missing from the cache. Raises BuildError."""
     for tool in (KUBE_APISERVER, COREDNS, KWOK):  # building one program builds its whole module
         ensure(tool, report)
     for package in (debian.ETCD, *(OF_NODES if capability.real_nodes else ())):

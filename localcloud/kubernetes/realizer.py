@@ -1,4 +1,4 @@
-"""Starts and stops clusters on AWS events: https://docs.aws.amazon.com/eks/latest/userguide/clusters.html"""
+"""Starts and stops local clusters on EKS events: https://docs.aws.amazon.com/eks/latest/userguide/clusters.html"""
 
 import logging
 import queue
@@ -23,18 +23,18 @@ log = logging.getLogger(__name__)
 
 Key = tuple[str, str, str]
 _realizers: list["Realizer"] = []
-"""Realizers of this process; at most one."""
+"""Realizers in this process; at most one."""
 
 
 class Realizer:
-    """Runs one local cluster per EKS cluster and stops it with the EKS cluster."""
+    """Runs one local cluster per EKS cluster, and stops it when the EKS cluster is deleted."""
 
     def __init__(self, folder: Path, aws: tuple[str, int], serve: Callable[[socket.socket], Callable[[], None]]) -> None:
         self._folder, self._aws, self._serve = folder, aws, serve
         self._capability = capability.examine()
         self._clusters: dict[Key, Cluster] = {}
         self._start_errors: dict[Key, str] = {}
-        """Why an EKS cluster has no local cluster: EKS must not report success."""
+        """Why the local cluster of an EKS cluster failed to start. EKS then reports that the creation failed."""
         self._instances: dict[str, Key] = {}
         self._ending: list[Cluster] = []
         self._shown: dict[str, tuple[str, list[str]]] = {}
@@ -50,7 +50,7 @@ class Realizer:
         return list(self._clusters.values())
 
     def close(self) -> None:
-        """Unregister and stop every cluster; returns when all are removed."""
+        """Unregister, stop all clusters and wait until they are removed."""
         self._unregister()
         _realizers.remove(self)
         self.end_all()
@@ -58,7 +58,7 @@ class Realizer:
             cluster.wait()
 
     def end_all(self) -> None:
-        """Stop all clusters at once, in their own threads: they may need the lock that the caller holds."""
+        """Stop all clusters in parallel, in their own threads: they may need the lock that the caller holds."""
         for cluster in self.clusters():
             self._end(cluster)
         self._clusters.clear()
@@ -66,7 +66,7 @@ class Realizer:
         self._instances.clear()
 
     def handle(self, event: Event) -> None:
-        """Handle an event. The AWS request that caused it waits meanwhile, so clusters work in their own threads."""
+        """Handle an event without blocking, because an AWS request waits for it: clusters work in their own threads."""
         match event.kind:
             case "cluster":
                 self._handle_cluster(event)
@@ -94,7 +94,7 @@ class Realizer:
                 self._clusters[key] = self._begin(event)
                 self._start_errors.pop(key, None)
             except Exception as error:
-                log.exception("cluster %s could not be started", event.name)
+                log.exception("cluster %s failed to start", event.name)
                 self._start_errors[key] = str(error) or repr(error)
         elif cluster is None:
             return
@@ -134,7 +134,7 @@ class Realizer:
         return cluster
 
     def _update(self, cluster: Cluster, update: Mapping[str, Any]) -> None:
-        """Start an update, which EKS reports as InProgress until it is done."""
+        """Start an update. EKS reports it as InProgress until it is done."""
         params = {item["type"]: item["value"] for item in update["params"]}
         if update["type"] == "VersionUpdate":
             cluster.restart_api_server()
@@ -154,18 +154,20 @@ class Realizer:
             del self._instances[event.name]
 
     def _show_changes(self) -> None:
-        """Publish changes, in a separate thread: a cluster's thread must never wait for the local AWS's lock, whose
-        owner may wait for the cluster."""
+        """Publish changes from a separate thread.
+
+        A cluster's thread must never wait for the local AWS's lock, whose owner may be waiting for the cluster.
+        """
         while True:
             cluster = self._changes.get()
             try:
                 with gateway.LOCK:
                     self._show(cluster)
             except Exception:
-                log.exception("the state of cluster %s could not be published", cluster.id)
+                log.exception("failed to publish the state of cluster %s", cluster.id)
 
     def _show(self, cluster: Cluster) -> None:
-        """Publish a cluster's endpoint and problems in EKS."""
+        """Make EKS report a cluster's endpoint and problems."""
         where = cluster.account, cluster.region, cluster.name
         if cluster.phase != "ready" or self._clusters.get(where) is not cluster:
             return
@@ -177,13 +179,13 @@ class Realizer:
 
 
 def _published_state(cluster: Cluster) -> tuple[str, list[str]]:
-    """Return the endpoint and the crashes of a cluster."""
+    """Return the endpoint and the crash reports of a cluster."""
     return cluster.endpoint, [str(crash) for crash in cluster.supervisor.crashes()]
 
 
 @control.action("POST", "kubernetes/{region}/{cluster}/restart-api-server")
 def _restart_api_server(_: Any, region: str, cluster: str) -> Any:
-    """Restart the API server, as EKS does from time to time; clients must tolerate it."""
+    """Restart the API server, as EKS does from time to time. Clients must tolerate that."""
     for running in [running for realizer in _realizers for running in realizer.clusters()]:
         if (running.region, running.name) == (region, cluster):
             running.restart_api_server()

@@ -1,4 +1,4 @@
-"""Interface of a running cluster for its parts."""
+"""Interface of a running cluster to its parts."""
 
 import socket
 from pathlib import Path
@@ -14,7 +14,7 @@ P = TypeVar("P")
 
 
 class RunningCluster(Protocol):
-    """What control plane, DNS and parts use of `Cluster`. They cannot import cluster.py, which imports them."""
+    """Members of `Cluster` that the control plane, DNS and parts use. Importing cluster.py there would be circular."""
 
     id: str
     name: str

@@ -1,4 +1,4 @@
-"""State of a cluster in a file, for processes other than the local AWS."""
+"""State file of a cluster, read by processes other than the local AWS."""
 
 import json
 from dataclasses import asdict, dataclass, field
@@ -34,7 +34,7 @@ class ClusterState:
 
 
 def load_all(folder: Path) -> list[ClusterState]:
-    """Return the state of each cluster below the folder, oldest first."""
+    """Return the states of all clusters in the folder, oldest first."""
     found = []
     for file in sorted(folder.glob(f"*/{FILE}"), key=lambda file: int(file.parent.name.split("-", 1)[0])):
         raw = json.loads(file.read_text())

@@ -1,8 +1,8 @@
-"""Resources of this machine that clusters and hosts use, and how they are released.
+"""Management of this machine's resources for clusters and hosts.
 
-capability.py  reasons why clusters or hosts cannot run here, as sentences
-cgroups.py     create cgroups and remove them from the leaves up
-network.py     create network namespaces, enter them in a thread, remove them
-supervisor.py  starts processes, watches them, reports crashes
-ledger.py      everything that must be removed at the end, recorded before it is created
+`capability.py` reports why clusters or hosts cannot run on this machine.
+`cgroups.py` creates and removes cgroups.
+`network.py` creates, enters and removes network namespaces.
+`supervisor.py` starts and monitors processes and reports crashes.
+`ledger.py` records everything that must be cleaned up, before it is created.
 """

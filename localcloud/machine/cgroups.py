@@ -1,4 +1,4 @@
-"""A separate cgroup for each node and each host, with cgroup v1 (a tree per controller) and cgroup v2 (one tree).
+"""Cgroups of nodes and hosts, with cgroup v1 (one hierarchy per controller) and cgroup v2 (a single hierarchy).
 
 https://docs.kernel.org/admin-guide/cgroup-v1/cgroups.html
 https://docs.kernel.org/admin-guide/cgroup-v2.html
@@ -16,28 +16,28 @@ END_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Cgroups:
-    """The cgroup trees of this machine."""
+    """Cgroup hierarchies of this machine."""
 
     mount: Path = MOUNT
 
     @property
     def unified(self) -> bool:
-        """True with cgroup v2 only; in hybrid mode the v2 tree is one of several."""
+        """Whether cgroup v2 is the only hierarchy. In hybrid mode, it is one of several."""
         return (self.mount / "cgroup.controllers").exists()
 
     def folders(self, name: str) -> list[Path]:
-        """Return the folders of a cgroup below the root: one per tree."""
+        """Return the folders of a top-level cgroup, one per hierarchy."""
         return [tree / name for tree in self._trees()]
 
     def create(self, name: str) -> None:
-        """Create an empty cgroup. With cgroup v2, the kubelet itself delegates controllers to it."""
+        """Create an empty cgroup. With cgroup v2, the kubelet enables its controllers."""
         for folder in self.folders(name):
             folder.mkdir(exist_ok=True)
             if not self.unified:
                 _inherit_cpus(folder)
 
     def remove(self, name: str) -> None:
-        """Remove the cgroup and its children once their processes have ended. Raises OSError if any remain."""
+        """Remove the cgroup and its children once their processes have exited. Raises OSError if processes remain."""
         for folder in self.folders(name):
             remove_tree(folder)
 
@@ -48,20 +48,20 @@ class Cgroups:
 
 
 def _inherit_cpus(folder: Path) -> None:
-    """Copy the parent's CPUs and memory nodes: cgroup v1 accepts no process before they are set."""
+    """Copy the parent's CPUs and memory nodes. A cpuset of cgroup v1 accepts no processes until they are set."""
     for file in ("cpuset.cpus", "cpuset.mems"):
         if (folder.parent / file).exists():
             (folder / file).write_text((folder.parent / file).read_text())
 
 
 def remove_tree(top: Path, seconds: float = END_SECONDS) -> None:
-    """Remove a tree from the leaves up; the kernel owns the files. Raises OSError if one stays busy for `seconds`."""
-    for path, _, _ in os.walk(top, topdown=False):  # continues if a cgroup disappears meanwhile
+    """Remove a cgroup and its descendants, children first. Raises OSError if one remains busy for `seconds`."""
+    for path, _, _ in os.walk(top, topdown=False):  # ignores cgroups that disappear meanwhile
         _remove_folder(Path(path), seconds)
 
 
 def _remove_folder(folder: Path, seconds: float) -> None:
-    """Remove one cgroup, with retries: it stays busy for a moment after its last process ends."""
+    """Remove one cgroup, with retries, since it remains busy for a moment after its last process exits."""
     for attempt in Retrying(
         retry=retry_if_exception_type(OSError), wait=wait_fixed(0.05), stop=stop_after_delay(seconds), reraise=True
     ):

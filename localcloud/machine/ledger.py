@@ -1,6 +1,6 @@
-"""Record of what a cluster or a VPC of hosts holds outside its folder, written before each item is created.
+"""Cleanup ledger of a cluster or VPC: each resource outside its folder is recorded before it is created.
 
-After a crash, the next start finds here what to remove.
+After a crash, the next start removes the resources in the ledger.
 """
 
 import json
@@ -27,15 +27,16 @@ GROUP_SECONDS = 2.0
 class Entry:
     kind: Kind
     name: str
-    """`<pid> <start time>` of a process, name of a network namespace, or path of a cgroup, mount or trace."""
+    """For a process, `<pid> <start time>`; for a network namespace, its name; for a cgroup, mount or leftover file, its
+    path."""
 
 
 class StillThere(Exception):
-    """A resource of a cluster cannot be removed; the message names it."""
+    """A recorded resource cannot be removed. The message names it."""
 
 
 class Ledger:
-    """A file with lines `+ kind name` and `- kind name`."""
+    """Append-only file of JSON lines `["+", kind, name]` and `["-", kind, name]`."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -45,18 +46,18 @@ class Ledger:
         self._write("+", Entry(kind, str(name)))
 
     def remove(self, kind: Kind, name: str | Path) -> None:
-        """Record that the entry no longer exists."""
+        """Record that the resource no longer exists."""
         self._write("-", Entry(kind, str(name)))
 
     def entries(self) -> list[Entry]:
-        """Return the entries not yet removed, oldest first."""
+        """Return the entries of resources that are not yet removed, oldest first."""
         if not self._file.exists():
             return []
         held: dict[Entry, None] = {}
         for line in self._file.read_text().splitlines():
             try:
                 sign, kind, name = json.loads(line)
-            except ValueError:  # truncated by a crash, before the entry was created
+            except ValueError:  # truncated by a crash, so the resource was never created
                 continue
             if sign == "+":
                 held[Entry(kind, name)] = None
@@ -65,7 +66,7 @@ class Ledger:
         return list(held)
 
     def clean(self) -> None:
-        """Kill and remove everything in the ledger. Raises StillThere."""
+        """Kill all processes and remove all resources in the ledger. Raises StillThere."""
         entries = self.entries()
         waiting = Retrying(
             retry=retry_if_result(bool),
@@ -74,7 +75,7 @@ class Ledger:
             retry_error_callback=lambda state: state.outcome.result() if state.outcome else [],
         )
         if left := waiting(_kill_all, entries):
-            raise StillThere(f"these processes of the local cloud do not exit: {', '.join(str(pid) for pid in left)}")
+            raise StillThere(f"local cloud processes survived SIGKILL: {', '.join(str(pid) for pid in left)}")
         for entry in reversed(entries):
             if entry.kind == "mount":
                 network.unmount(Path(entry.name))
@@ -93,7 +94,7 @@ class Ledger:
 
 
 def remove_trace(path: Path) -> None:
-    """Remove a file or folder that a killed program left outside the local cloud's folder."""
+    """Remove a file or folder that a killed program left behind outside the local cloud's folder."""
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -101,12 +102,12 @@ def remove_trace(path: Path) -> None:
 
 
 def process_name(pid: int, started: float) -> str:
-    """Return the ledger's name of a process. It has the start time because the kernel reuses pids."""
+    """Return the name of a process in the ledger. It includes the start time because the kernel reuses pids."""
     return f"{pid} {started!r}"
 
 
 def _kill_all(entries: list[Entry]) -> list[int]:
-    """Kill the processes that still run; return their pids."""
+    """Kill the processes that are still running. Return their pids."""
     found = set(_members(entries))
     for pid in found:
         try:
@@ -114,7 +115,7 @@ def _kill_all(entries: list[Entry]) -> list[int]:
         except ProcessLookupError:
             continue
         except PermissionError as error:
-            raise StillThere(f"process {pid} of the local cloud belongs to another user") from error
+            raise StillThere(f"cannot kill process {pid} of the local cloud: it belongs to another user") from error
     return sorted(found)
 
 
@@ -142,7 +143,7 @@ def _family(name: str) -> Iterator[int]:
 
 
 def _group_members(folder: Path) -> Iterator[int]:
-    for path, _, _ in os.walk(folder):  # continues if a cgroup disappears meanwhile
+    for path, _, _ in os.walk(folder):  # ignores cgroups that disappear meanwhile
         try:
             yield from (int(line) for line in Path(path, "cgroup.procs").read_text().split())
         except OSError:  # removed meanwhile
@@ -154,11 +155,11 @@ def remove_group(folder: Path) -> None:
     try:
         cgroups.remove_tree(folder, GROUP_SECONDS)
     except OSError as error:
-        raise StillThere(f"the cgroup {folder} of the local cloud cannot be removed") from error
+        raise StillThere(f"cannot remove the cgroup {folder} of the local cloud") from error
 
 
 def clean_all(folder: Path) -> None:
-    """Remove everything held by the clusters below a folder, then the folder."""
+    """Remove all resources in the ledgers below a folder, then the folder."""
     for file in sorted(folder.glob("*/ledger")):
         Ledger(file).clean()
     shutil.rmtree(folder, ignore_errors=True)

@@ -1,6 +1,6 @@
-"""Create, enter and remove network namespaces. A cluster's namespace has one bridge, which acts as its VPC.
+"""Network namespaces. The namespace of a cluster has one bridge, which acts as its VPC.
 
-Only a short-lived dedicated thread enters a namespace, so no other code of this process ever runs there.
+Code that must run in a namespace runs in a short-lived thread, so that no other code of this process is affected.
 """
 
 import ctypes
@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TypeVar
 
 RUN = Path("/run/netns")
-"""Folder in which `ip netns` and `nsenter --net` look up names."""
+"""Folder in which `ip netns` looks up named namespaces."""
 BRIDGE = "vpc"
 BRIDGE_HARDWARE_ADDRESS = "06:00:00:00:00:01"
-"""Unique in its namespace."""
+"""MAC address of the bridge. It needs to be unique only within its namespace."""
 CLONE_NEWNET = 0x40000000
 MS_BIND = 4096
 MNT_DETACH = 2
@@ -30,7 +30,7 @@ def path_of(name: str) -> Path:
 
 
 def create(name: str) -> None:
-    """Create a named namespace with its loopback up. It exists until `remove`."""
+    """Create a named namespace with its loopback interface up. It exists until `remove`."""
     RUN.mkdir(parents=True, exist_ok=True)
     path_of(name).touch(exist_ok=False)
 
@@ -46,7 +46,7 @@ def create(name: str) -> None:
 
 
 def try_out() -> None:
-    """Create a namespace with a bridge as a test; it no longer exists on return. Raises OSError."""
+    """Check that namespaces and bridges can be created; leave nothing behind. Raises OSError."""
 
     def make() -> None:
         _call("unshare", CLONE_NEWNET)
@@ -63,13 +63,13 @@ def try_out() -> None:
 
 
 def remove(name: str) -> None:
-    """Remove a namespace. The kernel removes its links and addresses once its last process has ended."""
+    """Remove a namespace. The kernel removes its links and addresses once its last process has exited."""
     unmount(path_of(name))
     path_of(name).unlink(missing_ok=True)
 
 
 def inside(name: str | None, action: Callable[[], Result]) -> Result:
-    """Run the action inside the namespace and return its result; None means the current namespace."""
+    """Run a function inside the namespace and return its result. None means the current namespace."""
     if name is None:
         return action()
 
@@ -81,7 +81,7 @@ def inside(name: str | None, action: Callable[[], Result]) -> Result:
 
 
 def enter(name: str) -> None:
-    """Move the calling thread into the namespace until the thread ends."""
+    """Move the calling thread into the namespace for the rest of its life."""
     descriptor = os.open(path_of(name), os.O_RDONLY)
     try:
         _call("setns", descriptor, CLONE_NEWNET)
@@ -90,25 +90,25 @@ def enter(name: str) -> None:
 
 
 def make_bridge(name: str, addresses: Iterable[IPv4Interface]) -> None:
-    """Create the namespace's bridge with these addresses and forward packets between its links and addresses."""
+    """Create the namespace's bridge with these addresses, and enable IP forwarding."""
 
     def make() -> None:
         from pyroute2 import IPRoute
 
         with IPRoute() as route:
-            # Fixed MAC: an automatic one changes with the links, which makes all neighbors' ARP entries stale.
+            # With an automatic MAC address, each added link may change it and invalidate the neighbors' ARP entries.
             route.link("add", ifname=BRIDGE, kind="bridge", address=BRIDGE_HARDWARE_ADDRESS)
             index = route.link_lookup(ifname=BRIDGE)[0]
             for address in addresses:
                 route.addr("add", index=index, address=str(address.ip), prefixlen=address.network.prefixlen)
             route.link("set", index=index, state="up")
-        Path("/proc/sys/net/ipv4/ip_forward").write_text("1")  # in the reader's network namespace
+        Path("/proc/sys/net/ipv4/ip_forward").write_text("1")  # affects only this thread's network namespace
 
     inside(name, make)
 
 
 def listen(name: str | None, address: str, port: int) -> socket.socket:
-    """Return a TCP socket that listens inside the namespace, for use anywhere in this process."""
+    """Return a TCP socket that listens inside the namespace. Any thread of this process can use it."""
 
     def make() -> socket.socket:
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -130,7 +130,7 @@ def connect(name: str | None, address: str, port: int, timeout: float) -> socket
 
 
 def processes_in(names: Iterable[str]) -> Iterator[int]:
-    """Yield the pids of processes in the named network namespaces."""
+    """Yield the pids of all processes in these network namespaces."""
     wanted = {identity for name in names if (identity := _identity(path_of(name))) is not None}
     if not wanted:
         return
@@ -140,7 +140,7 @@ def processes_in(names: Iterable[str]) -> Iterator[int]:
 
 
 def unmount(path: Path) -> None:
-    """Unmount everything at the path; it is no error if nothing is mounted."""
+    """Unmount all mounts at the path, if any."""
     while True:
         try:
             _call("umount2", os.fsencode(path), MNT_DETACH)
@@ -177,7 +177,7 @@ def _in_own_thread(action: Callable[[], Result]) -> Result:
 
 
 def _call(name: str, *arguments: object) -> None:
-    """Call a C library function that returns -1 on failure."""
+    """Call a function of the C library. Raises OSError if it returns -1."""
     library = ctypes.CDLL(None, use_errno=True)
     if getattr(library, name)(*arguments) == -1:
         number = ctypes.get_errno()

@@ -1,4 +1,4 @@
-"""Start and watch the processes of one cluster, and report the ones that exit unexpectedly."""
+"""Supervision of the processes of one cluster: starts them and reports unexpected exits."""
 
 import logging
 import os
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 STOP_SECONDS = 10.0
 _ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TZ")
-"""Environment variables passed on to daemons: no credentials, no proxy."""
+"""Environment variables passed to daemons. Credentials and proxy settings are not passed."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,10 @@ class Crash:
 
     name: str
     code: int
-    """Exit code; if negative, the signal that ended it."""
+    """Exit code. If negative, the number of the signal that terminated the process."""
     log: str
     last_words: str
-    """The last lines of the log."""
+    """Last lines of the log."""
 
     def __str__(self) -> str:
         how = f"was ended by {signal.Signals(-self.code).name}" if self.code < 0 else f"ended with exit code {self.code}"
@@ -41,11 +41,11 @@ class Crash:
 
 
 class Ended(Exception):
-    """The cluster is stopping: nothing more is started or awaited."""
+    """The cluster is stopping, so the supervisor starts no processes and ends all waits."""
 
 
 class Supervisor:
-    """The processes of one cluster, by name."""
+    """Supervisor of the processes of one cluster, by name."""
 
     def __init__(self, logs: Path, ledger: Ledger, namespace: str | None, on_change: Callable[[], None]) -> None:
         self._logs, self._ledger, self._namespace, self._on_change = logs, ledger, namespace, on_change
@@ -65,13 +65,14 @@ class Supervisor:
         environment: Mapping[str, str] | None = None,
         folder: Path | None = None,
     ) -> Server:
-        """Start a program inside the cluster's or another namespace, or outside of any; it logs to logs/<name>.log."""
+        """Start a program in the cluster's namespace, in another one, or in none. Its output goes to
+        logs/<name>.log."""
         if self._closed:
-            raise Ended(f"{name} is not started: the cluster is stopping")
+            raise Ended(f"cannot start {name}: the cluster is stopping")
         self._logs.mkdir(parents=True, exist_ok=True)
         path = self._logs / f"{name}.log"
         inside = None if outside else namespace or self._namespace
-        # nsenter execs the program, so the pid is the program's.
+        # nsenter replaces itself with the program, so the pid is that of the program.
         enter = [] if inside is None else ["nsenter", f"--net={network.path_of(inside)}", "--"]
         own = {key: os.environ[key] for key in _ENVIRONMENT if key in os.environ}
         with path.open("ab") as output:
@@ -95,7 +96,7 @@ class Supervisor:
         return server
 
     def stop(self, name: str, *, seconds: float = STOP_SECONDS) -> None:
-        """End a process and its descendants with SIGTERM, then SIGKILL. Does nothing if it is not running."""
+        """Stop a process and its descendants with SIGTERM, then SIGKILL. Do nothing if it is not running."""
         with self._lock:
             self._wanted.discard(name)
             entry = self._running.get(name)
@@ -115,27 +116,27 @@ class Supervisor:
         psutil.wait_procs(family, timeout=STOP_SECONDS)
 
     def release(self, name: str) -> None:
-        """Stop treating the exit of this process as a crash, and forget a crash already recorded."""
+        """Do not treat an exit of this process as a crash. Discard a crash already recorded."""
         with self._lock:
             self._wanted.discard(name)
             self._crashes.pop(name, None)
 
     def close(self) -> None:
-        """Start nothing more, record no more crashes, and make every `await_ready` give up."""
+        """Refuse to start further processes, record no more crashes, and end all calls of `await_ready`."""
         with self._lock:
             self._closed = True
             self._wanted.clear()
 
     def await_ready(self, name: str, check: Callable[[], bool], seconds: float, *, needs: Sequence[str] = ()) -> None:
-        """Wait until the check is true.
+        """Wait until the readiness check of a process returns true.
 
-        Raises StartError with the end of the log if the process exits or takes too long, or if one in `needs` has exited.
+        Raises StartError, with the end of the log, on a timeout or if the process or one in `needs` has exited.
         """
 
         def state() -> str:
             if self._closed:
                 raise Ended(f"stopped waiting for {name}: the cluster is stopping")
-            for known in (*needs, name):  # report the cause before its consequence
+            for known in (*needs, name):  # dependencies first: report the root cause
                 if (crash := self._crashes.get(known)) is not None:
                     raise StartError(str(crash))
             return "" if check() else "waiting"
@@ -169,7 +170,7 @@ class Supervisor:
 
 
 def _descendants(server: Server) -> list[psutil.Process]:
-    """Return all descendants of a process; an empty list if it has ended."""
+    """Return all descendants of a process, or an empty list if it has exited."""
     try:
         found = server.process()
         return found.children(recursive=True) if found is not None else []

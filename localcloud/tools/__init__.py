@@ -1,1 +1,1 @@
-"""Non-Python programs of the local cloud, cached: built from pinned Go modules or unpacked from Debian packages."""
+"""The local cloud's non-Python programs: built from pinned Go modules or unpacked from Debian packages, and cached."""

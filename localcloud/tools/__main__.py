@@ -1,4 +1,4 @@
-"""`python -m localcloud.tools`: install every tool that the cache lacks and print the path of each."""
+"""`python -m localcloud.tools`: install every tool that is missing from the cache, and print each path."""
 
 import sys
 
@@ -21,7 +21,7 @@ def main() -> int:
     for package in debian.PACKAGES:
         try:
             print(debian.ensure(package, report))
-        except BuildError as error:  # the local AWS works without it; local Kubernetes reports it again
+        except BuildError as error:  # the local AWS works without it; local Kubernetes will report it again
             print(error, file=sys.stderr)
     return 0
 

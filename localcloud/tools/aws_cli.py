@@ -1,4 +1,4 @@
-"""AWS CLI, which every EKS kubeconfig runs (`aws eks get-token`): from PATH, or from PyPI in an environment of its own.
+"""The AWS CLI, which every EKS kubeconfig runs (`aws eks get-token`), installed from PyPI into its own virtualenv.
 
 https://docs.aws.amazon.com/eks/latest/userguide/create-kubeconfig.html
 """
@@ -21,7 +21,7 @@ def ensure(report: Report) -> Path:
     if not done.exists():
         with only_one(base):
             if not done.exists():
-                report(f"installing the AWS CLI into an environment of its own (once; kept in {cache_folder()})")
+                report(f"installing the AWS CLI into its own virtualenv (once; cached in {cache_folder()})")
                 _install(base / "venv")
                 done.touch()
     return base / "venv" / "bin" / "aws"
@@ -33,6 +33,6 @@ def _install(folder: Path) -> None:
     result = subprocess.run([*pip, "--no-deps", "--require-hashes", "-r", str(LOCK)], capture_output=True, text=True, check=False)
     if result.returncode:
         raise BuildError(
-            "the AWS CLI, which kubeconfigs need, cannot be installed; put an `aws` on PATH, or find a way to PyPI:\n"
+            "the AWS CLI, which kubeconfigs need, could not be installed. Put `aws` on PATH, or allow access to PyPI:\n"
             f"{result.stderr.strip()[-1500:]}"
         )

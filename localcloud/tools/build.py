@@ -1,4 +1,4 @@
-"""Build programs into the cache once per version and checksum, with progress; safe for concurrent callers."""
+"""Build programs into the cache, once per version and checksum. Safe for concurrent callers."""
 
 import fcntl
 import hashlib
@@ -14,28 +14,28 @@ from pathlib import Path
 from localcloud.tools.catalogue import Module, Tool
 
 Report = Callable[[str], None]
-"""Gets progress messages for the user, one line each."""
+"""Callback for progress messages to the user, one line each."""
 
 REPORT_EVERY_SECONDS = 10.0
 
 
 class BuildError(Exception):
-    """The tool cannot be built here; the text says why and what to do."""
+    """The tool cannot be built on this machine. The message contains the reason and the fix."""
 
 
 def cache_folder() -> Path:
-    """Return the folder of built tools, outside the repository."""
+    """Return the cache folder for built tools, which is outside the repository."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "gpumpi" / "tools"
 
 
 def cached_path(tool: Tool) -> Path:
-    """Return the path of the program, built or not."""
+    """Return the path of the program in the cache, whether or not it has been built."""
     return cached_folder(tool.module) / tool.name
 
 
 def cached_folder(module: Module) -> Path:
-    """Return the folder of a module's programs, all or none; a change of any pin or source changes the path."""
+    """Return the folder of a module's programs. Its name contains a checksum of the pins and the source files."""
     digest = hashlib.sha256(repr((module.packages, module.variables)).encode())
     for source in sorted(path for path in module.folder.iterdir() if path.name in ("go.mod", "go.sum") or path.suffix == ".go"):
         digest.update(source.read_bytes())
@@ -54,7 +54,7 @@ def ensure(tool: Tool, report: Report) -> Path:
 
 @contextmanager
 def only_one(folder: Path) -> Iterator[None]:
-    """Hold a lock, so that concurrent processes build the same tool once."""
+    """Hold a lock, so that concurrent processes build a tool only once."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -64,11 +64,11 @@ def only_one(folder: Path) -> Iterator[None]:
 def _build(module: Module, target: Path, report: Report) -> None:
     go, title = shutil.which("go"), f"{module.name} {module.version}"
     if go is None:
-        raise BuildError(f"{title} is built from source, which needs Go 1.24 or newer on PATH. Install it: https://go.dev/dl/")
-    # CGO off: the programs need no C library and run on every Linux, also in an otherwise empty image.
+        raise BuildError(f"{title} is built from source and needs Go 1.24 or newer on PATH. Install it: https://go.dev/dl/")
+    # Without CGO the programs need no C library and run on any Linux, even in an empty container image.
     environment = os.environ | {"CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -trimpath -buildvcs=false"}
     started = time.monotonic()
-    report(f"building {title}: fetching its Go modules (once; kept in {cache_folder()})")
+    report(f"building {title}: fetching its Go modules (once; cached in {cache_folder()})")
     packages = _package_count(go, module, environment)
     flags = " ".join(["-s", "-w", *(f"-X {variable}" for variable in module.variables)])
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
@@ -81,16 +81,16 @@ def _build(module: Module, target: Path, report: Report) -> None:
 
 
 def _package_count(go: str, module: Module, environment: dict[str, str]) -> int:
-    """Return the number of packages that the build compiles; this also fetches the modules."""
+    """Fetch the modules and return the number of packages that the build compiles."""
     command = [go, "list", "-deps", *module.packages]
     result = subprocess.run(command, cwd=module.folder, env=environment, capture_output=True, text=True, check=False)
     if result.returncode:
-        raise BuildError(f"{module.name} {module.version}: its Go modules cannot be fetched:\n{_tail(result.stderr)}")
+        raise BuildError(f"{module.name} {module.version}: its Go modules could not be fetched:\n{_tail(result.stderr)}")
     return len(result.stdout.splitlines())
 
 
 def _run_with_progress(command: list[str], module: Module, environment: dict[str, str], packages: int, report: Report) -> None:
-    """Run `go build -v`, which prints the name of each compiled package."""
+    """Run `go build -v`, which prints the name of each compiled package, and report progress."""
     lines: list[str] = []
     reported = time.monotonic()
     with subprocess.Popen(
@@ -103,7 +103,7 @@ def _run_with_progress(command: list[str], module: Module, environment: dict[str
                 reported = time.monotonic()
                 report(f"building {module.name} {module.version}: {len(lines)} of {packages} packages compiled")
     if process.returncode:
-        ended = f"go build ended with exit code {process.returncode}"
+        ended = f"go build failed with exit code {process.returncode}"
         raise BuildError(f"{module.name} {module.version}: {ended}:\n{_tail(''.join(lines))}")
 
 

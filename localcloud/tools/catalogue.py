@@ -1,4 +1,4 @@
-"""The tools, each pinned by the `go.mod` and `go.sum` of its wrapper module beside this file."""
+"""The tools. `go.mod` and `go.sum` of a wrapper module next to this file pin each version."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,13 +8,13 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Module:
-    """A wrapper module: its programs are built together and share compiled packages."""
+    """A wrapper Go module. Its programs are built together and share compiled packages."""
 
     name: str
-    """Name of its folder."""
+    """Name of the module's folder."""
     version: str
     packages: tuple[str, ...]
-    """Go import paths of its programs; the last part of the path is the program's name."""
+    """Go import paths of the programs. The last path element is the program's name."""
     variables: tuple[str, ...] = ()
     """`name=value` pairs for the linker, e.g. the version that the programs report."""
 
@@ -56,7 +56,7 @@ _KUBERNETES = Module(
         "k8s.io/kubernetes",
         *("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubeadm", "kubectl"),
     ),
-    # Without them clients cannot parse the server's version, and kubeadm queries the internet for one.
+    # Without these variables, clients cannot parse the server's version and kubeadm looks up a version on the internet.
     variables=tuple(
         f"k8s.io/component-base/version.{item}"
         for item in ("gitVersion=v1.35.0", "gitMajor=1", "gitMinor=35", "gitTreeState=clean")
@@ -109,4 +109,4 @@ TOOLS = (
     *(COREDNS, MPI_OPERATOR, KUEUE, KWOK, DEVICE_PLUGIN, PAUSE),
 )
 ON_DEMAND = (PACKER, PACKER_AMAZON)
-"""Built only when an AMI is built, to save other users the wait."""
+"""Tools that only AMI builds need. They are built on first use."""

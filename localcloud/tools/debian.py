@@ -1,6 +1,6 @@
-"""Programs from Debian packages: use the one on PATH, otherwise unpack the package into the cache.
+"""Programs from Debian packages: found on PATH, otherwise unpacked from the package into the cache.
 
-Nothing is installed and no service is started: `apt-get download` and `dpkg-deb --extract`, which need no root.
+`apt-get download` and `dpkg-deb --extract` need no root, install nothing and start no service.
 """
 
 import os
@@ -14,7 +14,7 @@ from pathlib import Path
 from localcloud.tools.build import BuildError, Report, cache_folder, only_one
 
 SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
-"""Folders of system programs, which a user's PATH may lack."""
+"""Folders of system programs, which may be missing from a user's PATH."""
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,11 @@ class Package:
     name: str
     programs: tuple[str, ...]
     folders: tuple[str, ...] = ("usr/bin", "usr/sbin")
-    """Folders in the package with its programs."""
+    """Folders in the package that contain the programs."""
     installed: tuple[str, ...] = ()
-    """Further folders, besides PATH, for an installed package."""
+    """Folders to search instead of PATH for the installed package."""
     links: tuple[tuple[str, str], ...] = ()
-    """(program, file of the package): names that only an installation of the package creates."""
+    """Symlinks that the package creates when it is installed: (program, its target in the package)."""
 
 
 ETCD = Package("etcd-server", ("etcd",))
@@ -49,12 +49,12 @@ PACKAGES = (ETCD, CONTAINERD, RUNC, CNI_PLUGINS, IPTABLES, CONNTRACK, NSPAWN, DN
 
 
 def ensure(package: Package, report: Report) -> Path:
-    """Return a folder with the package's programs. Raises BuildError, which says how to install them."""
+    """Return a folder that contains the package's programs. Raises BuildError, which explains how to install them."""
     return _installed(package) or _unpacked(package, report)
 
 
 def _installed(package: Package) -> Path | None:
-    """Return the folder with all programs installed together; CNI plugins are never looked up on PATH."""
+    """Return a folder that contains all programs of the package. CNI plugins are never looked up on PATH."""
     beside = package.installed or (*os.environ.get("PATH", os.defpath).split(os.pathsep), *SYSTEM_FOLDERS)
     return next((Path(folder) for folder in beside if folder and _has_all(Path(folder), package)), None)
 
@@ -70,7 +70,7 @@ def _unpacked(package: Package, report: Report) -> Path:
     _must_be_debian(package)
     with only_one(target.parent):
         if not _has_all(target, package):
-            report(f"fetching Debian's package {package.name} (once; kept in {cache_folder()}, not installed)")
+            report(f"fetching the Debian package {package.name} (once; unpacked into {cache_folder()}, not installed)")
             root = target.parent / "root"
             _fetch(package, root, target.parent / "debs")
             _make_bin(package, root, target)
@@ -78,7 +78,7 @@ def _unpacked(package: Package, report: Report) -> Path:
 
 
 def _system() -> str:
-    """Return the system's release, whose packages fit its libraries."""
+    """Return the OS release and architecture: packages of another release may need other libraries."""
     try:
         release = platform.freedesktop_os_release()
     except OSError:
@@ -90,13 +90,13 @@ def _system() -> str:
 def _must_be_debian(package: Package) -> None:
     if missing := [program for program in ("apt-get", "dpkg-deb") if shutil.which(program) is None]:
         raise BuildError(
-            f"{', '.join(package.programs)}: not found on PATH, and only Debian-based systems can fetch them automatically "
-            f"({', '.join(missing)} is missing). Install them with your system's package manager"
+            f"{', '.join(package.programs)}: not found on PATH. They are fetched automatically only on Debian-based systems "
+            f"({' and '.join(missing)} not found). Install them with your system's package manager"
         )
 
 
 def _fetch(package: Package, root: Path, downloads: Path) -> None:
-    """Unpack the package and the required libraries that this machine lacks."""
+    """Unpack the package and the libraries it requires that are not installed on this machine."""
     for folder in (root, downloads):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
@@ -106,8 +106,8 @@ def _fetch(package: Package, root: Path, downloads: Path) -> None:
             break
     else:
         raise BuildError(
-            f"{', '.join(package.programs)}: not found on PATH, and apt-get cannot fetch the package {package.name}. "
-            f"Install it (apt-get install {package.name}), or give this machine access to Debian's packages"
+            f"{', '.join(package.programs)}: not found on PATH, and apt-get could not download the package {package.name}. "
+            f"Install it (apt-get install {package.name}), or give this machine access to a Debian mirror"
         )
     for archive in sorted(downloads.glob("*.deb")):
         code, text = _run(["dpkg-deb", "--extract", str(archive), str(root)], downloads)
@@ -117,7 +117,7 @@ def _fetch(package: Package, root: Path, downloads: Path) -> None:
 
 
 def _ways(folder: Path) -> Iterator[list[str]]:
-    """Yield apt options: the system's package lists, then, if these are missing or old, lists of our own."""
+    """Yield apt options: the system's package lists, then, if these are missing or outdated, fresh ones in `folder`."""
     yield []
     lists = folder / "lists"
     (lists / "partial").mkdir(parents=True, exist_ok=True)
@@ -129,12 +129,12 @@ def _ways(folder: Path) -> Iterator[list[str]]:
 
 
 def _apt(options: list[str]) -> list[str]:
-    # The sandbox user could not write into our folder.
+    # apt's sandbox user cannot write to the cache folder.
     return ["apt-get", "--quiet", "-o", "APT::Sandbox::User=", "-o", "Debug::NoLocking=true", *options]
 
 
 def _missing_packages(name: str, options: list[str]) -> list[str]:
-    """Return the packages that a minimal installation adds, and the package itself even if partly installed."""
+    """Return the packages that a minimal installation would add, always including the package itself."""
     code, text = _run([*_apt(options), "--simulate", "--no-install-recommends", "install", "--reinstall", name], Path("/"))
     if code:
         return []
@@ -143,7 +143,7 @@ def _missing_packages(name: str, options: list[str]) -> list[str]:
 
 
 def _make_bin(package: Package, root: Path, target: Path) -> None:
-    """Create a folder with a link per program; with unpacked libraries, a script that sets their path instead."""
+    """Create a folder with a symlink per program, or a wrapper script per program if libraries were unpacked."""
     found = {path.name: path for folder in package.folders for path in (root / folder).glob("*")}
     found |= {name: root / file for name, file in package.links}
     libraries = [folder for folder in (root / "usr/lib").glob("*-linux-gnu*") if folder.is_dir()]
@@ -153,9 +153,9 @@ def _make_bin(package: Package, root: Path, target: Path) -> None:
     part.mkdir()
     for program in package.programs:
         if program not in found:
-            raise BuildError(f"Debian's package {package.name} has no {program}. Install a version that has it")
+            raise BuildError(f"the Debian package {package.name} does not contain {program}. Install a version that does")
         _make_program(part / program, found[program], libraries)
-    shutil.rmtree(target, ignore_errors=True)  # from an older release, which needed fewer programs
+    shutil.rmtree(target, ignore_errors=True)  # an older version of this project may have unpacked fewer programs
     part.replace(target)
 
 
@@ -166,7 +166,7 @@ def _make_program(path: Path, program: Path, libraries: list[Path]) -> None:
     plugins = [f'XTABLES_LIBDIR="{folder / "xtables"}"' for folder in libraries if (folder / "xtables").exists()]
     ways = ":".join(str(folder) for folder in libraries)
     settings = " ".join([f'LD_LIBRARY_PATH="{ways}"', *plugins])
-    # `-a`: programs like xtables-nft-multi act according to the name they are called by.
+    # `-a`: multi-call programs like xtables-nft-multi act according to argv[0].
     path.write_text(f'#!/bin/bash\nexport {settings}\nexec -a {path.name} "{program}" "$@"\n')
     path.chmod(0o755)
 

@@ -1,4 +1,4 @@
-"""Transfers between GPU buffers with a CUDA-aware Open MPI, on machines that have both."""
+"""Transfers between GPU buffers with a CUDA-aware Open MPI, on machines with a GPU and Open MPI."""
 
 import json
 import shutil
@@ -14,15 +14,15 @@ SIZES = [4096, 16 << 20]
 
 
 def missing() -> str:
-    """Return why the test cannot run here; empty if it can."""
+    """Return why the test cannot run here, or an empty string if it can."""
     if not Path("/dev/nvidiactl").exists():
         return "this machine has no NVIDIA GPU"
     info, mpiexec = shutil.which("ompi_info"), shutil.which("mpiexec")
     if not (info and mpiexec):
-        return "this machine has a GPU and no Open MPI: bench/gpu/README.md explains how to build it"
+        return "this machine has a GPU but no Open MPI: bench/gpu/README.md explains how to build it"
     reported = subprocess.run([info, "--parsable", "--all"], capture_output=True, text=True, check=False).stdout
     if "mpi_built_with_cuda_support:value:true" not in reported:
-        return "this machine has a GPU, and its Open MPI was compiled without CUDA"
+        return "this machine has a GPU, but its Open MPI was compiled without CUDA"
     found = subprocess.run(["python3", "-c", "import mpi4py, numpy"], cwd="/", capture_output=True, check=False)
     return "this machine has a GPU, but its python3 lacks mpi4py or numpy" if found.returncode else ""
 

@@ -1,4 +1,4 @@
-"""`packer build` of the EC2 cluster AMI in a local cloud, and a host that starts from it."""
+"""`packer build` of the EC2 cluster AMI in a local cloud, and a host launched from that AMI."""
 
 import json
 import re
@@ -42,7 +42,7 @@ say end
 
 @dataclass
 class Built:
-    """Result of a build."""
+    """Result of an AMI build."""
 
     cloud: LocalCloud
     client: Any
@@ -93,7 +93,7 @@ def test_the_build_leaves_nothing_but_the_ami_in_the_account(built: Built) -> No
     assert ec2.describe_vpcs(Filters=[{"Name": "tag:Name", "Values": ["gpumpi-ami-build"]}])["Vpcs"] == []
     owned = ec2.describe_images(Owners=["self"])["Images"]
     given = [image.id(REGION) for image in realizer.AMIS.values()]
-    assert sorted(image["ImageId"] for image in owned) == sorted([*given, built.image]), "no unencrypted one"
+    assert sorted(image["ImageId"] for image in owned) == sorted([*given, built.image]), "no unencrypted copy is left"
 
 
 def test_the_build_goes_through_session_manager_and_opens_no_port(built: Built) -> None:

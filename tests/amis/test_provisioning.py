@@ -1,4 +1,4 @@
-"""The AMI's provisioners in a root file system: idempotent, complete, and nothing is skipped silently."""
+"""The AMI's provisioners in a root file system: they are idempotent and complete, and skip nothing silently."""
 
 import json
 import re
@@ -24,19 +24,19 @@ STEPS = [f"{name}.sh" for name in provisioners_of("ec2")]
 BUILT = "var/cache/built"
 BACKUPS = ("etc/passwd-", "etc/shadow-", "etc/group-", "etc/gshadow-", "etc/.pwd.lock")
 NOISE = ("var/cache", "var/log", "var/lib/apt", "etc/ld.so.cache", "tmp", "var/tmp", "etc/gpumpi/provisioners", *BACKUPS)
-"""Caches, logs, backups, and the record, which each run rewrites."""
+"""Files that every run rewrites: caches, logs, backups, and the record of provisioners."""
 
 
 @dataclass
 class Machine:
-    """A root made of overlay layers, the top one writable."""
+    """A root file system of overlay layers; only the top layer is writable."""
 
     layer: Path
     below: Sequence[Path]
     settings: dict[str, str] = field(default_factory=dict)
 
     def run(self, *command: str, **settings: str) -> "subprocess.CompletedProcess[str]":
-        """Run a provisioner by its name, or any program, as root."""
+        """Run a provisioner, given by name, or any other program as root."""
         program = f"/tmp/amis/provisioners/{command[0]}" if command[0].endswith(".sh") else command[0]
         merged = {**root.WHEELS_ONLY, **self.settings, **settings}
         return roots.run_on(self.layer, self.below, [program, *command[1:]], merged, build.downloads())
@@ -47,14 +47,16 @@ class Machine:
         return done.stdout
 
     def on_top(self, layer: Path) -> "Machine":
-        """Return a machine with another layer on top, so that this one does not change."""
+        """Return a machine with another layer on top, so that this machine does not change."""
         layer.mkdir()
         return Machine(layer, [self.layer, *self.below], self.settings)
 
 
 @pytest.fixture(scope="module")
 def provisioned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    """All steps of the EC2 cluster AMI except those that the local build skips. Open MPI is compiled once per cache."""
+    """A machine after all steps of the EC2 cluster AMI that the local build runs. The cache keeps the compiled Open
+    MPI.
+    """
     layer = tmp_path_factory.mktemp("ami") / "layer"
     kept = ami.cache_folder() / "built"
     kept.mkdir(parents=True, exist_ok=True)
@@ -157,7 +159,7 @@ LOST = {
     "configure-mpi-hosts": "rm /opt/mpi/etc/*-mca-params.conf",
     "install-first-boot-check": "rm /etc/systemd/system/*/gpumpi-first-boot.service",
 }
-"""Commands that undo a step."""
+"""Step -> command that undoes it."""
 
 
 @pytest.mark.parametrize("step", LOST)

@@ -1,4 +1,4 @@
-"""The Packer templates of both AMIs: valid, with the same steps that validate-node.sh checks."""
+"""The Packer templates of both AMIs are valid, and validate-node.sh checks each of their steps."""
 
 import os
 import re
@@ -21,7 +21,7 @@ PROVISIONERS = AMIS / "provisioners"
 
 @pytest.fixture(scope="module")
 def variables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Environment for Packer with its plugin and dummy credentials."""
+    """Return environment variables for Packer: its plugin folder and dummy credentials."""
     own = str(tmp_path_factory.mktemp("packer"))
     return {
         **os.environ,
@@ -39,7 +39,7 @@ def packer(variables: dict[str, str], *arguments: str) -> "subprocess.CompletedP
 
 
 def provisioners_of(kind: str) -> list[str]:
-    """The template's provisioners in order."""
+    """Return the template's provisioners in order."""
     listed = re.search(rf"{kind}_provisioners = \[(.*?)\]", TEMPLATES[kind], re.DOTALL)
     assert listed
     return re.findall(r'"([\w-]+)"', listed[1])
@@ -110,7 +110,7 @@ def test_every_step_of_a_template_is_a_provisioner_that_the_validation_checks(ki
     wanted = both[1].split() + own[1].split()
     assert sorted(wanted) == sorted(steps)
     checked = [name for name in wanted if not name.startswith("check-")]
-    assert all(re.search(rf"^    {name}\)", text, re.MULTILINE) for name in checked), "each has a check of its own"
+    assert all(re.search(rf"^    {name}\)", text, re.MULTILINE) for name in checked), "each step has its own check"
 
 
 def test_the_eks_ami_has_no_mount_helper_and_no_join_service() -> None:

@@ -1,4 +1,4 @@
-"""Intended findings of checkov, each with its reason."""
+"""Accepted checkov findings, each with a reason."""
 
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -10,7 +10,7 @@ from tests.audit.scanner import Finding, Report
 
 
 class Exceptions:
-    """Exceptions of one file: the check, a pattern for the resources, the reason."""
+    """Accepted findings from one YAML file. Each row has a check, a resource pattern and a reason."""
 
     def __init__(self, file: str) -> None:
         self._rows: list[dict[str, str]] = yaml.safe_load((Path(__file__).parent / file).read_text())
@@ -19,7 +19,7 @@ class Exceptions:
         return {finding for finding in report.failures if self._of(finding) is None}
 
     def unneeded(self, report: Report) -> list[Any]:
-        """Return the exceptions that match no finding or give no reason."""
+        """Return the exceptions that match no finding, or whose reason has at most five words."""
         used = [self._of(finding) for finding in report.failures]
         return [row for row in self._rows if row not in used or len(row["reason"].split()) <= 5]
 

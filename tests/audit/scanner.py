@@ -1,4 +1,7 @@
-"""checkov in its own virtual environment (it pins an old boto3), created once per lock file in the user's cache."""
+"""Run checkov from its own virtual environment, because it pins an old boto3.
+
+The environment is created once per lock file, in the user's cache.
+"""
 
 import fcntl
 import hashlib
@@ -29,7 +32,7 @@ class Finding:
 @dataclass(frozen=True)
 class Report:
     passed: frozenset[str]
-    """Ids of the checks that a resource passed."""
+    """IDs of the checks that at least one resource passed."""
     failures: tuple[Finding, ...]
 
 
@@ -54,14 +57,14 @@ def program() -> Path:
                 "-r",
                 str(LOCK),
             ]
-            print("installing checkov into its own environment (once)", file=sys.stderr)
+            print("installing checkov into its own virtual environment (first use only)", file=sys.stderr)
             subprocess.run(pip, check=True)
             done.touch()
     return base / "venv/bin/checkov"
 
 
 def scan(plan: dict[str, Any], folder: Path) -> Report:
-    """Scan a plan with all of checkov's checks, offline."""
+    """Scan a Terraform plan offline with all checkov checks."""
     file = folder / "tfplan.json"
     file.write_text(json.dumps(plan))
     return _judge(file, "terraform_plan")
@@ -76,13 +79,13 @@ def scan_manifests(manifests: Iterable[dict[str, Any]], folder: Path) -> Report:
 
 def _judge(file: Path, framework: str) -> Report:
     command = [str(program()), "--file", str(file), "--framework", framework, "--output", "json", "--compact"]
-    # A dead proxy: checkov would otherwise contact its vendor for guidelines.
+    # The unreachable proxy keeps checkov from contacting its vendor for guidelines.
     environment = os.environ | {"HTTPS_PROXY": "http://127.0.0.1:9", "HTTP_PROXY": "http://127.0.0.1:9", "LOG_LEVEL": "ERROR"}
     result = subprocess.run(
         [*command, "--skip-download"], cwd=file.parent, env=environment, capture_output=True, text=True, check=False
     )
     if result.returncode not in (0, 1):
-        raise RuntimeError(f"checkov ended with exit code {result.returncode}:\n{result.stderr[-2000:]}")
+        raise RuntimeError(f"checkov exited with code {result.returncode}:\n{result.stderr[-2000:]}")
     answer = json.loads(result.stdout)
     failures = tuple(
         Finding(entry["check_id"], entry["resource"], entry["check_name"]) for entry in answer["results"]["failed_checks"]

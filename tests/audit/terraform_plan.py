@@ -1,7 +1,7 @@
 """Convert Pulumi resources to a Terraform plan, the format that third-party scanners read.
 
-pulumi_aws is bridged from the Terraform provider, so tokens and properties map mechanically: module and type to `aws_*`,
-camelCase to snake_case, one object to a block, i.e. a list of one object.
+pulumi_aws is bridged from the Terraform provider, so the conversion is mechanical. Module and type become `aws_*`,
+camelCase becomes snake_case, and a single object becomes a block (a list of one object).
 """
 
 import re
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 NO_PREFIX = ("ec2",)
-"""Modules whose name is not part of the Terraform type."""
+"""Pulumi modules whose names are not part of the Terraform type."""
 TYPES = {
     "aws:autoscaling/tag:Tag": "aws_autoscaling_group_tag",
     "aws:s3/bucket:Bucket": "aws_s3_bucket",
@@ -22,14 +22,14 @@ BLOCK_NAMES = {
     "lifecycle_policies": "lifecycle_policy",
     "pod_identity_associations": "pod_identity_association",
 }
-"""Repeated blocks: Pulumi's plural, Terraform's singular."""
+"""Repeated blocks: plural name in Pulumi -> singular name in Terraform."""
 MAPS = {"tags", "tags_all", "labels"}
-"""Objects that are also maps in Terraform."""
+"""Properties that Terraform keeps as maps instead of blocks."""
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """A resource as recorded by the mocks."""
+    """A resource recorded by the Pulumi mocks."""
 
     token: str
     name: str
@@ -38,7 +38,7 @@ class Recorded:
 
 
 def terraform_type(token: str) -> str:
-    """`aws:ec2/launchTemplate:LaunchTemplate` -> `aws_launch_template`."""
+    """Return a token's Terraform type: `aws_launch_template` for `aws:ec2/launchTemplate:LaunchTemplate`."""
     if token in TYPES:
         return TYPES[token]
     module, kind = token.split(":")[1].split("/")
@@ -89,7 +89,10 @@ def _change(resource: Recorded, address: str) -> dict[str, Any]:
 
 
 def _configured(resource: Recorded, address: str, origins: Mapping[str, str]) -> dict[str, Any]:
-    """Return the references between resources: scanners judge a VPC by the flow log that refers to it."""
+    """Return the resource's references to other resources.
+
+    Scanners need them: they check a VPC by looking for a flow log that refers to it.
+    """
     kind, label = address.split(".")
     expressions: dict[str, Any] = {}
     for name, value in resource.inputs.items():
@@ -103,7 +106,7 @@ def _configured(resource: Recorded, address: str, origins: Mapping[str, str]) ->
 
 
 def _origins(recorded: Iterable[Recorded], addresses: Mapping[int, str]) -> dict[str, str]:
-    """Return value of an identifying output -> reference to it."""
+    """Map each ARN, ID and name in the outputs to its Terraform reference."""
     found: dict[str, str] = {}
     for resource in recorded:
         for attribute in ("arn", "id", "name"):
@@ -129,7 +132,7 @@ def values(inputs: Mapping[str, Any]) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for name, value in inputs.items():
         key = _snake(name)
-        if key == "tags" and isinstance(value, list):  # tags of an Auto Scaling group, which are blocks
+        if key == "tags" and isinstance(value, list):  # an Auto Scaling group's tags are blocks
             result["tag"] = [values(entry) for entry in value]
             continue
         if key in MAPS:

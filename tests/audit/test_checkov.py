@@ -14,14 +14,23 @@ from tests.program.worlds import STACKS, account_for
 EXCEPTIONS = Exceptions("exceptions.yaml")
 
 MUST_BE_JUDGED = {
-    *("CKV_AWS_37", "CKV_AWS_38", "CKV_AWS_39", "CKV_AWS_58", "CKV_AWS_339"),  # EKS: logs, endpoint, secrets, version
-    *("CKV_AWS_79", "CKV_AWS_341", "CKV_AWS_88", "CKV_AWS_46", "CKV_AWS_100"),  # launch templates and node groups
-    *("CKV_AWS_23", "CKV_AWS_24", "CKV_AWS_25", "CKV_AWS_260", "CKV_AWS_277", "CKV_AWS_130"),  # no ingress
-    *("CKV2_AWS_5", "CKV2_AWS_11", "CKV2_AWS_12"),  # flow logs, closed default group, no idle group
-    *("CKV_AWS_42", "CKV_AWS_184", "CKV_AWS_329", "CKV_AWS_330"),  # EFS
-    *("CKV_AWS_7", "CKV_AWS_33", "CKV_AWS_227", "CKV2_AWS_64"),  # KMS
-    *("CKV_AWS_66", "CKV_AWS_158"),  # logs
-    *("CKV_AWS_19", "CKV_AWS_20", "CKV_AWS_53", "CKV_AWS_57", "CKV_AWS_70", "CKV_AWS_93", "CKV2_AWS_6", "CKV2_AWS_65"),  # S3
+    # EKS: logging, endpoint access, secrets encryption, Kubernetes version
+    *("CKV_AWS_37", "CKV_AWS_38", "CKV_AWS_39", "CKV_AWS_58", "CKV_AWS_339"),
+    # Launch templates and node groups
+    *("CKV_AWS_79", "CKV_AWS_341", "CKV_AWS_88", "CKV_AWS_46", "CKV_AWS_100"),
+    # No open ingress
+    *("CKV_AWS_23", "CKV_AWS_24", "CKV_AWS_25", "CKV_AWS_260", "CKV_AWS_277", "CKV_AWS_130"),
+    # Flow logs, locked default security group, no unused security group
+    *("CKV2_AWS_5", "CKV2_AWS_11", "CKV2_AWS_12"),
+    # EFS
+    *("CKV_AWS_42", "CKV_AWS_184", "CKV_AWS_329", "CKV_AWS_330"),
+    # KMS
+    *("CKV_AWS_7", "CKV_AWS_33", "CKV_AWS_227", "CKV2_AWS_64"),
+    # CloudWatch Logs
+    *("CKV_AWS_66", "CKV_AWS_158"),
+    # S3
+    *("CKV_AWS_19", "CKV_AWS_20", "CKV_AWS_53", "CKV_AWS_57", "CKV_AWS_70", "CKV_AWS_93", "CKV2_AWS_6", "CKV2_AWS_65"),
+    # IAM
     *(
         "CKV_AWS_60",
         "CKV_AWS_61",
@@ -31,9 +40,9 @@ MUST_BE_JUDGED = {
         "CKV_AWS_289",
         "CKV_AWS_290",
         "CKV_AWS_355",
-    ),  # IAM
+    ),
 }
-"""Checks that a scan must reach: a scan that examines nothing would also find nothing."""
+"""Checks that at least one resource must pass, because an empty scan would also report no failures."""
 
 pytestmark = pytest.mark.xdist_group("checkov")
 
@@ -47,7 +56,7 @@ def recorded(path: Path) -> list[Recorded]:
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
-    """One scan of all stacks: resource names begin with the stack's name."""
+    """Scan all stacks at once; their resource names are distinct because they begin with the stack's name."""
     return scan(plan(recorded(path) for path in STACKS), tmp_path_factory.mktemp("scan"))
 
 

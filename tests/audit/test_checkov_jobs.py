@@ -1,4 +1,4 @@
-"""Third-party audit of jobs: checkov's Kubernetes checks on the pods of every kind of job, written as plain Pods."""
+"""Third-party audit of jobs: checkov scans the pods of every job variant as plain Pods."""
 
 from pathlib import Path
 from typing import Any
@@ -13,16 +13,19 @@ from tests.pure.test_job_manifests import VARIANTS
 EXCEPTIONS = Exceptions("exceptions_jobs.yaml")
 
 MUST_BE_JUDGED = {
-    *("CKV_K8S_16", "CKV_K8S_17", "CKV_K8S_18", "CKV_K8S_19", "CKV_K8S_20"),  # privileged, host namespaces, escalation
-    *("CKV_K8S_22", "CKV_K8S_23", "CKV_K8S_28", "CKV_K8S_31", "CKV_K8S_37"),  # read-only root, user, capabilities, seccomp
-    *("CKV_K8S_10", "CKV_K8S_11", "CKV_K8S_12", "CKV_K8S_13", "CKV_K8S_15", "CKV_K8S_38"),  # resources, pull policy, token
+    # Privileged mode, host namespaces, privilege escalation
+    *("CKV_K8S_16", "CKV_K8S_17", "CKV_K8S_18", "CKV_K8S_19", "CKV_K8S_20"),
+    # Read-only root file system, user, capabilities, seccomp
+    *("CKV_K8S_22", "CKV_K8S_23", "CKV_K8S_28", "CKV_K8S_31", "CKV_K8S_37"),
+    # Resource requests and limits, pull policy, service account token
+    *("CKV_K8S_10", "CKV_K8S_11", "CKV_K8S_12", "CKV_K8S_13", "CKV_K8S_15", "CKV_K8S_38"),
 }
 
 pytestmark = pytest.mark.xdist_group("checkov")
 
 
 def plain_pods() -> list[dict[str, Any]]:
-    """Return the pods of every variant; checkov does not inspect MPIJobs."""
+    """Return the pods of every variant as plain Pods, because checkov does not inspect MPIJobs."""
     found = []
     for name, more in VARIANTS.items():
         for piece in pieces(**more):

@@ -1,4 +1,4 @@
-"""Third-party audit of the platform: checkov's Kubernetes checks on everything that `pulumi up` installs."""
+"""Third-party audit of the platform: checkov scans all Kubernetes objects that `pulumi up` installs."""
 
 from pathlib import Path
 from typing import Any
@@ -12,17 +12,21 @@ from tests.program.platform_world import objects, usual
 EXCEPTIONS = Exceptions("exceptions_platform.yaml")
 
 MUST_BE_JUDGED = {
-    *("CKV_K8S_16", "CKV_K8S_17", "CKV_K8S_18", "CKV_K8S_19", "CKV_K8S_20"),  # privileged, host namespaces, escalation
-    *("CKV_K8S_22", "CKV_K8S_23", "CKV_K8S_28", "CKV_K8S_31", "CKV_K8S_37", "CKV_K8S_40"),  # root, capabilities, seccomp
-    *("CKV_K8S_8", "CKV_K8S_9", "CKV_K8S_10", "CKV_K8S_12", "CKV_K8S_13", "CKV_K8S_14"),  # probes, resources, tag
-    *("CKV_K8S_49", "CKV_K8S_155", "CKV_K8S_156", "CKV_K8S_157", "CKV_K8S_158", "CKV2_K8S_5"),  # permissions
+    # Privileged mode, host namespaces, privilege escalation
+    *("CKV_K8S_16", "CKV_K8S_17", "CKV_K8S_18", "CKV_K8S_19", "CKV_K8S_20"),
+    # Root user, capabilities, seccomp
+    *("CKV_K8S_22", "CKV_K8S_23", "CKV_K8S_28", "CKV_K8S_31", "CKV_K8S_37", "CKV_K8S_40"),
+    # Probes, resource requests and limits, image tag
+    *("CKV_K8S_8", "CKV_K8S_9", "CKV_K8S_10", "CKV_K8S_12", "CKV_K8S_13", "CKV_K8S_14"),
+    # RBAC permissions
+    *("CKV_K8S_49", "CKV_K8S_155", "CKV_K8S_156", "CKV_K8S_157", "CKV_K8S_158", "CKV2_K8S_5"),
 }
 
 pytestmark = pytest.mark.xdist_group("checkov")
 
 
 def judged() -> list[dict[str, Any]]:
-    """Return all objects except CRDs, which are large and have nothing to check."""
+    """Return all objects except CRDs, which are large and which no check covers."""
     return [one for one in objects(usual()) if one["kind"] != "CustomResourceDefinition"]
 
 

@@ -1,4 +1,4 @@
-"""A clone of this repository as a user has it, and the command line in it."""
+"""A clone of this repository, as users have it, and its command line."""
 
 import json
 import os
@@ -20,12 +20,12 @@ FOREIGN_SHELL = {
     "http_proxy": "http://127.0.0.1:9",
     "https_proxy": "http://127.0.0.1:9",
 }
-"""The shell of a user with a real account behind a proxy; nothing listens on port 9."""
+"""Shell variables of a user with a real AWS account behind a proxy; nothing listens on port 9."""
 
 
 @dataclass(frozen=True)
 class Checkout:
-    """All files that git would hand out, with uncommitted changes, in a repository of their own."""
+    """A separate git repository with all files of this one that git does not ignore, including uncommitted changes."""
 
     folder: Path
 
@@ -44,18 +44,18 @@ class Checkout:
         return made
 
     def changes(self) -> str:
-        """What `git status` says; empty for a clean checkout."""
+        """Return the output of `git status --porcelain`; empty for a clean checkout."""
         return self._git("status", "--porcelain")
 
     def restore(self) -> None:
         self._git("checkout", "--quiet", ".")
 
     def cluster(self, *arguments: str | Path, shell: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-        """`scripts/cluster` with these arguments, in a shell that has these variables too."""
+        """Run `scripts/cluster` with these arguments and additional environment variables."""
         return self.sh([sys.executable, "scripts/cluster", *map(str, arguments)], shell)
 
     def local(self, verb: str, home: Path, *arguments: str | Path, shell: dict[str, str] | None = None) -> "Said":
-        """`scripts/cluster local VERB --home HOME`."""
+        """Run `scripts/cluster local VERB --home HOME`."""
         return Said(self.cluster("local", verb, "--home", home, *arguments, shell=shell))
 
     def sh(self, command: list[str], shell: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
@@ -76,7 +76,7 @@ class Checkout:
 
 
 class Said:
-    """What a command said."""
+    """Exit code and output of a command."""
 
     def __init__(self, result: subprocess.CompletedProcess[str]) -> None:
         self.code = result.returncode
@@ -94,5 +94,5 @@ class Said:
 
 
 def hear_interrupts() -> None:
-    """As in a terminal. Where a shell runs the tests in the background, they ignore ^C, and so would what they start."""
+    """Handle SIGINT as in a terminal. Background jobs of a shell ignore it, and their child processes inherit that."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)

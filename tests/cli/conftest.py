@@ -1,4 +1,4 @@
-"""A checkout per test process, which every test leaves as it was, and a local cloud for the tests of stacks."""
+"""A checkout per test process, which no test may change, and a local cloud for the tests of stacks."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +24,7 @@ def checkout(one_checkout: Checkout) -> Iterator[Checkout]:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Path]:
-    """The folder of a local cloud that the test may start; its path needs quoting."""
+    """Folder of a local cloud that the test may start; its path contains spaces, so it needs quoting."""
     folder = tmp_path / "a local cloud"
     yield folder
     LocalCloud(folder).stop()
@@ -32,7 +32,7 @@ def home(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def running_home(one_checkout: Checkout, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A local cloud that many tests share."""
+    """Folder of a running local cloud that many tests share."""
     folder = tmp_path_factory.mktemp("shared") / "cloud"
     one_checkout.local("start", folder, "--no-kubernetes", "--no-hosts").succeeded()
     yield folder

@@ -1,4 +1,4 @@
-"""What all verbs have in common: help, exit codes, errors as text and JSON, hints, output to a pipe."""
+"""Behavior common to all verbs: help, exit codes, errors as text and JSON, hints, output to a pipe."""
 
 import importlib
 import io
@@ -21,12 +21,12 @@ STACK_VERBS = {
     "scale": ["1"],
     **{f"local {name}": [] for name in ("preview", "up", "refresh", "destroy", "grant", "recover", "outputs")},
 }
-"""Verb -> what it needs beside the stack."""
+"""Verb -> arguments that it requires in addition to the stack."""
 
 
 @pytest.fixture
 def pulumi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On PATH: a pulumi without stacks, with the message of the real one."""
+    """Put a fake `pulumi` on PATH that has no stacks and prints the real error message."""
     program = tmp_path / "pulumi"
     program.write_text("#!/bin/sh\necho \"error: no stack named 'missing' found\" >&2; exit 255\n")
     program.chmod(0o755)
@@ -39,7 +39,7 @@ def command_line(verb: str, folder: Path, *more: str) -> list[str]:
     return [*verb.split(), "-s", "missing", *where, *home, *more, *STACK_VERBS[verb]]
 
 
-def test_every_verb_that_takes_a_stack_is_in_the_next_test() -> None:
+def test_every_verb_with_a_stack_is_covered_by_the_next_test() -> None:
     with_stack = {name for name, one in main.every_command() if any("--stack" in option.opts for option in one.params)}
     assert with_stack - {"init"} == set(STACK_VERBS)
 
@@ -55,7 +55,7 @@ def test_a_missing_stack_ends_every_verb_with_4(verb: str, pulumi: None, tmp_pat
     assert document["error"] and as_json.stderr == ""
 
 
-def test_wrong_usage_is_json_too_where_json_is_asked_for() -> None:
+def test_usage_errors_are_json_if_json_was_requested() -> None:
     done = CliRunner().invoke(main.app, ["hosts", "--json"])
     assert (done.exit_code, done.stderr) == (2, "")
     assert json.loads(done.stdout) == {"error": "Missing option '--stack' / '-s'.", "exitCode": 2}
@@ -136,7 +136,7 @@ def at_width(width: int) -> list[str]:
     return [line.rstrip() for line in capture.get().splitlines()]
 
 
-def test_a_table_becomes_a_list_where_the_terminal_is_too_narrow_for_its_words() -> None:
+def test_a_table_becomes_a_list_if_the_terminal_is_too_narrow() -> None:
     assert at_width(60) == [
         "pool: training-pool",
         "instance type: p4d.24xlarge",

@@ -1,4 +1,4 @@
-"""`make conformance`: what can be said of it where the official CLI and provider are not installed."""
+"""`make conformance` on machines without the official Pulumi CLI and AWS provider."""
 
 import sys
 from pathlib import Path
@@ -17,7 +17,7 @@ TINY = "config:\n  aws:region: us-west-2\n  gpumpi:target: {kind: eks}\n  gpumpi
 
 @pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A PATH on which nothing is but what the test puts there."""
+    """The only folder on PATH; it contains only what the test puts there."""
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))
@@ -51,13 +51,13 @@ def test_the_pulumi_of_a_local_cloud_is_not_the_official_one(programs: Path, mon
         ('[{"name": "aws", "kind": "resource", "version": "7.51.3"}]', True),
     ],
 )
-def test_the_provider_must_be_of_the_series_that_the_program_is_for(programs: Path, plugins: str, found: bool) -> None:
+def test_the_provider_must_have_the_version_series_of_the_program(programs: Path, plugins: str, found: bool) -> None:
     install_pulumi(programs, plugins)
     reason = conformance.missing()
     assert reason == (None if found else "the AWS provider is not installed (pulumi plugin install resource aws v7.51.1)")
 
 
-def test_the_official_provider_is_not_led_to_the_stand_in(running_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_official_provider_is_not_redirected_to_the_emulator(running_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PULUMI_HOME", "/home/ada/.pulumi")
     variables = conformance.OfficialCloud(running_home).process_environment()
     assert "PULUMI_DEBUG_PROVIDERS" not in variables
@@ -65,7 +65,7 @@ def test_the_official_provider_is_not_led_to_the_stand_in(running_home: Path, mo
     assert variables["AWS_ENDPOINT_URL"].startswith("http://127.0.0.1:")
 
 
-def test_a_stack_is_judged_by_its_whole_life(cloud_home: Path, checkout: Checkout, tmp_path: Path) -> None:
+def test_a_stack_conforms_only_if_its_whole_lifecycle_works(cloud_home: Path, checkout: Checkout, tmp_path: Path) -> None:
     (tmp_path / "Pulumi.tiny.yaml").write_text(TINY)
     cloud = LocalCloud(cloud_home)
     stack = LocalStack(cloud, "tiny", tmp_path)

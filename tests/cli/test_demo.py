@@ -1,4 +1,4 @@
-"""`scripts/cluster demo`: what a newcomer sees first."""
+"""`scripts/cluster demo`, the first command that a new user runs."""
 
 import fcntl
 import json
@@ -17,30 +17,30 @@ from tests.cli.checkout import Checkout
 pytestmark = pytest.mark.xdist_group("demo")
 
 STEPS = [
-    "make its images",
+    "build the images",
     "start the local cloud",
     "preview",
     "create",
-    "see its nodes",
+    "check the nodes",
     "run an MPI job",
     "run again",
     "resize",
     "refresh",
-    "put it right",
+    "revert the manual change",
     "destroy",
-    "look for leftovers",
+    "check for leftovers",
     "stop the local cloud",
 ]
-NEED_NODES = ["make its images", "run an MPI job"]
-"""Skipped where no node can run containers."""
+NEED_NODES = ["build the images", "run an MPI job"]
+"""Steps that are skipped on machines where no node can run containers."""
 
 
-def test_the_demo_shows_a_clusters_life_and_leaves_nothing(checkout: Checkout) -> None:
+def test_the_demo_shows_a_clusters_lifecycle_and_leaves_nothing(checkout: Checkout) -> None:
     done = checkout.cluster("demo", "--json")
     assert done.returncode == 0, done.stderr
     steps = json.loads(done.stdout)
     assert [step["step"] for step in steps] == STEPS
-    assert all(step["ok"] and (step["seconds"] > 0 or step["step"] == "make its images") for step in steps), steps
+    assert all(step["ok"] and (step["seconds"] > 0 or step["step"] == "build the images") for step in steps), steps
     assert [step["step"] for step in steps if step["skipped"]] == ([] if capability.examine().real_nodes else NEED_NODES)
     assert all(set(step) == {"step", "seconds", "ok", "skipped", "detail"} for step in steps)
     assert json.loads((checkout.folder / ".local" / "demo.json").read_text()) == steps
@@ -51,7 +51,7 @@ def test_the_demo_shows_a_clusters_life_and_leaves_nothing(checkout: Checkout) -
     ]
     table = lines[max(number for number, line in enumerate(lines) if line.startswith("step ")) :]
     assert all(any(line.startswith(step) and (" ok " in line or " skipped " in line) for line in table) for step in STEPS), (
-        "it ends with a table"
+        "the output ends with a table"
     )
     assert not (checkout.folder / ".local" / "demo").exists()
     assert not _processes_in(checkout.folder / ".local" / "demo")
@@ -87,7 +87,7 @@ def test_a_step_that_fails_is_named_and_the_rest_is_skipped(
 def test_a_second_demo_in_the_same_folder_is_refused_at_once(tmp_path: Path) -> None:
     with (tmp_path / "demo.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(CommandError, match="a demo already runs in "):
+        with pytest.raises(CommandError, match="another demo is already running in "):
             demo.main(folder=tmp_path)
     assert not (tmp_path / "demo").exists()
 

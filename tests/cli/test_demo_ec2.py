@@ -21,22 +21,22 @@ from localcloud.instance import LocalCloud
 from tests.cli.checkout import Checkout, hear_interrupts
 from tests.hosts.cluster import namespaces, remains
 
-pytestmark = pytest.mark.xdist_group("packer")  # takes what the tests of AMIs have compiled
+pytestmark = pytest.mark.xdist_group("packer")  # reuses the Open MPI that the AMI tests compiled
 
 STEPS = [
     "start the local cloud",
     "build the AMI",
     "create",
-    "wait until all have joined",
-    "see what they started from",
-    "bring programs there",
+    "wait until all hosts have joined",
+    "check the AMI of the hosts",
+    "copy the programs",
     "allreduce on four hosts",
     "train on four hosts",
     "scale down",
     "run again",
     "destroy",
     "delete the AMI",
-    "look for leftovers",
+    "check for leftovers",
     "stop the local cloud",
 ]
 
@@ -66,12 +66,12 @@ def test_the_demo_trains_on_four_hosts_and_leaves_nothing(able: None, checkout: 
     version = versions()["openmpi4_debian_version"]
     built = re.fullmatch(rf"(ami-\w+): Open MPI {version}; \d+ provisioners ran, (\d+) were skipped, .*", told["build the AMI"])
     assert built and int(built[2]) == len(ami.SKIPPED)
-    assert told["see what they started from"] == f"4 hosts from {built[1]}; CUDA support of their Open MPI {version}: true"
+    assert told["check the AMI of the hosts"] == f"4 hosts from {built[1]}; CUDA support of their Open MPI {version}: true"
     assert "  build-openmpi\n" in done.stderr and "gpumpi-ami-build" not in done.stderr, (
-        "which provisioner runs, not all of Packer's"
+        "progress names the provisioners and omits the rest of Packer's output"
     )
     assert "temporary keypair" in (checkout.folder / ".local" / "demo-ec2.log").read_text()
-    assert told["wait until all have joined"].startswith("4 hosts with 8 slots: ")
+    assert told["wait until all hosts have joined"].startswith("4 hosts with 8 slots: ")
     assert re.fullmatch(r"allreduce of 8 ranks is right(: |, )(2 on ip-[0-9-]+(, )?){4}", told["allreduce on four hosts"])
     trained = re.fullmatch(
         r"8 ranks on 4 hosts, 10 epochs in [\d.]+ s: accuracy (0\.\d+|1\.0+), weights equal on all ranks",
@@ -105,7 +105,7 @@ def test_a_demo_that_is_interrupted_while_packer_builds_leaves_nothing(able: Non
             hosts = [host.instance_id for host in cloud.hosts()]
             packer = [one for one in psutil.Process(demo.pid).children(recursive=True) if one.name().startswith("packer")]
             assert hosts and packer and namespaces(cloud), said
-            os.killpg(demo.pid, signal.SIGINT)  # as a terminal does
+            os.killpg(demo.pid, signal.SIGINT)  # as a terminal does on ^C
             demo.communicate(timeout=480)
             assert demo.returncode != 0
         finally:
@@ -116,7 +116,7 @@ def test_a_demo_that_is_interrupted_while_packer_builds_leaves_nothing(able: Non
     assert not (checkout.folder / ".local" / "demo-ec2.json").exists()
 
 
-def test_where_there_can_be_no_hosts_it_says_why(
+def test_without_hosts_the_demo_reports_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(capability, "examine", lambda: Capability(("hosts need root",)))

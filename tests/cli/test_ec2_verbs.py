@@ -1,4 +1,4 @@
-"""wait, hosts and scale, on an EC2 cluster in the local AWS of this process."""
+"""The verbs `wait`, `hosts` and `scale` on an EC2 cluster in this process's local AWS."""
 
 import json
 import os
@@ -22,18 +22,18 @@ FOLDER = ROOT / "stacks"
 
 
 def right(cluster: DeployedEc2Cluster, nodes: Any) -> str:
-    """The hostfile is as it should be."""
+    """Report no difference, as for a correct hostfile."""
     return ""
 
 
 class World:
-    """The stack, created, in an AWS whose instances do nothing by themselves."""
+    """A deployed stack in a local AWS whose instances are only records."""
 
     def __init__(self) -> None:
         self.cluster = DeployedEc2Cluster(STACK, FOLDER)
 
     def joins(self, *nodes: Any) -> None:
-        """What the join service on these nodes would do."""
+        """Do what the join service on these nodes would do."""
         for node in nodes:
             self.says(node, slots=2, idle_slots=0)
             if not node.is_head_node:
@@ -62,7 +62,7 @@ class World:
 
 
 class Ssh:
-    """A fake ssh on PATH, and the programs it needs."""
+    """A fake ssh on PATH, with the other programs that the command line looks for."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -121,7 +121,7 @@ def test_a_head_node_that_cannot_boot_ends_the_wait_at_once(world: World) -> Non
         wait.wait(world.cluster, 60, lambda line: None, right, pause=lambda seconds: None)
 
 
-def test_three_workers_that_cannot_join_are_enough(world: World) -> None:
+def test_the_wait_ends_after_three_workers_that_cannot_join(world: World) -> None:
     for node in world.workers:
         world.fails(node, "broken\n")
     with pytest.raises(CommandError, match="3 workers in a row could not join"):
@@ -141,7 +141,7 @@ def test_a_cluster_is_ready_only_when_the_hostfile_lists_its_nodes(world: World)
     assert [line.partition(": ")[2] for line in said] == expected
 
 
-def test_a_hostfile_that_stays_wrong_ends_the_wait_and_is_described(world: World) -> None:
+def test_a_hostfile_that_stays_wrong_ends_the_wait_and_is_reported(world: World) -> None:
     world.joins(world.cluster.head_node(), *world.workers)
     clock = iter([0.0, 0.0, 0.0, 121.0])
     with pytest.raises(
@@ -152,13 +152,13 @@ def test_a_hostfile_that_stays_wrong_ends_the_wait_and_is_described(world: World
         )
 
 
-def test_without_ssh_access_the_wait_ends_and_says_that_the_hostfile_was_not_checked(world: World, ssh: Ssh) -> None:
+def test_without_ssh_access_the_wait_ends_and_reports_an_unchecked_hostfile(world: World, ssh: Ssh) -> None:
     world.joins(world.cluster.head_node(), *world.workers)
     ssh.says(255, error="mpiuser@i-1: Permission denied (publickey).")
     said: list[str] = []
     assert wait.wait(world.cluster, 60, said.append, partial(hostfile.look, identity=None)).has_joined
     assert (
-        "hostfile was not checked: the keys that ssh tried are not accepted for mpiuser; name another with --identity" in said[0]
+        "hostfile was not checked: the head node rejected the SSH keys for mpiuser; pass another key with --identity" in said[0]
     )
 
 
@@ -183,7 +183,7 @@ def test_a_head_node_without_slots_is_in_the_hostfile_only_without_workers(world
     assert hostfile.wanted(world.cluster, [master, worker]) == ({worker.address: 2}, [])
 
 
-def test_other_slots_than_a_node_published_are_a_difference() -> None:
+def test_slots_that_differ_from_a_nodes_notice_are_reported() -> None:
     found = hostfile.parsed("10.0.0.5 slots=4\n\n10.0.0.6\n")
     assert (
         hostfile.difference({"10.0.0.5": 8, "10.0.0.6": 0}, found)
@@ -221,7 +221,7 @@ def test_scale_beyond_the_bounds_is_refused(world: World) -> None:
 
 
 def test_a_notice_from_another_role_or_address_is_ignored(world: World) -> None:
-    """Below another name, or with another address."""
+    """Ignore a notice under another role's name, or with another node's address."""
     head_node = world.cluster.head_node()
     clients, bucket = world.cluster._clients, world.cluster.bucket
     clients.s3.put_object(
@@ -239,7 +239,7 @@ def test_a_stack_of_another_kind_or_a_missing_one_is_refused(stack: str, message
         DeployedEc2Cluster(stack, FOLDER)
 
 
-def test_a_missing_cluster_says_how_to_create_it(tmp_path: Path) -> None:
+def test_the_error_for_a_missing_cluster_names_the_command_that_creates_it(tmp_path: Path) -> None:
     from localcloud.engine.mocks import MotoMocks
 
     with MotoMocks("us-west-2"), pytest.raises(CommandError, match="`pulumi up -s local-ec2` creates it"):

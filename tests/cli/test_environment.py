@@ -1,4 +1,4 @@
-"""Which variables a shell gets, and what a waiting person sees."""
+"""Environment variables that a shell gets, and the progress lines of long operations."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from localcloud import environment
 from localcloud.engine_events import EventLog, Step
 
 
-def test_what_leads_to_a_real_account_is_taken_away() -> None:
+def test_variables_of_a_real_account_are_removed() -> None:
     shell = {"PATH": "/bin", "AWS_PROFILE": "work", "AWS_ENDPOINT_URL_S3": "https://s3.example", "AWS_REGION": "us-west-2"}
     assert environment.without_foreign(shell) == {"PATH": "/bin", "AWS_REGION": "us-west-2"}
     assert {"AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_S3"} <= set(environment.foreign(shell))
@@ -25,7 +25,7 @@ def test_what_leads_to_a_real_account_is_taken_away() -> None:
         ({"all_proxy": "http://proxy:3128", "no_proxy": "localhost,.corp"}, "localhost,.corp,127.0.0.1"),
     ],
 )
-def test_requests_to_this_machine_do_not_go_to_a_proxy(shell: dict[str, str], hosts: str | None) -> None:
+def test_requests_to_this_machine_bypass_the_proxy(shell: dict[str, str], hosts: str | None) -> None:
     assert environment.past_proxies(shell) == ({} if hosts is None else {"no_proxy": hosts, "NO_PROXY": hosts})
 
 
@@ -45,7 +45,7 @@ def begin(events: EventLog, *urns: str) -> None:
         events._take({"resourcePreEvent": {"metadata": {"urn": one, "op": "create"}}})
 
 
-def test_a_line_of_progress_names_what_is_waited_for(events: EventLog) -> None:
+def test_a_progress_line_names_the_pending_resources(events: EventLog) -> None:
     assert progress.line("up", events, 2.4) == "up, 2 s: engine and program are starting"
     begin(events, urn("net", "gpumpi:infra:Network"), urn("a"), urn("b"), urn("c"), urn("d"))
     events.steps.append(Step(urn("a"), "create", 0, 1))

@@ -1,4 +1,4 @@
-"""init: the file passes `validate` whatever the answers; a bad answer is explained, and nothing is written."""
+"""`init` writes only files that pass `validate`; it explains a rejected answer and then writes nothing."""
 
 import os
 import pty
@@ -44,7 +44,7 @@ FOR_AWS = {"region": "us-west-2", "allow": "none"}
 
 @pytest.fixture(autouse=True)
 def no_checkip(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tests of tests/cli/test_init_address.py have a service of their own."""
+    """Detect no public address here; tests/cli/test_init_address.py covers that with its own service."""
     monkeypatch.setenv(URL_VARIABLE, NOWHERE)
 
 
@@ -68,7 +68,7 @@ def kubeconfig(tmp_path: Path) -> str:
 
 @pytest.fixture(scope="module")
 def account() -> Iterator[None]:
-    """A local AWS with quotas and the AMI that EC2 clusters look for."""
+    """A local AWS with quotas and the AMI that EC2 clusters search for."""
     with MotoMocks("us-west-2"):
         prerequisites.make("us-west-2", {"target": {"kind": "ec2"}})
         yield
@@ -80,7 +80,9 @@ def written(folder: Path, stack: str = "mine", *, offline: bool = False, **told:
 
 
 def flags(**told: str) -> dict[str, str]:
-    """As the command line passes them on. For AWS they name a Region, and no address unless `told` does."""
+    """Return flags as the command line passes them on. AWS targets get a Region, and no address unless `told` has
+    one.
+    """
     aws = {} if told.get("target") == "existing" else dict(FOR_AWS)
     if told.get("ssh_key") == "":
         aws.pop("allow")
@@ -127,7 +129,7 @@ def test_the_file_of_an_existing_cluster_passes_validate(
     assert validate.run("mine", folder, offline=True, as_json=False) == 0, capsys.readouterr()
 
 
-def test_the_file_of_an_existing_cluster_has_what_was_answered(folder: Path, kubeconfig: str) -> None:
+def test_the_file_of_an_existing_cluster_contains_the_answers(folder: Path, kubeconfig: str) -> None:
     told = {**RACK, "storage": "nfs", "nfs": "[fd00::1]:/export/jobs"}
     raw = stack_file.read(written(folder, offline=True, kubeconfig=kubeconfig, **told))
     assert raw.values == {
@@ -195,14 +197,14 @@ def test_a_question_is_asked_until_its_answer_is_accepted(folder: Path, capsys: 
     printed = capsys.readouterr().out
     assert '--target: "eck" is not eks, ec2 or existing; did you mean' in printed
     assert '--region: "Oregon" is not accepted: write one like us-west-2' in printed
-    assert "10.0.0.1/8 is not a range of IPv4 addresses" in printed
+    assert "10.0.0.1/8 is not an IPv4 CIDR" in printed
     raw = stack_file.read(folder / "Pulumi.mine.yaml")
     assert raw.region == "us-east-1"
     assert raw.values["pools"] == [{"name": "train", "instanceType": "g5.xlarge", "maxSize": 3}]
     assert (asked[:2], len(asked)) == (["target", "target"], 11)
 
 
-def test_a_value_given_by_flag_is_not_asked(folder: Path) -> None:
+def test_a_value_given_by_flag_is_not_prompted_for(folder: Path) -> None:
     asked: list[str] = []
 
     def ask(words: str, usual: str) -> str:
@@ -211,7 +213,7 @@ def test_a_value_given_by_flag_is_not_asked(folder: Path) -> None:
 
     given = {"target": "eks", "region": "us-west-2", "instance-type": "g5.xlarge", "size": "2", "storage": "efs"}
     assert init.run("mine", folder, given, yes=False, offline=True, ask=ask) == 0
-    assert asked == ["addresses (CIDRs) that reach the Kubernetes API, or none"]
+    assert asked == ["addresses (CIDRs) allowed to reach the Kubernetes API, or none"]
 
 
 REFUSED = [
@@ -224,13 +226,13 @@ REFUSED = [
     ({"instance_type": "p5"}, 2, '--instance-type: "p5" is not accepted: write one like g6.8xlarge'),
     ({"allow": "0.0.0.0/0"}, 3, "target.endpointAccess.publicCidrs"),
     ({"instance_type": "g5.8xlrage"}, 3, "pools[0].instanceType: "),
-    ({"target": "existing", "kubeconfig": "/nowhere"}, 2, '--kubeconfig: "/nowhere" is not accepted: there is no such file'),
+    ({"target": "existing", "kubeconfig": "/nowhere"}, 2, '--kubeconfig: "/nowhere" is not accepted: the file does not exist'),
     ({**RACK, "kubeconfig": "FILE", "context": "othr"}, 2, "no such context; did you mean other?; write admin@rack or other"),
     ({**RACK, "kubeconfig": "FILE", "node_selector": "rack1"}, 2, "write KEY=VALUE, like example.com/rack=1"),
-    ({**RACK, "kubeconfig": "FILE", "storage": "nfs"}, 2, "--nfs: give it with --yes, like 10.0.0.5:/export/jobs"),
+    ({**RACK, "kubeconfig": "FILE", "storage": "nfs"}, 2, "--nfs: required with --yes, like 10.0.0.5:/export/jobs"),
     ({**RACK, "kubeconfig": "FILE", "nfs": "10.0.0.5:/x"}, 2, "--nfs: only with --storage nfs"),
     ({**RACK, "kubeconfig": "FILE", "pool": "Rack1"}, 3, "pools[0].name: "),
-    ({"target": "existing", "kubeconfig": "FILE"}, 2, "--node-selector: give it with --yes, like example.com/rack=1"),
+    ({"target": "existing", "kubeconfig": "FILE"}, 2, "--node-selector: required with --yes, like example.com/rack=1"),
 ]
 
 
@@ -274,7 +276,7 @@ def test_a_problem_that_can_be_fixed_later_is_printed_and_the_file_is_written(
     written(folder, target="eks", instance_type="p5.48xlarge", size="900")
     printed = capsys.readouterr().out
     assert "before `pulumi up`: network." in printed, "too few addresses"
-    assert "warning: pools[0].maxSize: " in printed, "a quota that covers what is created now"
+    assert "warning: pools[0].maxSize: " in printed, "the quota is too low only for the maximum size"
 
 
 def at_terminal(folder: Path, typed: str) -> subprocess.CompletedProcess[bytes]:
@@ -305,7 +307,7 @@ def test_at_a_terminal_an_empty_answer_is_the_default(folder: Path) -> None:
     assert stack_file.read(folder / "Pulumi.asked.yaml").region == "eu-west-1"
 
 
-def test_ending_it_halfway_writes_no_file(folder: Path) -> None:
+def test_an_aborted_init_writes_no_file(folder: Path) -> None:
     done = at_terminal(folder, "eks\n\x04")
     assert (done.returncode, list(folder.iterdir())) == (130, [])
     assert b"cluster init: nothing was written" in done.stderr
@@ -344,8 +346,8 @@ def test_only_the_question_with_a_problem_is_asked_again(
     assert stack_file.read(folder / "Pulumi.mine.yaml").values["pools"][0]["maxSize"] == 7  # type: ignore[index]
 
 
-def test_another_storage_asks_for_its_own_fields_only(folder: Path, kubeconfig: str) -> None:
-    """The NFS server has a problem: the storage class that follows is another question."""
+def test_another_storage_prompts_only_for_its_own_fields(folder: Path, kubeconfig: str) -> None:
+    """A rejected NFS server repeats only its own question, not the next one about a storage class."""
     prompts = {question.prompt: question.name for question in FORMS["existing"].questions}
     answers = iter(["-bad-:/export", "10.0.0.5:/export"])
     asked: list[str] = []
@@ -359,7 +361,7 @@ def test_another_storage_asks_for_its_own_fields_only(folder: Path, kubeconfig: 
     assert asked == ["context", "pool", "nfs", "mount-path", "nfs"]
 
 
-def test_the_next_steps_of_a_file_elsewhere_bring_it_into_the_checkout(
+def test_the_next_steps_copy_a_file_from_elsewhere_into_the_checkout(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = written(folder, target="eks", allow="8.8.8.8", offline=True)  # type: ignore[arg-type]
@@ -382,4 +384,4 @@ def test_every_next_step_is_a_command_that_exists(folder: Path, kubeconfig: str,
 
 def test_without_a_terminal_it_asks_for_flags(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert init.run("mine", folder, {}, yes=False, offline=True) == 2
-    assert "there is no terminal to ask at; give --yes" in capsys.readouterr().err
+    assert "stdin is not a terminal; pass --yes" in capsys.readouterr().err

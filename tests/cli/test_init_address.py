@@ -1,4 +1,4 @@
-"""init proposes the caller's own public address, and explains what happens without one."""
+"""`init` proposes the caller's public address, and explains what happens without one."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -16,7 +16,9 @@ Answer = Callable[[bytes | None, int], None]
 
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Answer]:
-    """A service like checkip on loopback. `service(text, status)` sets its answer; None never comes."""
+    """An emulator of checkip.amazonaws.com on loopback. `service(text, status)` sets its answer; None means no
+    answer.
+    """
     over = threading.Event()
     said: list[tuple[bytes | None, int]] = []
 
@@ -53,7 +55,7 @@ UNDETECTED = [
     (b"100.64.1.1", 200, "which is not a public address"),
     (b"203.0.113.9", 200, "which is not a public address"),
     (b"224.0.0.1", 200, "which is not a public address"),
-    (b"8.8.8.8", 503, "answered HTTP 503"),
+    (b"8.8.8.8", 503, "returned HTTP 503"),
 ]
 
 
@@ -63,7 +65,7 @@ def test_the_address_is_the_one_that_the_service_reports(service: Answer) -> Non
 
 
 @pytest.mark.parametrize(("text", "status", "reason"), UNDETECTED, ids=[str(one[0]) + str(one[1]) for one in UNDETECTED])
-def test_no_other_answer_is_an_address(service: Answer, text: bytes | None, status: int, reason: str) -> None:
+def test_any_other_answer_is_rejected_as_an_address(service: Answer, text: bytes | None, status: int, reason: str) -> None:
     service(text, status)
     with pytest.raises(caller_address.Undetected, match=reason):
         caller_address.detect()
@@ -75,14 +77,14 @@ def test_a_service_that_cannot_be_reached_is_named(monkeypatch: pytest.MonkeyPat
         caller_address.detect()
 
 
-# --- what init makes of it ---------------------------------------------------------------------------------------------
+# --- how init uses the address -----------------------------------------------------------------------------------------
 
 EKS = {"target": "eks", "region": "us-west-2"}
 
 
 @pytest.fixture(autouse=True)
 def no_aws(monkeypatch: pytest.MonkeyPatch) -> None:
-    """These tests are about the address: without credentials, init checks the file alone."""
+    """Remove the AWS credentials, so that init checks only the file and not the account."""
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
@@ -102,7 +104,7 @@ def key(tmp_path: Path) -> str:
     return str(tmp_path / "id.pub")
 
 
-def test_the_own_address_is_the_default_at_the_prompt(
+def test_the_callers_address_is_the_default_at_the_prompt(
     service: Answer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     service(b"8.8.8.8\n", 200)
@@ -113,12 +115,14 @@ def test_the_own_address_is_the_default_at_the_prompt(
         return default
 
     assert init.run("mine", tmp_path, EKS, yes=False, offline=False, ask=ask) == 0
-    assert defaults["addresses (CIDRs) that reach the Kubernetes API, or none"] == "8.8.8.8/32"
+    assert defaults["addresses (CIDRs) allowed to reach the Kubernetes API, or none"] == "8.8.8.8/32"
     assert allowed(tmp_path) == {"publicCidrs": ["8.8.8.8/32"]}
     assert "Your public address is 8.8.8.8 (http://127.0.0.1" in capsys.readouterr().out
 
 
-def test_yes_accepts_the_own_address_and_prints_it(service: Answer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_yes_accepts_the_callers_address_and_prints_it(
+    service: Answer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     service(b"8.8.8.8\n", 200)
     assert init.run("mine", tmp_path, EKS, yes=True, offline=False) == 0
     assert allowed(tmp_path) == {"publicCidrs": ["8.8.8.8/32"]}
@@ -126,19 +130,19 @@ def test_yes_accepts_the_own_address_and_prints_it(service: Answer, tmp_path: Pa
 
 
 def test_allow_is_accepted_without_asking_the_service(service: Answer, tmp_path: Path) -> None:
-    given = {**EKS, "allow": "9.9.9.9, 1.1.0.0/16"}  # the service has no answer and would fail the test
+    given = {**EKS, "allow": "9.9.9.9, 1.1.0.0/16"}  # the service has no answer, so a request would fail the test
     assert init.run("mine", tmp_path, given, yes=True, offline=False) == 0
     assert allowed(tmp_path) == {"publicCidrs": ["9.9.9.9/32", "1.1.0.0/16"]}
 
 
-def test_yes_without_an_address_writes_no_cluster_that_its_user_cannot_reach(
+def test_yes_without_an_address_writes_no_file_for_an_unreachable_cluster(
     service: Answer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     service(b"10.0.0.7", 200)
     assert init.run("mine", tmp_path, EKS, yes=True, offline=False) == 2
     assert list(tmp_path.iterdir()) == []
     complaint = capsys.readouterr().err
-    assert "--allow: give it with --yes, like 203.0.113.7/32, or none." in complaint
+    assert "--allow: required with --yes, like 203.0.113.7/32, or none." in complaint
     assert "10.0.0.7, which is not a public address" in complaint and "only machines inside the VPC reach it" in complaint
 
 
@@ -170,7 +174,7 @@ def test_a_private_endpoint_is_explained_in_the_file_and_in_the_next_steps(
     assert "pulumi config set --path gpumpi:platform.install true -s mine && pulumi up -s mine" in inside
 
 
-def test_an_ec2_cluster_opens_ssh_to_the_own_address(service: Answer, tmp_path: Path, key: str) -> None:
+def test_an_ec2_cluster_opens_ssh_to_the_callers_address(service: Answer, tmp_path: Path, key: str) -> None:
     service(b"8.8.8.8", 200)
     given = {"target": "ec2", "region": "us-west-2", "ssh-key": key}
     assert init.run("mine", tmp_path, given, yes=True, offline=False) == 0
@@ -187,6 +191,6 @@ def test_an_ec2_cluster_without_an_address_is_reached_through_session_manager(
     assert "port 22 stays closed: log in with `scripts/cluster ssh`" in capsys.readouterr().out
 
 
-def test_offline_asks_no_service(service: Answer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_offline_queries_no_service(service: Answer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert init.run("mine", tmp_path, EKS, yes=True, offline=True) == 2
     assert "was not looked up (--offline)" in capsys.readouterr().err

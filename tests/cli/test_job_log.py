@@ -1,4 +1,4 @@
-"""The followed log of a job whose launcher restarts, in a new pod or in the same pod."""
+"""Following the log of a job whose launcher restarts, in a new pod or in the same pod."""
 
 import io
 from collections.abc import Iterator
@@ -42,9 +42,9 @@ def job(phase: Phase) -> JobState:
         [launcher("a", 0, "terminated"), launcher("a", 1, "running"), launcher("a", 2, "terminated")],
         [launcher("a", 0, "running"), launcher("a", 1, "terminated"), launcher("a", 2, "running")],
     ],
-    ids=["seen at its end", "seen while it ran"],
+    ids=["log read after the exit", "log read while running"],
 )
-def test_a_launcher_that_is_restarted_in_its_pod_is_read_on(
+def test_following_continues_when_a_launcher_restarts_in_its_pod(
     attempts: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks = [(job("Running"), [one]) for one in attempts]
@@ -60,7 +60,7 @@ def test_a_launcher_that_is_restarted_in_its_pod_is_read_on(
     assert notes.getvalue().splitlines() == ["cluster: attempt 2: a", "cluster: attempt 3: a"]
 
 
-def test_a_container_that_runs_beside_the_launcher_keeps_nobody_from_the_launchers_log() -> None:
+def test_a_sidecar_container_does_not_hide_the_launchers_log() -> None:
     pod = launcher("a", 0, "running")
     pod["spec"]["initContainers"] = [{"name": "keys"}, {"name": "keys-of-others", "restartPolicy": "Always"}]
     running = [{"name": name, "restartCount": 0, "state": {state: {}}} for name, state in BESIDE.items()]

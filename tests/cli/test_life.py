@@ -12,14 +12,15 @@ from testkit.waiting import wait_until
 from tests.cli.checkout import Checkout
 
 
-def test_start_status_stop(checkout: Checkout, home: Path) -> None:
+def test_a_cloud_starts_reports_its_status_and_stops(checkout: Checkout, home: Path) -> None:
     before = checkout.local("status", home)
     assert before.code == 4
-    assert before.err == f"cluster local status: no local cloud runs in {home}; start it with: scripts/cluster local start\n"
+    hint = "start it with: scripts/cluster local start"
+    assert before.err == f"cluster local status: no local cloud is running in {home}; {hint}\n"
 
     start = checkout.local("start", home).succeeded()
     assert start.err.splitlines()[0] == "local cloud started"
-    assert f"--home '{home}'" in start.err, "the next command is printed with this home"
+    assert f"--home '{home}'" in start.err, "the suggested next command contains --home"
 
     status = checkout.local("status", home).succeeded()
     assert [line.split()[:2] for line in status.out.splitlines()] == [[name, "running"] for name in SERVERS]
@@ -33,7 +34,7 @@ def test_start_status_stop(checkout: Checkout, home: Path) -> None:
     assert checkout.local("stop", home).succeeded().err == "no local cloud was running\n"
 
 
-def test_a_second_start_leaves_what_runs(checkout: Checkout, home: Path) -> None:
+def test_a_second_start_keeps_the_running_servers(checkout: Checkout, home: Path) -> None:
     checkout.local("start", home).succeeded()
     first = LocalCloud(home).servers()
     again = checkout.local("start", home, "--delay-factor", "0.5").succeeded()
@@ -57,14 +58,14 @@ def test_two_local_clouds_do_not_disturb_each_other(checkout: Checkout, tmp_path
         assert one.is_running()
         checkout.local("start", homes[1], shell=other_shell).succeeded()
         own = Path(homes[1], "bin", "pulumi")
-        assert own.exists(), "a cloud started in another one's shell has a pulumi of its own"
+        assert own.exists(), "a cloud started from another cloud's shell has its own pulumi"
     finally:
         for folder in homes:
             LocalCloud(folder).stop()
 
 
 @pytest.mark.parametrize("victim", ["aws", "provider"])
-def test_a_server_that_died_is_reported_and_the_next_start_starts_empty(checkout: Checkout, home: Path, victim: str) -> None:
+def test_a_dead_server_is_reported_and_the_next_start_is_empty(checkout: Checkout, home: Path, victim: str) -> None:
     checkout.local("start", home).succeeded()
     servers = LocalCloud(home).servers()
     killed = next(server for server in servers if server.name == victim)
@@ -79,26 +80,27 @@ def test_a_server_that_died_is_reported_and_the_next_start_starts_empty(checkout
     assert "its last words" in status.err
     env = checkout.local("env", home)
     assert env.code == 4
-    assert f"the {victim} server ended by itself" in env.err
-    assert env.out == "", "nothing that a shell could take"
+    assert f"the {victim} server exited unexpectedly" in env.err
+    assert env.out == "", "a shell has nothing to evaluate"
 
     start = checkout.local("start", home).succeeded()
-    assert start.err.splitlines()[:2] == ["cleaning up after a local cloud that did not end properly", "local cloud started"]
-    assert not any(server.process() for server in servers), "what survived the crash is ended"
+    assert start.err.splitlines()[:2] == ["cleaning up after a local cloud that did not stop cleanly", "local cloud started"]
+    assert not any(server.process() for server in servers), "start ends servers that survived the crash"
     checkout.local("status", home).succeeded()
 
 
-def test_a_folder_of_something_else_is_left_alone(checkout: Checkout, home: Path) -> None:
+def test_a_folder_with_other_files_is_left_alone(checkout: Checkout, home: Path) -> None:
     (home / "bin").mkdir(parents=True)
     (home / "bin" / "precious").write_text("mine")
     start = checkout.local("start", home)
     assert start.code == 3
-    assert start.err == f"cluster local start: {home} has files of something else; a local cloud needs an empty or a new folder\n"
+    reason = f"{home} contains files that do not belong to a local cloud. Use an empty or new folder"
+    assert start.err == f"cluster local start: {reason}\n"
     checkout.local("stop", home).succeeded()
     assert (home / "bin" / "precious").read_text() == "mine"
 
 
-def test_stop_leaves_files_that_others_put_there(checkout: Checkout, home: Path) -> None:
+def test_stop_keeps_files_that_the_cloud_did_not_create(checkout: Checkout, home: Path) -> None:
     checkout.local("start", home).succeeded()
     (home / "notes.txt").write_text("mine")
     checkout.local("stop", home).succeeded()
@@ -111,26 +113,26 @@ def test_a_server_that_cannot_start_leaves_nothing_running(home: Path, monkeypat
 
     monkeypatch.setattr(instance, "PROVIDER_MODULE", "localcloud.no_such_module")
     with pytest.raises(
-        StartError, match=r"the provider server ended while it started; the end of .*provider\.log:\n.*No module named"
+        StartError, match=r"the provider server exited during startup. The end of .*provider\.log:\n.*No module named"
     ):
         LocalCloud(home).start(print)
     assert LocalCloud(home).servers() == []
     monkeypatch.undo()
-    assert LocalCloud(home).start(print), "the next start is not held up"
+    assert LocalCloud(home).start(print), "a failed start does not block the next one"
 
 
-def test_no_ami_is_built_where_instances_are_only_records(checkout: Checkout, home: Path) -> None:
+def test_no_ami_is_built_if_instances_are_only_records(checkout: Checkout, home: Path) -> None:
     checkout.local("start", home, "--no-hosts").succeeded()
     said = checkout.local("ami", home)
     assert (said.code, said.out) == (1, "")
-    assert "has no hosts, and Packer needs a build instance" in said.err
+    assert "Packer needs a build instance, but this local cloud has no hosts" in said.err
 
 
 @pytest.mark.parametrize("verb", ["ami", "env", "reset"])
 def test_verbs_that_need_a_running_cloud_report_it(checkout: Checkout, home: Path, verb: str) -> None:
     said = checkout.local(verb, home)
     assert said.code == 4
-    assert said.err == f"cluster local {verb}: no local cloud runs in {home}; start it with: scripts/cluster local start\n"
+    assert said.err == f"cluster local {verb}: no local cloud is running in {home}; start it with: scripts/cluster local start\n"
     assert said.out == ""
 
 

@@ -1,4 +1,4 @@
-"""A shell that took `scripts/cluster local env`: plain `pulumi` and boto3 from the project's root."""
+"""Plain `pulumi` and boto3 in a shell that evaluated `scripts/cluster local env`, from the project's root."""
 
 import shlex
 import sys
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.xdist_group("cli-plain")
 WHO = "import boto3; print(boto3.client('sts', region_name='us-west-2').get_caller_identity()['Arn'])"
 CLUSTERS = "import boto3; print(boto3.client('eks', region_name='us-west-2').list_clusters()['clusters'])"
 WITHOUT_PLATFORM = "pulumi config set --path gpumpi:platform.install false -s local"
-"""These local clouds have no Kubernetes."""
+"""Needed because these local clouds have no Kubernetes."""
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def started(checkout: Checkout, home: Path) -> Path:
 
 
 def shell(checkout: Checkout, home: Path, script: str) -> Said:
-    """Run a script in `sh` as a user would: take the variables, then work."""
+    """Run a script in `sh` after evaluating the output of `scripts/cluster local env`."""
     python, quoted = shlex.quote(sys.executable), shlex.quote(str(home))
     take = f'eval "$({python} scripts/cluster local env --home {quoted})"'
     return Said(checkout.sh(["sh", "-eu", "-c", f"{take}\n{script}"], FOREIGN_SHELL))
@@ -44,7 +44,7 @@ def test_plain_pulumi_runs_a_stacks_whole_lifecycle(checkout: Checkout, started:
     assert "created" not in again.out and "updated" not in again.out and "unchanged" in again.out
 
     outputs = checkout.local("outputs", started, "-s", "local", "--json").succeeded().json
-    assert outputs["clusterName"] == "gpumpi-local", "scripts/cluster sees what plain pulumi made"
+    assert outputs["clusterName"] == "gpumpi-local", "scripts/cluster finds the stack that plain pulumi created"
 
     resize = "pulumi config set --path 'gpumpi:pools[0].maxSize' 16 -s local && pulumi preview -s local"
     assert "~ 1 to update" in shell(checkout, started, resize).succeeded().out
@@ -54,7 +54,7 @@ def test_plain_pulumi_runs_a_stacks_whole_lifecycle(checkout: Checkout, started:
     shell(checkout, started, "pulumi destroy -s local --yes").succeeded()
     assert control.leftovers() == []
 
-    assert checkout.changes() == " M stacks/Pulumi.local.yaml\n", "Pulumi writes what `config set` says, and its salt, there"
+    assert checkout.changes() == " M stacks/Pulumi.local.yaml\n", "`pulumi config set` writes only its value and the salt"
     checkout.restore()
 
 

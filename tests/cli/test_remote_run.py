@@ -1,4 +1,6 @@
-"""A command that outlives its connection: the scripts themselves, with this machine's bash instead of the head node's."""
+"""Commands that keep running when the SSH connection breaks. The scripts run in this machine's bash instead of the
+head node's.
+"""
 
 import io
 import os
@@ -37,25 +39,25 @@ def followed(command: remote_run.Command, id: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("code", [0, 1, 7, 130, 255])
-def test_the_exit_code_is_the_command_s(code: int) -> None:
+def test_the_exit_code_is_that_of_the_command(code: int) -> None:
     remote_run.start(bash, "one", ["sh", "-c", f"echo out; echo err >&2; exit {code}"], None)
     assert followed(bash, "one") == (code, "out\nerr\n")
 
 
-def test_words_arrive_as_they_were_given(tmp_path: Path) -> None:
+def test_arguments_arrive_unchanged(tmp_path: Path) -> None:
     words = ["printf", "%s|", "two words", "$HOME", "it's", '"', "a\nb", "*", ""]
     remote_run.start(bash, "one", words, None)
     assert followed(bash, "one") == (0, "two words|$HOME|it's|\"|a\nb|*||")
 
 
-def test_it_runs_in_the_folder_that_was_asked_for(tmp_path: Path) -> None:
+def test_the_command_runs_in_the_requested_folder(tmp_path: Path) -> None:
     place = tmp_path / "a place"
     place.mkdir()
     remote_run.start(bash, "one", ["pwd"], str(place))
     assert followed(bash, "one") == (0, f"{place}\n")
 
 
-def test_a_folder_that_is_not_there_is_said() -> None:
+def test_a_missing_folder_is_reported() -> None:
     with pytest.raises(Lost, match="No such file or directory"):
         remote_run.start(bash, "one", ["pwd"], "/not/there")
 
@@ -67,8 +69,8 @@ def test_a_start_that_is_sent_twice_starts_once(tmp_path: Path) -> None:
     assert (tmp_path / "runs").read_text() == "ran\n"
 
 
-def test_the_command_runs_on_and_no_byte_is_lost_or_doubled_when_connections_break(tmp_path: Path) -> None:
-    """Each connection carries three lines and breaks; the command waits for each of them before it goes on."""
+def test_the_command_keeps_running_and_no_output_is_lost_or_repeated_when_connections_break(tmp_path: Path) -> None:
+    """The command waits until each line may continue, and each connection breaks after a few lines."""
     gate = tmp_path / "gate"
     script = f"for i in 1 2 3 4 5 6 7 8; do echo line $i; until test -e {gate}$i; do sleep 0.02; done; done; exit 9"
     remote_run.start(bash, "one", ["sh", "-c", script], None)
@@ -80,7 +82,7 @@ def test_the_command_runs_on_and_no_byte_is_lost_or_doubled_when_connections_bre
             (tmp_path / f"gate{number}").touch()
         if len(looks) > 3:
             return ["bash", "-c", script]
-        # the connection goes with what it carried so far: the reader ends, and with it tail by SIGPIPE
+        # the connection breaks after two lines: `head` exits, and SIGPIPE ends the remote tail
         return ["bash", "-c", f"({script}) | head --lines=2; exit {SSH_FAILED}"]
 
     code, text = followed(breaking, "one")
@@ -88,7 +90,7 @@ def test_the_command_runs_on_and_no_byte_is_lost_or_doubled_when_connections_bre
     assert len(looks) >= 4
 
 
-def test_a_command_that_was_killed_with_its_master_is_lost_and_not_a_success() -> None:
+def test_a_command_killed_with_its_head_node_is_lost_and_not_a_success() -> None:
     remote_run.start(bash, "one", ["sh", "-c", "kill -9 -- -$$; kill -9 $PPID"], None)
     with pytest.raises(Lost, match="without an exit code"):
         followed(bash, "one")
@@ -101,12 +103,12 @@ def test_a_run_from_before_a_reboot_is_recognized(tmp_path: Path) -> None:
         followed(bash, "one")
 
 
-def test_an_unknown_run_is_said() -> None:
+def test_an_unknown_run_is_reported() -> None:
     with pytest.raises(Lost, match="the head node has no run never"):
         followed(bash, "never")
 
 
-def test_a_stop_ends_all_that_the_command_started(tmp_path: Path) -> None:
+def test_a_stop_ends_all_processes_of_the_command(tmp_path: Path) -> None:
     remote_run.start(bash, "one", ["sh", "-c", f"sleep 600 & echo $! >{tmp_path}/child; wait"], None)
 
     @retry(stop=stop_after_delay(20), wait=wait_fixed(0.05), reraise=True)

@@ -42,7 +42,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_stacks_lifecycle_in_single_verbs(checkout: Checkout, cloud_home: Path, folder: Path) -> None:
-    """In a shell full of variables that would lead elsewhere."""
+    """The shell also has variables that point to another AWS and Pulumi account."""
     stack = ("-s", "small", "--config-dir", folder)
     control = LocalCloud(cloud_home).control()
 
@@ -75,7 +75,7 @@ def test_a_stacks_lifecycle_in_single_verbs(checkout: Checkout, cloud_home: Path
     assert not (folder / "Pulumi.small.yaml").exists()
 
 
-def test_a_json_run_tells_its_progress_on_the_other_channel(checkout: Checkout, cloud_home: Path, folder: Path) -> None:
+def test_with_json_progress_is_printed_to_stderr(checkout: Checkout, cloud_home: Path, folder: Path) -> None:
     checkout.local("start", cloud_home, "--delay-factor", "0.015").succeeded()
     try:
         up = checkout.local("up", cloud_home, "-s", "small", "--config-dir", folder, "--json").succeeded()
@@ -86,7 +86,7 @@ def test_a_json_run_tells_its_progress_on_the_other_channel(checkout: Checkout, 
 
 
 @pytest.mark.checkpoints
-def test_an_interrupted_up_ends_in_order_and_the_next_completes(checkout: Checkout, cloud_home: Path, folder: Path) -> None:
+def test_an_interrupted_up_ends_cleanly_and_the_next_one_completes(checkout: Checkout, cloud_home: Path, folder: Path) -> None:
     control = LocalCloud(cloud_home).control()
     control.set_delays(0.01)
     command = [sys.executable, "scripts/cluster", "local", "up", "--home", str(cloud_home), "-s", "small"]
@@ -103,11 +103,11 @@ def test_an_interrupted_up_ends_in_order_and_the_next_completes(checkout: Checko
         output, _ = process.communicate(timeout=120)
     control.set_delays(0)
     assert process.returncode == 1
-    assert "update canceled" in output, "what the engine says at its end is shown"
+    assert "update canceled" in output, "the engine's last messages are shown"
     assert "Traceback" not in output
     rest = checkout.local("up", cloud_home, "-s", "small", "--config-dir", folder, "--json").succeeded().json
     assert set(rest["changes"]) == {"create", "same"}
-    assert control.calls()["operations"]["eks.CreateCluster"]["calls"] == 1, "nothing is made twice"
+    assert control.calls()["operations"]["eks.CreateCluster"]["calls"] == 1, "nothing is created twice"
 
 
 def test_a_failed_run_names_resource_and_cause(checkout: Checkout, cloud_home: Path, folder: Path) -> None:
@@ -142,7 +142,7 @@ def test_a_bad_file_is_reported_as_validate_reports_it(
 
 
 @pytest.mark.parametrize("verb", ["preview", "up", "grant", "recover"])
-def test_an_unknown_stack_is_reported_with_those_that_there_are(
+def test_an_unknown_stack_is_reported_with_the_existing_ones(
     checkout: Checkout, cloud_home: Path, folder: Path, verb: str
 ) -> None:
     said = checkout.local(verb, cloud_home, "-s", "smal", "--config-dir", folder)
@@ -165,11 +165,11 @@ def test_a_stack_that_was_never_created_has_nothing_to_show(checkout: Checkout, 
 def test_without_a_local_cloud_every_verb_says_how_to_start_one(checkout: Checkout, home: Path, verb: str) -> None:
     said = checkout.local(verb, home, "-s", "local")
     assert said.code == 4
-    assert said.err == f"cluster local {verb}: no local cloud runs in {home}; start it with: scripts/cluster local start\n"
+    assert said.err == f"cluster local {verb}: no local cloud is running in {home}; start it with: scripts/cluster local start\n"
 
 
-def test_recover_takes_away_what_a_killed_engine_left(checkout: Checkout, cloud_home: Path) -> None:
-    """That the next `up` then completes the rest: tests/stacks/test_killed.py."""
+def test_recover_removes_what_a_killed_engine_left(checkout: Checkout, cloud_home: Path) -> None:
+    """tests/stacks/test_killed.py shows that the next `up` then completes the stack."""
     backend = LocalCloud(cloud_home).state_file("local").parents[2]
     lock = backend / "locks" / "organization" / "gpumpi" / "local" / "5f2b7c1e-0f0c-4c5e-9a55-3f1a6c1d2e3f.json"
     lock.parent.mkdir(parents=True)
@@ -185,10 +185,10 @@ def test_recover_takes_away_what_a_killed_engine_left(checkout: Checkout, cloud_
     assert not lock.exists()
     assert checkout.local("outputs", cloud_home, "-s", "local").err.startswith(
         'cluster local outputs: there is no stack "local"'
-    ), "its state can be read"
+    ), "the state is readable again"
 
 
-def test_grant_makes_what_a_stack_names(checkout: Checkout, cloud_home: Path) -> None:
+def test_grant_creates_the_resources_that_a_stack_names(checkout: Checkout, cloud_home: Path) -> None:
     stack = ("-s", "05-existing-vpc-and-efs")
     refused = checkout.local("preview", cloud_home, *stack)
     assert refused.code == 3 and "vpc-0123456789abcdef0" in refused.err

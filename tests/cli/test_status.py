@@ -1,4 +1,4 @@
-"""status of clusters that only AWS knows: EC2 clusters, and EKS clusters whose Kubernetes does not answer."""
+"""`status` without Kubernetes data: EC2 clusters, and EKS clusters whose API server does not answer."""
 
 import json
 import re
@@ -29,7 +29,7 @@ def world() -> Iterator[World]:
 
 @pytest.fixture
 def eks() -> Iterator[str]:
-    """The EKS stack of the demo, up, without any Kubernetes behind it."""
+    """The demo's EKS stack, deployed in a local AWS without Kubernetes."""
     with account_for(FOLDER / "Pulumi.local.yaml") as (settings, facts, mocks):
         deploy(settings, facts, mocks)
         yield "local"
@@ -42,7 +42,7 @@ def told(capsys: pytest.CaptureFixture[str], stack: str, code: int = 0) -> dict[
 
 
 def wants(group: str, size: int) -> None:
-    """More than AWS has."""
+    """Request more instances than AWS has capacity for."""
     faults.add(faults.Fault("ec2", "RunInstances", "InsufficientInstanceCapacity", CAPACITY, times=9))
     autoscaling = boto3.client("autoscaling", region_name="us-west-2")
     names = [one["AutoScalingGroupName"] for one in autoscaling.describe_auto_scaling_groups()["AutoScalingGroups"]]
@@ -50,7 +50,7 @@ def wants(group: str, size: int) -> None:
     autoscaling.set_desired_capacity(AutoScalingGroupName=name, DesiredCapacity=size)
 
 
-def test_a_plain_cluster_shows_who_has_joined_and_who_is_wanted(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_ec2_cluster_shows_joined_and_desired_nodes(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     world.joins(world.cluster.head_node(), world.workers[0])
     world.fails(world.workers[1], "boots\nmount: no such file system\n\n")
     found = told(capsys, STACK)
@@ -74,7 +74,7 @@ def test_a_launch_that_failed_is_shown_with_awss_reason(world: World, capsys: py
     assert "3 of 4 workers have joined" in printed and "workers: last failed launch" in printed and CAPACITY in printed
 
 
-def test_where_kubernetes_does_not_answer_awss_part_is_printed(eks: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_aws_data_is_printed_if_kubernetes_does_not_answer(eks: str, capsys: pytest.CaptureFixture[str]) -> None:
     wants("-efa-", 3)
     found = told(capsys, eks, code=5)
     pools = {one["name"]: one for one in found["pools"]}
@@ -86,11 +86,11 @@ def test_where_kubernetes_does_not_answer_awss_part_is_printed(eks: str, capsys:
     assert pools["efa"]["ready"] is None and found["unknown"][0].startswith("what runs in the cluster: ")
 
 
-def test_a_permission_that_is_missing_hides_only_what_it_is_for(eks: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_permission_hides_only_the_data_that_needs_it(eks: str, capsys: pytest.CaptureFixture[str]) -> None:
     message = "User: arn:aws:iam::1:user/ada is not authorized to perform: autoscaling:DescribeScalingActivities"
     faults.add(faults.Fault("autoscaling", "DescribeScalingActivities", "AccessDenied", message, times=9))
     found = told(capsys, eks, code=5)
-    assert found["unknown"][0] == "you may not call autoscaling:DescribeScalingActivities"
+    assert found["unknown"][0] == "you are not allowed to call autoscaling:DescribeScalingActivities"
     assert {one["name"]: one["wanted"] for one in found["pools"]} == {"system": 1, "single": 0, "efa": 2}
 
 
@@ -102,7 +102,7 @@ def test_a_permission_that_is_missing_hides_only_what_it_is_for(eks: str, capsys
         (STACK, Access(namespace="a"), 2, "local-ec2 is an EC2 cluster: it has no kubeconfig, context or namespace"),
         ("locl", Access(), 4, "did you mean local?"),
     ],
-    ids=["eks", "ec2", "usage", "slip"],
+    ids=["eks", "ec2", "usage", "typo"],
 )
 def test_a_missing_cluster_is_an_error_that_names_the_fix(stack: str, access: Access, code: int, message: str) -> None:
     from localcloud.engine.mocks import MotoMocks

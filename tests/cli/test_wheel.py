@@ -1,4 +1,4 @@
-"""The command line from a wheel, far from a clone: `gpumpi` with every verb that needs no clone."""
+"""The command line installed from a wheel, without a clone: `gpumpi` with every verb that needs no clone."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         subprocess.run([sys.executable, *command], cwd=source, check=True, capture_output=True)
         with zipfile.ZipFile(next(target.glob("gpumpi-*.whl"))) as wheel:
             wheel.extractall(target / "content")
-    else:  # old setuptools need the package `wheel` to zip what they install here
+    else:  # old setuptools cannot build a wheel without the package `wheel`; install the same files instead
         options = ["--root", str(target), "--install-lib", "/content", "--single-version-externally-managed"]
         command = ["-c", "import setuptools; setuptools.setup()", "install", *options]
         subprocess.run([sys.executable, *command], cwd=source, check=True, capture_output=True)
@@ -49,7 +49,7 @@ def gpumpi(installed: Path, folder: Path, *arguments: str) -> "subprocess.Comple
     )
 
 
-def test_the_wheel_has_the_command_and_what_it_needs_and_nothing_else(installed: Path) -> None:
+def test_the_wheel_contains_only_the_command_and_its_dependencies(installed: Path) -> None:
     assert {path.name for path in installed.iterdir() if path.suffix not in (".egg-info", ".dist-info")} == {"cli", "infra"}
     (entry_points,) = installed.glob("gpumpi-*/entry_points.txt")
     assert "gpumpi = cli.main:main" in entry_points.read_text()
@@ -59,7 +59,7 @@ def test_the_wheel_has_the_command_and_what_it_needs_and_nothing_else(installed:
     assert {path.name for path in (installed / "infra" / "jobs" / "in_pods").glob("*.sh")} == scripts
 
 
-def test_verbs_run_far_from_a_clone(installed: Path, tmp_path: Path) -> None:
+def test_verbs_run_without_a_clone(installed: Path, tmp_path: Path) -> None:
     (tmp_path / "stacks").mkdir()
     (tmp_path / "stacks" / "Pulumi.mine.yaml").write_text(STACK)
     (tmp_path / "job.yaml").write_text(JOB)
@@ -86,5 +86,5 @@ def test_a_hint_names_the_command_of_the_wheel(installed: Path, tmp_path: Path) 
 @pytest.mark.parametrize("verb", ["demo", "recover", "prepare-node", "local up"])
 def test_a_verb_that_needs_a_clone_reports_it(installed: Path, tmp_path: Path, verb: str) -> None:
     done = gpumpi(installed, tmp_path, *verb.split())
-    reason = f"`{verb}` needs files of the repository; clone it and run the command there"
+    reason = f"`{verb}` needs files from the repository; clone it and run the command there"
     assert (done.returncode, done.stderr) == (1, f"gpumpi {verb}: {reason}\n")

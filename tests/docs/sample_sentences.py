@@ -1,8 +1,8 @@
-"""Draw sentences of this repository for a reader to judge: would an English-speaking SRE write it so?
+"""Sample sentences from this repository for a reader to judge: would an SRE write them this way?
 
 `python -m tests.docs.sample_sentences [SEED] [--count 100] [--json]`; the default seed is the hash of the current commit.
-Sentences come from docstrings, comments, messages (strings of at least `MESSAGE_WORDS` words) and documents. Each sentence has
-the same chance.
+Sentences come from docstrings, comments, messages (strings of at least `MESSAGE_WORDS` words) and documents. All
+sentences are equally likely.
 """
 
 import argparse
@@ -45,7 +45,7 @@ URL: Final = re.compile(r"https?://\S+")
 
 
 def split(text: str) -> Iterator[tuple[int, str]]:
-    """Split prose into its sentences, each with the line it begins in; headings, single words and code are no sentences."""
+    """Yield the line offset and text of each sentence; skip text of fewer than `SENTENCE_WORDS` words."""
     begin = 0
     for end in END.finditer(text):
         sentence = text[begin : end.start()]
@@ -57,7 +57,7 @@ def split(text: str) -> Iterator[tuple[int, str]]:
 
 
 def of_prose(path: str, line: int, kind: Kind, text: str) -> Iterator[Sentence]:
-    """Sentences of a docstring, comment or document, without indented examples."""
+    """Yield the sentences of a docstring, comment or document; skip indented examples."""
     for offset, sentence in split(EXAMPLE.sub("", text)):
         yield Sentence(path, line + offset, kind, sentence)
 
@@ -91,7 +91,7 @@ def _code(part: ast.expr) -> str:
 
 
 def _message(path: str, line: int, text: str) -> Iterator[Sentence]:
-    """A string is a message if it is one line of words; code, patterns and file contents are not."""
+    """Yield the sentences of a one-line string that consists mostly of words; skip code, patterns and file contents."""
     words = text.split()
     plain = [word for word in words if re.fullmatch(r"[\"'`(]*[A-Za-z][A-Za-z'’-]*[\"'`).,;:!?]*", word)]
     if "\n" not in text.strip() and len(plain) >= MESSAGE_WORDS and len(plain) >= 0.7 * len(words):
@@ -105,7 +105,7 @@ def _python_comments(source: str) -> list[tuple[int, str]]:
 
 
 def _comments(path: str, comments: list[tuple[int, str]]) -> Iterator[Sentence]:
-    """Comments on consecutive lines are one text."""
+    """Join comments on consecutive lines into one text, and yield its sentences."""
     text, begin, last = "", 0, -1
     for line, comment in [*comments, (1 << 30, "#")]:
         if line != last + 1:
@@ -116,14 +116,14 @@ def _comments(path: str, comments: list[tuple[int, str]]) -> Iterator[Sentence]:
 
 
 def of_commented(path: str, source: str) -> Iterator[Sentence]:
-    """Comments of shell scripts, YAML, HCL, TOML and makefiles."""
+    """Yield sentences from the comments in shell scripts, YAML, HCL, TOML and makefiles."""
     lines = source.splitlines()
     found = [(number, match[1]) for number, line in enumerate(lines, 1) if (match := re.search(r"(?:^|\s)(#+ .*)$", line))]
     yield from _comments(path, found)
 
 
 def of_markdown(path: str, source: str) -> Iterator[Sentence]:
-    """Paragraphs, list items and cells of tables; no code, headings or generated tables."""
+    """Yield sentences from paragraphs, list items and table cells; skip code, headings and generated tables."""
 
     def blank(match: re.Match[str]) -> str:
         return "\n" * match[0].count("\n")
@@ -156,7 +156,7 @@ def sentences_of(path: str, source: str) -> Iterator[Sentence]:
 
 @functools.cache
 def every_sentence() -> list[Sentence]:
-    """All sentences of all tracked files, in a fixed order."""
+    """Return the sentences of all tracked files, in sorted order."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     names = [name for name in listed.split("\0") if name and not name.startswith(GENERATED)]
     files = [(name, ROOT / name) for name in names if (ROOT / name).is_file() and not (ROOT / name).is_symlink()]
@@ -164,7 +164,7 @@ def every_sentence() -> list[Sentence]:
 
 
 def draw(seed: str, count: int = COUNT) -> list[Sentence]:
-    """Draw sentences without repetition, each with the same chance."""
+    """Draw distinct sentences, all equally likely."""
     known = every_sentence()
     return random.Random(seed).sample(known, min(count, len(known)))
 
@@ -175,7 +175,7 @@ def commit() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.docs.sample_sentences", description=__doc__)
-    parser.add_argument("seed", nargs="?", help="any text; the commit's hash by default")
+    parser.add_argument("seed", nargs="?", help="any text (default: the current commit's hash)")
     parser.add_argument("--count", type=int, default=COUNT)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     arguments = parser.parse_args()

@@ -1,8 +1,8 @@
-"""Tables in the documents that are generated from the code. `python -m tests.docs.tables` renews them."""
+"""Generate tables in the documents from the code. Run `python -m tests.docs.tables` to update them."""
 
 from pathlib import Path
 
-import localcloud.engine.aws.resources  # noqa: F401  fills the table of handlers
+import localcloud.engine.aws.resources  # noqa: F401  registers the resource handlers
 from cli import exit_codes
 from cli.main import markdown as verbs
 from cli.settings import existing_markdown, job_markdown, markdown
@@ -52,11 +52,11 @@ TABLES = [
     ("docs/local-cloud.md", "the images", "the images", images),
     ("docs/local-cloud.md", "the resource types", "the resource types", resource_types),
 ]
-"""File, text of the marker before the table, text of the marker after it, and the table."""
+"""File, text of the begin marker, text of the end marker, and the function that renders the table."""
 
 
 def between(text: str, begin: str, end: str) -> tuple[int, int]:
-    """Return the start and end of the text between the markers."""
+    """Return the start and end offsets of the text between the markers."""
     first, last = f"<!-- begin of {begin} -->\n", f"<!-- end of {end} -->"
     return text.index(first) + len(first), text.index(last)
 

@@ -1,4 +1,4 @@
-"""Every bench starts, its verdicts can fail, and the plots match the figures."""
+"""Every benchmark starts, its checks can fail, and the committed plots match the committed results."""
 
 import subprocess
 import sys
@@ -31,7 +31,7 @@ def test_every_bench_is_run_by_make() -> None:
 
 
 def workload(job: str, second: int) -> dict[str, object]:
-    """As Kueue shows one that has its quota."""
+    """Return an MPIJob's Workload as Kueue reports it once its quota is reserved."""
     owner = {"kind": "MPIJob", "name": job}
     metadata = {"ownerReferences": [owner], "creationTimestamp": f"2026-01-01T00:00:{second:02}Z"}
     return {"metadata": metadata, "status": {"conditions": [{"type": "QuotaReserved", "status": "True"}]}}
@@ -53,7 +53,7 @@ def test_the_plot_has_every_line_and_every_point() -> None:
 
 
 def test_the_committed_plots_are_drawn_from_the_committed_numbers() -> None:
-    """Renew them with: python -m bench.figures"""
+    """Run `python -m bench.figures` to update the plots."""
     files = figures.drawn()
     assert {file.name for file in figures.FOLDER.glob("*.svg")} == set(files)
     assert [name for name, text in files.items() if (figures.FOLDER / name).read_text() != text] == []
@@ -62,7 +62,7 @@ def test_the_committed_plots_are_drawn_from_the_committed_numbers() -> None:
 
 
 def test_what_each_bench_prints_as_json_can_be_drawn() -> None:
-    """Older output of `bench.scale`, a list without the machine, can be drawn too."""
+    """Older `bench.scale` output, a list without the machine's description, can be plotted too."""
     scale = [{"pools": 1, "resources": 100, "up": 9.0, "unchanged": 4.0, "destroy": 2.0, "perResource": 0.09}]
     thousand = {"nodes": 10, "jobs": 3, "workers": 8, "seconds": {"nodes 0 -> 10": 4.2}, "peakMib": {"etcd": 80}, "problems": []}
     for name, result, numbers in (("scale", scale, ["100"]), ("kubernetes_scale", thousand, ["4.2 s", "80 MiB"])):

@@ -21,7 +21,7 @@ TEXT = (ROOT / "docs" / "local-cloud.md").read_text()
 
 
 def first_column(heading: str) -> list[str]:
-    """Return the texts in backticks in the first column of the table with this heading."""
+    """Return the code spans in the first column of the table with this heading."""
     table = TEXT.split(f"| {heading} |", 1)[1].split("\n\n")[0]
     cells = [line.split(" | ")[0] for line in table.splitlines()[2:]]
     return [word for cell in cells for word in re.findall(r"`([^`]+)`", cell)]
@@ -50,7 +50,7 @@ def test_the_page_lists_every_service_that_extends_moto() -> None:
 def test_the_page_lists_every_call_of_the_control_api() -> None:
     extend.install()
     assert review.PATH
-    assert realizer.Realizer, "both modules are imported because they add calls"
+    assert realizer.Realizer, "importing both modules registers their calls"
     assert set(first_column("call")) == {f"{method} /local-cloud/{path}" for method, path in control._actions}
 
 
@@ -63,7 +63,7 @@ def test_the_example_of_a_fault_can_be_planned() -> None:
 
 def test_the_page_names_the_versions_that_eks_offers() -> None:
     offered = [version.name for version in versions.VERSIONS.values() if version.support != "UNSUPPORTED"]
-    assert f"EKS offers what it offered on {versions.AS_OF}: {offered[0]} to {offered[-1]}." in TEXT
+    assert f"EKS offers the Kubernetes versions of {versions.AS_OF}: {offered[0]} to {offered[-1]}." in TEXT
 
 
 @pytest.mark.parametrize("name", ["Fargate", "Outposts", "IPv6", "Kubernetes", "Packets", "vCPU quota", "spot interruptions"])

@@ -1,4 +1,4 @@
-"""The pictures of the documents are what docs/pictures.py draws today."""
+"""The committed pictures match the current output of docs/pictures.py."""
 
 import os
 import shutil

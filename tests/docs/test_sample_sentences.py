@@ -1,4 +1,4 @@
-"""The script that draws sentences for a reader finds prose, only prose, and draws the same ones for the same seed."""
+"""The sampling script finds only prose and draws the same sentences for the same seed."""
 
 import ast
 from textwrap import dedent
@@ -19,7 +19,7 @@ PYTHON = dedent(
     """
 
     LIMIT = 3  # a comment with enough words
-    """What follows a constant describes it."""
+    """This text documents the constant above."""
     NAME = "not-a-sentence"
     PATTERN = "[a-z]+ (?:x|y)* {0} %s \\n"
 
@@ -27,7 +27,7 @@ PYTHON = dedent(
     def refuse(path: str) -> str:
         # A comment
         # on two lines.
-        return f"{path}: is not a file here. " "Name another file that exists."
+        return f"{path}: is not a regular file. " "Choose another file that exists."
     '''
 ).lstrip()
 
@@ -38,11 +38,11 @@ def test_python_has_sentences_in_docstrings_comments_and_messages() -> None:
         ("docstring", 1, "The first sentence of the module."),
         ("docstring", 3, "A second one, over two lines."),
         ("docstring", 4, "And a third one here."),
-        ("docstring", 10, "What follows a constant describes it."),
+        ("docstring", 10, "This text documents the constant above."),
         ("comment", 9, "a comment with enough words"),
         ("comment", 16, "A comment on two lines."),
-        ("message", 18, "{path}: is not a file here."),
-        ("message", 18, "Name another file that exists."),
+        ("message", 18, "{path}: is not a regular file."),
+        ("message", 18, "Choose another file that exists."),
     }
 
 

@@ -1,4 +1,4 @@
-"""No text uses the phrases that once made this repository hard to read."""
+"""No text in this repository uses a rejected phrase."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""A local cloud for tests with the real engine: one per test process, started on first use."""
+"""A local cloud for tests with the real Pulumi engine: one per test process, started on first use."""
 
 import shutil
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
 
 @pytest.fixture
 def project(cloud: LocalCloud, tmp_path: Path) -> Iterator[Project]:
-    """A project without a program yet. Its stacks and leftovers in AWS are removed with the test."""
+    """A project without a program. The fixture deletes its stacks and resets the local AWS after the test."""
     yield Project(cloud, tmp_path / "project")
     control(cloud, "POST", "reset")
     shutil.rmtree(cloud.folder / "backend" / ".pulumi", ignore_errors=True)

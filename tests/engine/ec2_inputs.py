@@ -1,4 +1,4 @@
-"""For each EC2 type, inputs that together use every property of its handler, with values other than AWS's defaults."""
+"""Inputs for each EC2 type that together use every property of its handler, with values that are not AWS's defaults."""
 
 import base64
 import json
@@ -16,7 +16,7 @@ Inputs = Callable[[w.World], Args]
 
 
 def rules(world: w.World) -> Args:
-    """Rules with every kind of source, and one rule for all traffic inside the group."""
+    """Security group rules with every kind of source, and one rule for all traffic within the group."""
     bundle = {
         "protocol": "tcp",
         "fromPort": 22,
@@ -147,11 +147,11 @@ def interface(world: w.World) -> Args:
 
 
 UNWAITED: Args = {"forceDelete": True, "waitForCapacityTimeout": "0"}
-"""Waiting for a group's instances is refused."""
+"""The handler supports only waitForCapacityTimeout "0": it does not wait for instances."""
 
 
 def named(world: w.World) -> str:
-    """A launch template, referenced by name."""
+    """Return the launch template's name."""
     found = world.ec2.describe_launch_templates(LaunchTemplateIds=[world.launch_template])["LaunchTemplates"]
     return str(found[0]["LaunchTemplateName"])
 

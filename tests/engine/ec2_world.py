@@ -1,4 +1,4 @@
-"""An environment for EC2 handlers: an empty account in the local AWS, plus the resources that each type depends on."""
+"""Environment for EC2 handlers: an empty account in the local AWS, and the resources that each type depends on."""
 
 import json
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from moto import mock_aws
 from moto.backends import get_backend
 
 from localcloud.aws import extend, faults
-from localcloud.engine.aws import lifecycle, resources  # noqa: F401  the handlers register themselves
+from localcloud.engine.aws import lifecycle, resources  # noqa: F401  the import registers the handlers
 from localcloud.engine.aws.resource import RESOURCES, Args, Aws
 from tests.engine.life import Life
 
@@ -41,19 +41,19 @@ AUTOSCALING_TAG = "aws:autoscaling/tag:Tag"
 
 
 class Thing(Life):
-    """A program's resource whose inputs a test changes one by one; None removes an input."""
+    """A resource of a program whose inputs a test changes one by one."""
 
     def changed(self, **changes: Any) -> Args:
         return {name: value for name, value in {**self.given(), **changes}.items() if value is not None}
 
     def given(self) -> Args:
-        """Without the name that Pulumi chose."""
+        """Return the program's inputs, without the name that Pulumi generated."""
         filled = self.inputs.get(lifecycle.DEFAULTS, ())
         return {name: value for name, value in super().given().items() if name not in filled}
 
 
 class World:
-    """Dependencies of the resource under test are created on first use."""
+    """Dependencies of the resource under test, each created on first use."""
 
     def __init__(self, aws: Aws) -> None:
         self.aws = aws
@@ -84,7 +84,7 @@ class World:
 
     @cached_property
     def public_subnet(self) -> str:
-        assert self.internet_gateway, "without one a NAT gateway fails"
+        assert self.internet_gateway, "a NAT gateway fails without an internet gateway"
         return self.subnet
 
     @cached_property
@@ -188,14 +188,14 @@ class World:
 
 @pytest.fixture(scope="module", name="ec2_account")
 def shared_account() -> Iterator[Aws]:
-    """The account of a module's tests: one with its policies takes a second to make."""
+    """An account for all tests of a module: moto needs a second to load IAM's managed policies."""
     with mock_aws():
         yield Aws(REGION, endpoint=None, poll_seconds=0.001)
 
 
 @pytest.fixture(name="ec2_world")
 def empty_world(ec2_account: Aws) -> Iterator[World]:
-    """EC2 with only the account's defaults."""
+    """An environment with only the account's default resources."""
     yield World(ec2_account)
     for service, region in (("ec2", REGION), ("autoscaling", REGION), ("logs", REGION), ("s3", "aws")):
         get_backend(service)[ACCOUNT][region].reset()  # type: ignore[call-overload]

@@ -1,4 +1,4 @@
-"""A resource's lifecycle as the engine runs it, through the code that the provider and the mocks share."""
+"""A resource's lifecycle as in a Pulumi operation, through the code that the provider and the mocks share."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -9,7 +9,7 @@ from localcloud.engine.aws.resource import Args, Aws, Resource, State
 
 
 class Life:
-    """One resource of a program, from its creation on."""
+    """A resource of a program, created by the constructor."""
 
     def __init__(self, resource: Resource, aws: Aws, inputs: Args, name: str = "it") -> None:
         self.resource = resource
@@ -22,22 +22,22 @@ class Life:
         self.state: State = made.state
 
     def checked(self, inputs: Args) -> Args:
-        """The inputs as Check leaves them; a refusal is a failure of the test."""
+        """Return the inputs after the provider's Check; the test fails if Check rejects them."""
         checked, refusals = lifecycle.check(self.resource, self.name, inputs, self.inputs, Wish())
         assert refusals == []
         return checked
 
     def given(self) -> Args:
-        """The inputs as the program gave them."""
+        """Return the inputs that the program set."""
         return {name: value for name, value in self.inputs.items() if name != lifecycle.DEFAULTS}
 
     def differences(self, inputs: Args | None = None) -> frozenset[str]:
-        """The properties that the next `up` would change."""
+        """Return the properties that the next `up` would change."""
         wanted = self.inputs if inputs is None else self.checked(inputs)
         return lifecycle.difference(self.resource, self.state, wanted).keys
 
     def replaced(self, inputs: Args) -> frozenset[str]:
-        """The properties for which the next `up` would make a new resource."""
+        """Return the properties that would make the next `up` replace the resource."""
         return lifecycle.difference(self.resource, self.state, self.checked(inputs)).replaces
 
     def update(self, inputs: Args, ignored: Iterable[str] = ()) -> None:
@@ -45,7 +45,7 @@ class Life:
         self.state = lifecycle.update(self.resource, self.aws, self.id, self.state, self.inputs, ignored)
 
     def refresh(self) -> State | None:
-        """Read the state from AWS and keep it, unless the resource is gone."""
+        """Read the state from AWS and keep it; return None if the resource is gone."""
         found = lifecycle.read(self.resource, self.aws, self.id, self.state)
         self.state = self.state if found is None else found
         return found
@@ -55,8 +55,8 @@ class Life:
 
 
 class Recorder(dict[str, Any]):
-    """Inputs that note which of them were read. At the top only a property asked for by name counts: iterating over all
-    of them has consumed none. Inside of an object walking counts, since AWS refuses members it does not know."""
+    """Inputs that record which properties a handler reads. At the top level only access by name counts, not
+    iteration. Inside objects iteration counts as well, because AWS rejects unknown members."""
 
     def __init__(self, values: Args, reads: set[str], path: str = "") -> None:
         super().__init__(values)
@@ -83,7 +83,7 @@ class Recorder(dict[str, Any]):
         return default if found is None else found
 
     def __iter__(self) -> Any:
-        return super().__iter__()  # overridden so that `{**recorder}` asks for each member
+        return super().__iter__()  # overridden so that `{**recorder}` reads each member
 
     def items(self) -> Any:
         if not self.path:

@@ -1,4 +1,4 @@
-"""A resource type without AWS behind it, and the engine's side of the protocol."""
+"""A resource type that exists only in memory, and the engine's side of the provider protocol."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -16,7 +16,7 @@ PROVIDER_URN = "urn:pulumi:dev::tiny::pulumi:providers:aws::default_7_51_1"
 
 
 class Shelf(Resource):
-    """Keeps what it is given, adds a little, and fails on demand (`fail`: where)."""
+    """Stores its inputs, adds a few outputs, and fails in the step named by the input `fail`."""
 
     token: ClassVar[str] = TOKEN
     title = "Test Shelf"
@@ -70,7 +70,7 @@ class Shelf(Resource):
 
 
 class Engine:
-    """Requests of an engine to a provider, one connection per instance."""
+    """An engine's requests to a provider; each instance has its own connection."""
 
     def __init__(self, port: int, region: str | None = "us-west-2") -> None:
         own_connection = ("grpc.use_local_subchannel_pool", 1)
@@ -113,7 +113,7 @@ class Engine:
 
 
 def unfinished(error: grpc.RpcError) -> Any:
-    """What the engine records for a resource that exists but differs from the request; None where nothing exists."""
+    """Return what the engine records for a resource that was created only partly, or None if nothing was created."""
     assert isinstance(error, grpc.Call)
     for name, value in error.trailing_metadata() or ():
         if name == "grpc-status-details-bin":

@@ -1,4 +1,4 @@
-"""Which differences are changes, and which of these require a replacement."""
+"""Which differences count as changes, and which changes require a replacement."""
 
 import json
 import random
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import localcloud.engine.aws.resources  # noqa: F401  the handlers register themselves
+import localcloud.engine.aws.resources  # noqa: F401  the import registers the handlers
 from localcloud.engine.aws import lifecycle
 from localcloud.engine.aws.diff import Change, compare
 from localcloud.engine.aws.resource import RESOURCES, Prop
@@ -25,7 +25,9 @@ RULES = Prop(unordered=True, fields={"port": PLAIN, "cidrs": Prop(unordered=True
 
 
 def changes(prop: Prop, old: Any, new: Any) -> list[str]:
-    """Kinds and places, e.g. `update! x[0].port`; `!` for what needs a new resource. None: not there."""
+    """Return each change with its path, e.g. `update! x[0].port`; `!` marks a replacement. None means a missing
+    value.
+    """
     state, inputs = ({name: value for name, value in (("x", side),) if value is not None} for side in (old, new))
     found = compare({"x": prop}, state, inputs)
     return [f"{change.kind}{'!' if change.replace else ''} {show(change.path)}" for change in found.changes]
@@ -38,14 +40,14 @@ def changes(prop: Prop, old: Any, new: Any) -> list[str]:
         (PLAIN, "a", "b", ["update x"]),
         (PLAIN, None, "b", ["add x"]),
         (NEEDS_NEW, "a", "b", ["update! x"]),
-        # AWS and Terraform know no difference between nothing and empty.
+        # AWS and Terraform treat missing and empty values alike.
         (PLAIN, None, "", []),
         (PLAIN, None, [], []),
         (PLAIN, None, {}, []),
         (PLAIN, None, False, []),
         (PLAIN, True, False, ["update x"]),
         (PLAIN, ["a"], [], ["delete x"]),
-        # A removed input returns to its default, or to nothing without one.
+        # A removed input returns to its default; without a default, the current value stays.
         (PLAIN, "chosen by AWS", None, []),
         (Prop(default="a"), "a", None, []),
         (Prop(default="a"), "b", None, ["delete x"]),
@@ -53,13 +55,13 @@ def changes(prop: Prop, old: Any, new: Any) -> list[str]:
         (Prop(default={}), {"Name": "n"}, None, ["delete x"]),
         (Prop(default={}), {}, None, []),
         (Prop(default=True), None, None, ["update x"]),
-        # Numbers are numbers, however they are written.
+        # Numbers are equal in any notation: 1, 1.0 and "1".
         (PLAIN, 1, 1.0, []),
         (PLAIN, "1", 1, []),
         (PLAIN, "true", True, []),
         (PLAIN, 1, True, ["update x"]),
         (PLAIN, 1, 2, ["update x"]),
-        # Lists have an order, sets have none.
+        # Lists are ordered, sets are not.
         (PLAIN, ["a", "b"], ["b", "a"], ["update x[0]", "update x[1]"]),
         (PLAIN, ["a"], ["a", "b"], ["add x[1]"]),
         (PLAIN, ["a", "b"], ["a"], ["delete x[1]"]),
@@ -67,18 +69,18 @@ def changes(prop: Prop, old: Any, new: Any) -> list[str]:
         (SET, ["a", "b"], ["b", "c"], ["delete x[0]", "add x[1]"]),
         (SET, ["a"], ["b"], ["update x[0]"]),
         (SET, ["a", "a"], ["a"], ["delete x[1]"]),
-        # Maps: every key counts.
+        # Maps: every key is compared.
         (PLAIN, {"a": "1", "b": "2"}, {"a": "1", "c": "3"}, ["delete x.b", "add x.c"]),
         (PLAIN, {"gpumpi:stack": "a"}, {"gpumpi:stack": "b"}, ["update x.gpumpi:stack"]),
-        # Objects: what AWS adds does not count, what the program says does.
+        # Objects: only members that the program sets are compared, not those that AWS adds.
         (Prop(fields={"a": PLAIN, "b": PLAIN}), {"a": 1, "b": 2, "arn": "x"}, {"a": 1}, []),
         (Prop(fields={"a": NEEDS_NEW, "b": PLAIN}), {"a": 1, "b": 2}, {"a": 2, "b": 2}, ["update! x.a"]),
         (Prop(fields={"a": NEEDS_NEW, "b": PLAIN}), {"a": 1, "b": 2}, {"a": 1, "b": 3}, ["update x.b"]),
         (RULES, [{"port": 1, "cidrs": ["a", "b"]}, {"port": 2}], [{"port": 2}, {"port": 1, "cidrs": ["b", "a"]}], []),
         (RULES, [{"port": 1, "cidrs": ["a"]}], [{"port": 1}], ["update x[0]"]),
-        # The first new element could take either old one; the second leaves it no choice.
+        # The first new element matches both old ones, the second only one of them.
         (PAIRS, [{"a": 1, "b": 2}, {"a": 1, "b": 3}], [{"a": 1}, {"a": 1, "b": 2}], []),
-        # Documents.
+        # JSON documents.
         (JSON, '{"a": 1, "b": 2}', '{"b":2,"a":1}', []),
         (JSON, '{"a": 1}', '{"a": 2}', ["update x"]),
         (JSON, '{"a": [1, 2]}', '{"a": [2, 1]}', ["update x"]),
@@ -87,7 +89,7 @@ def changes(prop: Prop, old: Any, new: Any) -> list[str]:
         (JSON, POLICY, POLICY.replace('"*"', '"a"'), ["update x"]),
         (JSON, "not a document", "not a document", []),
         (JSON, "not a document", "{}", ["update x"]),
-        # What is not known yet is a change.
+        # Unknown values count as changes.
         (PLAIN, "a", UNKNOWN, ["update x"]),
         (NEEDS_NEW, "a", UNKNOWN, ["update! x"]),
         (PLAIN, None, UNKNOWN, ["add x"]),
@@ -130,7 +132,7 @@ NAMES = st.sampled_from(["a", "b", "c", "d.e"])
 
 @st.composite
 def typed(draw: st.DrawFn, depth: int = 2) -> tuple[Prop, Any]:
-    """A property and a value of it."""
+    """Draw a property and a value for it."""
     kind = draw(st.sampled_from(["scalar", "map", "list", "set", "json", "object", "objects"] if depth else ["scalar"]))
     replace = draw(st.booleans())
     if kind == "map":
@@ -163,7 +165,7 @@ def values_of(resource: Resource) -> dict[str, Any]:
 
 
 def as_aws_tells(prop: Prop, value: Any, chance: random.Random) -> Any:
-    """The same value in AWS's form: more members, another order, other whitespace."""
+    """Return the same value as AWS might report it: with more members, another order, other whitespace."""
     if prop.json and value:
         return json.dumps(json.loads(value), indent=2, sort_keys=True)
     if isinstance(value, list):

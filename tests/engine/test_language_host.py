@@ -1,4 +1,4 @@
-"""The language host: programs as the official one would run them."""
+"""The language host emulator runs programs as Pulumi's own language host would."""
 
 import json
 import re
@@ -127,7 +127,7 @@ def test_no_process_outlives_the_engine(project: Project, how: str) -> None:
 
 @pytest.fixture
 def host() -> Iterator[tuple[subprocess.Popen[str], Any]]:
-    """A language host without an engine, and its protocol."""
+    """A language host process without an engine, and a client for it."""
     command = [sys.executable, "-m", "localcloud.engine.language_host", "127.0.0.1:1"]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -148,7 +148,7 @@ def test_it_names_the_plugins_of_the_installed_packages(host: Any, tmp_path: Pat
     assert ("aws", "resource", plugin_version()) in [(package.name, package.kind, package.version) for package in answer.packages]
 
 
-def test_it_tells_about_itself_and_the_programs_packages(host: Any, tmp_path: Path) -> None:
+def test_it_reports_its_own_version_and_the_programs_packages(host: Any, tmp_path: Path) -> None:
     _, stub = host
     assert stub.GetPluginInfo(empty_pb2.Empty()).version.startswith("3.")
     about = stub.About(language_pb2.AboutRequest(info=info(tmp_path)))
@@ -165,7 +165,7 @@ def test_it_reports_that_it_installs_nothing(host: Any, tmp_path: Path) -> None:
     _, stub = host
     with pytest.raises(grpc.RpcError) as failed:
         list(stub.InstallDependencies(language_pb2.InstallDependenciesRequest(info=info(tmp_path))))
-    assert failed.value.details() == "this language host installs nothing; install requirements.txt with pip"
+    assert failed.value.details() == "dependencies are not installed here. Run pip install -r requirements.txt"
 
 
 def test_it_stops_on_request(host: Any) -> None:

@@ -1,4 +1,4 @@
-"""The handlers behind Pulumi's mocks: unit tests meet AWS's rules."""
+"""The handlers behind Pulumi's mocks, so that unit tests check AWS's rules."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def mocks() -> Iterator[MotoMocks]:
 
 
 def run(mocks: MotoMocks, program: Callable[[], Any]) -> Any:
-    """The program to its end; what it returned, with all values known."""
+    """Run the program to completion; return its result with all outputs resolved."""
     pulumi.runtime.set_mocks(mocks, project="tiny", stack="test", preview=mocks.preview)
     told: list[Any] = []
 
@@ -77,8 +77,8 @@ def test_a_refusal_of_aws_fails_the_unit_test(mocks: MotoMocks) -> None:
 @pytest.mark.parametrize(
     ("program", "message"),
     [
-        (lambda: aws.ec2.Vpc("net", cidr_block="10.0.0.0/16", ipv4_netmask_length=16), 'does not know "ipv4NetmaskLength"'),
-        (lambda: aws.sqs.Queue("jobs"), "does not know the resource type aws:sqs/queue:Queue"),
+        (lambda: aws.ec2.Vpc("net", cidr_block="10.0.0.0/16", ipv4_netmask_length=16), 'does not support "ipv4NetmaskLength"'),
+        (lambda: aws.sqs.Queue("jobs"), "does not support the resource type aws:sqs/queue:Queue"),
         (lambda: aws.get_region(), "calls the function aws:index/getRegion:getRegion"),
         (lambda: aws.ec2.Vpc.get("net", "vpc-0"), "there is no vpc-0"),
     ],
@@ -152,4 +152,4 @@ def test_nothing_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
         assert boto3.client("ec2").meta.region_name == "eu-west-1"
     assert dict(os.environ) == before
     with MotoMocks("eu-west-1"):
-        assert len(boto3.client("ec2").describe_vpcs()["Vpcs"]) == 1, "an account of its own"
+        assert len(boto3.client("ec2").describe_vpcs()["Vpcs"]) == 1, "each mock has its own account"

@@ -1,4 +1,4 @@
-"""The provider emulator under the real engine: the lifecycle of a small network."""
+"""The provider emulator with the real Pulumi engine: the lifecycle of a small network."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -61,7 +61,7 @@ def test_a_changed_attribute_is_updated_in_place(network: Project) -> None:
     assert answer["EnableDnsHostnames"]["Value"] is True
 
 
-def test_another_address_range_replaces_the_network_and_what_is_in_it(network: Project) -> None:
+def test_another_address_range_replaces_the_network_and_its_resources(network: Project) -> None:
     network.run("up")
     old = network.state()["net"]["id"]
     network.configure("cidr", "10.1.0.0/16")
@@ -91,7 +91,7 @@ def test_drift_shows_after_a_refresh_and_is_reverted(network: Project) -> None:
     assert [tag["Value"] for tag in ec2.describe_vpcs(VpcIds=[vpc])["Vpcs"][0]["Tags"]] == ["net"]
 
 
-def test_stacks_of_two_regions_run_at_once_and_keep_apart(network: Project) -> None:
+def test_stacks_of_two_regions_run_at_once_without_interference(network: Project) -> None:
     other = network.add_stack("east", "us-east-1")
     with ThreadPoolExecutor(2) as pool:
         outcomes = list(pool.map(lambda project: project.run("up"), (network, other)))
@@ -109,4 +109,4 @@ def test_a_secret_input_is_a_secret_in_the_state(network: Project) -> None:
     assert "correct horse" not in str(part)
     for side in ("inputs", "outputs"):
         assert "ciphertext" in part[side]["tags"]["secret"], side
-        assert part[side]["tags"]["Name"] == "part0", "only what is secret is hidden"
+        assert part[side]["tags"]["Name"] == "part0", "only secret values are encrypted"

@@ -1,4 +1,4 @@
-"""The provider emulator under the real engine, when operations fail."""
+"""The provider emulator with the real Pulumi engine, when operations fail."""
 
 import pytest
 
@@ -53,7 +53,7 @@ def test_a_refusal_names_resource_and_cause_and_the_next_up_creates_the_rest(pro
 
 
 def test_a_half_created_resource_is_kept_and_the_next_up_accepts_it(project: Project) -> None:
-    """Like the official provider, which records the requested inputs: only a refresh shows the difference."""
+    """Like the official provider, record the requested inputs. Only a refresh shows the difference."""
     project.create(NETWORK.replace("{options}", ""))
     control(project.cloud, "POST", "faults", ATTRIBUTE)
     failed = project.run("up")
@@ -87,9 +87,9 @@ def test_a_program_can_replace_a_half_created_resource(project: Project) -> None
 
 @pytest.mark.checkpoints
 def test_a_killed_engine_ends_only_its_own_waits(project: Project) -> None:
-    """Like the official provider, whose process dies with its engine; AWS continues the operation."""
+    """The official provider's process exits with its engine, while AWS continues the operation."""
     project.create(CLUSTER)
-    control(project.cloud, "PUT", "delays", {"factor": 0.1})  # a cluster that is begun takes a minute, whatever is said later
+    control(project.cloud, "PUT", "delays", {"factor": 0.1})  # a cluster creation keeps its duration of a minute
     eks = client(project.cloud, "eks")
     log, creation = project.cloud.folder / "logs" / "provider.log", "Create tiny::aws:eks/cluster:Cluster::train: "
     other = Project(project.cloud, project.folder.parent / "other", "other")
@@ -97,22 +97,22 @@ def test_a_killed_engine_ends_only_its_own_waits(project: Project) -> None:
     try:
         with project.running("up") as (engine, _), other.running("up") as (others, events):
             wait_until(lambda: len(eks.list_clusters()["clusters"]) == 2)
-            assert creation not in log.read_text(), "it waits for the cluster"
+            assert creation not in log.read_text(), "the provider still waits for the cluster"
             kill_engine(engine)
             wait_until(lambda: creation in log.read_text())
-            assert log.read_text().count(creation) == 1, "the other one's wait goes on"
+            assert log.read_text().count(creation) == 1, "the provider still waits for the other engine's cluster"
             assert others.poll() is None
             control(project.cloud, "PUT", "delays", {"factor": 0})
             others.communicate()
             assert others.returncode == 0, events.errors
     finally:
         control(project.cloud, "PUT", "delays", {"factor": 0})
-    assert set(project.state()) >= {"net", "parta", "partb", "control"}, "what was done is recorded"
+    assert set(project.state()) >= {"net", "parta", "partb", "control"}, "the state records completed steps"
     assert "train" not in project.state()
 
     project.pulumi("cancel", "--yes", "--stack", project.stack)
     assert project.run("up").ok
-    assert len(eks.list_clusters()["clusters"]) == 3, "nobody hands over what was made for an engine that is gone"
+    assert len(eks.list_clusters()["clusters"]) == 3, "the new run does not adopt the killed engine's cluster"
 
 
 @pytest.mark.parametrize(
@@ -120,13 +120,13 @@ def test_a_killed_engine_ends_only_its_own_waits(project: Project) -> None:
     [
         (
             'aws.ec2.Vpc("net", cidr_block="10.0.0.0/16", ipv4_ipam_pool_id="ipam-pool-1")',
-            'the local provider does not know "ipv4IpamPoolId" of aws:ec2/vpc:Vpc',
+            'the local provider does not support "ipv4IpamPoolId" of aws:ec2/vpc:Vpc',
         ),
-        ('aws.sqs.Queue("jobs")', "the local provider does not know the resource type aws:sqs/queue:Queue"),
-        ("aws.get_region()", "the local provider has no functions, so it cannot invoke aws:index/getRegion:getRegion"),
+        ('aws.sqs.Queue("jobs")', "the local provider does not support the resource type aws:sqs/queue:Queue"),
+        ("aws.get_region()", "the local provider does not support functions: cannot invoke aws:index/getRegion:getRegion"),
         (
             'aws.Provider("other", region="us-west-2", profile="work")',
-            "the local provider does not know the provider setting profile; it accepts only region",
+            "the local provider does not support the provider setting profile; it accepts only region",
         ),
         (
             'aws.Provider("other")',

@@ -1,4 +1,4 @@
-"""The provider emulators as separate processes."""
+"""The provider emulators, run as separate processes."""
 
 import json
 import os

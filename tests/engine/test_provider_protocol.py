@@ -41,8 +41,8 @@ def test_its_version_is_the_sdks(engine: Engine) -> None:
 def test_an_input_that_no_handler_uses_is_refused_with_its_path(engine: Engine) -> None:
     _, failures = engine.check({"name": "a", "boards": [{"color": "red"}, {"depth": 3}], "height": 2})
     assert failures == {
-        "boards[1].depth": f'the local provider does not know "boards[1].depth" of {TOKEN}',
-        "height": f'the local provider does not know "height" of {TOKEN}',
+        "boards[1].depth": f'the local provider does not support "boards[1].depth" of {TOKEN}',
+        "height": f'the local provider does not support "height" of {TOKEN}',
     }
 
 
@@ -144,7 +144,7 @@ def test_a_failed_creation_names_resource_and_cause_and_leaves_nothing(engine: E
 def test_a_bug_in_a_handler_is_reported_as_ours(engine: Engine) -> None:
     with pytest.raises(grpc.RpcError) as failed:
         engine.create({"fail": "bug"})
-    reason = "internal error of the local provider, see its log: KeyError: 'screw'"
+    reason = "internal error in the local provider; see its log: KeyError: 'screw'"
     assert failed.value.details() == f"creating Test Shelf (books): {reason}"
 
 
@@ -169,7 +169,7 @@ def test_a_refresh_writes_drift_into_the_inputs(engine: Engine, shelf: Shelf) ->
     shelf.shelves[id]["boards"] = [{"color": "blue", "number": 2}, {"color": "red", "number": 1}]
     shelf.shelves[id]["place"] = "floor"
     _, state, refreshed = engine.read(id, state, inputs)
-    assert refreshed == {**inputs, "tags": {"a": "2"}}, "order and additions are no changes; what was not said is not taken"
+    assert refreshed == {**inputs, "tags": {"a": "2"}}, "another order and members that AWS added are no drift"
     assert state["place"] == "floor"
     assert list(engine.diff(state, inputs).diffs) == ["place", "tags"]
 
@@ -192,14 +192,14 @@ def test_an_update_without_changes_makes_no_call(engine: Engine, shelf: Shelf) -
     assert shelf.updates == []
 
 
-def test_what_the_program_ignores_is_not_changed_back_with_the_rest(engine: Engine, shelf: Shelf) -> None:
+def test_an_update_does_not_revert_ignored_properties(engine: Engine, shelf: Shelf) -> None:
     id, (state, _) = engine.create({"name": "a", "size": {"wanted": 2, "most": 8}})
-    state["size"]["wanted"] = 5  # drift, after a refresh
+    state["size"]["wanted"] = 5  # drift found by a refresh
     engine.update(id, state, {"name": "a", "size": {"wanted": 2, "most": 9}}, ("size.wanted",))
     assert shelf.updates == [({"name": "a", "size": {"wanted": 5, "most": 9}}, frozenset({"size"}))]
 
 
-def test_a_preview_of_an_update_keeps_what_it_knows(engine: Engine, shelf: Shelf) -> None:
+def test_a_preview_of_an_update_keeps_known_outputs(engine: Engine, shelf: Shelf) -> None:
     id, (state, _) = engine.create({"name": "a", "size": {"wanted": 2}})
     news = engine.update(id, state, {"name": "a", "size": {"wanted": 3}}, preview=True)
     assert news == {**state, "size": {"wanted": 3, "used": 0}, "version": UNKNOWN}
@@ -235,7 +235,7 @@ def test_a_connection_that_was_lost_finds_its_region_by_the_stack(port: int, she
     assert shelf.regions == ["eu-west-1"] * 2
     with pytest.raises(grpc.RpcError) as failed:
         again.create({}, urn=URN.replace(":dev:", ":prod:"))
-    assert failed.value.details() == "the local provider was not configured for this run; was it restarted?"
+    assert failed.value.details() == "the local provider has no configuration for this Pulumi operation; was it restarted?"
 
 
 def test_a_lost_connection_of_a_stack_with_two_regions_is_not_guessed(port: int, shelf: Shelf) -> None:
@@ -243,7 +243,7 @@ def test_a_lost_connection_of_a_stack_with_two_regions_is_not_guessed(port: int,
     Engine(port, region=None).configure(PROVIDER_URN.replace("default", "east"), region="us-east-1")
     with pytest.raises(grpc.RpcError) as failed:
         Engine(port, region=None).create({})
-    assert failed.value.details() == "the local provider was not configured for this run; was it restarted?"
+    assert failed.value.details() == "the local provider has no configuration for this Pulumi operation; was it restarted?"
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_a_lost_connection_of_a_stack_with_two_regions_is_not_guessed(port: int,
     [
         (
             {"region": "us-west-2", "profile": "work"},
-            "the local provider does not know the provider setting profile; it accepts only region",
+            "the local provider does not support the provider setting profile; it accepts only region",
         ),
         ({}, "Missing region configuration. Set it with `pulumi config set aws:region <region>`"),
     ],
@@ -262,5 +262,5 @@ def test_a_provider_configuration_without_effect_here_is_refused(port: int, conf
     assert failed.value.details() == message
 
 
-def test_what_pulumi_sends_unasked_is_accepted(port: int) -> None:
+def test_settings_that_pulumi_always_sends_are_accepted(port: int) -> None:
     Engine(port, region=None).configure(region="us-west-2", version="7.51.1", skipCredentialsValidation=False)

@@ -1,4 +1,4 @@
-"""Every EC2 handler: created as requested, unchanged the second time, gone when deleted, no input ignored."""
+"""Every EC2 handler creates what the program requests, changes nothing on a second run, and deletes everything."""
 
 import importlib
 import inspect
@@ -37,15 +37,15 @@ HANDLERS = {
 }
 IDENTITY = {
     ROUTE: ("routeTableId", "destinationCidrBlock", "destinationIpv6CidrBlock", "destinationPrefixListId"),
-    INGRESS_RULE: ("ipProtocol",),  # AWS answers udp for 17
+    INGRESS_RULE: ("ipProtocol",),  # AWS reports udp for 17
     EGRESS_RULE: ("ipProtocol",),
-    INSTANCE: ("launchTemplate",),  # DescribeInstances shows the result, not the launch template's request
+    INSTANCE: ("launchTemplate",),  # DescribeInstances reports the resulting settings, not the launch template
 }
-"""Properties that a handler needs to find its resource or to keep the program's form."""
+"""Properties that a handler needs to find its resource, or to keep the program's notation."""
 
 
 def declared(props: Mapping[str, Prop], path: str = "") -> Iterator[str]:
-    """Every property, the nested ones too, as `ingress.cidrBlocks`."""
+    """Yield all property paths, including nested ones such as `ingress.cidrBlocks`."""
     for name, prop in props.items():
         yield path + name
         yield from declared(prop.fields or {}, f"{path}{name}.")
@@ -76,11 +76,11 @@ def test_aws_has_the_requested_properties(token: str, inputs: Any, ec2_world: Wo
     thing = ec2_world.make(token, **wanted)
     props = thing.resource.props
     known = {name: wanted[name] for name in IDENTITY.get(token, ()) if name in wanted}
-    seen = thing.resource.read(ec2_world.aws, thing.id, known)  # what AWS reports, without the recorded inputs
+    seen = thing.resource.read(ec2_world.aws, thing.id, known)  # only what AWS reports, not the recorded inputs
     assert seen is not None
     told = {name: value for name, value in wanted.items() if not props[name].write_only}
     ignored = [name for name, value in told.items() if not same(props[name], seen.get(name), value)]
-    assert not ignored, f"asked for {[wanted[name] for name in ignored]}, AWS has {[seen.get(name) for name in ignored]}"
+    assert not ignored, f"requested {[wanted[name] for name in ignored]}, AWS has {[seen.get(name) for name in ignored]}"
 
 
 @pytest.mark.parametrize(("token", "inputs"), CASES)
@@ -102,7 +102,7 @@ def test_a_deleted_resource_is_gone_and_may_be_deleted_again(token: str, inputs:
 
 
 def sdk_names(token: str, suffix: str = "") -> set[str]:
-    """The properties of a resource, or of its arguments, as the SDK sends them."""
+    """Return the property names of a resource, or of its arguments, as the SDK sends them."""
     module, name = token.split("/")[0].removeprefix("aws:"), token.split(":")[-1]
     members = vars(getattr(importlib.import_module(f"pulumi_aws.{module}"), name + suffix))
     getters = {name: inspect.getsource(member.fget) for name, member in members.items() if isinstance(member, property)}

@@ -1,4 +1,4 @@
-"""Drift shows after a refresh, and the next update reverts it."""
+"""A refresh shows drift, and the next update reverts it."""
 
 from collections.abc import Callable
 
@@ -135,7 +135,7 @@ def test_drift_shows_after_a_refresh_and_is_reverted(
 ) -> None:
     thing = ec2_world.make(token, **INPUTS[token][variant](ec2_world))
     drift(ec2_world, thing)
-    assert thing.differences() == set(), "the state is from before the refresh"
+    assert thing.differences() == set(), "before a refresh the state does not show drift"
     assert thing.refresh() is not None
     assert thing.differences() == expected
     thing.update(thing.given())

@@ -19,7 +19,7 @@ ASSOCIATION = RESOURCES["aws:eks/accessPolicyAssociation:AccessPolicyAssociation
 
 @pytest.fixture
 def slowly() -> Iterator[None]:
-    """AWS takes a ten-thousandth of its time."""
+    """Scale the durations of AWS operations to a ten-thousandth."""
     durations.set_factor(0.0001)
     yield
     durations.set_factor(0)
@@ -85,7 +85,7 @@ def test_a_protected_cluster_is_not_deleted(world: World) -> None:
 
 @pytest.mark.parametrize("more", [{}, {"version": "1.34"}], ids=["the same", "another"])
 def test_creating_a_second_resource_with_the_same_name_is_refused(world: World, more: Args) -> None:
-    """The same happens after an engine was killed before it received the answer: `recover` adopts the resource."""
+    """The same happens if an engine is killed before it receives the response; then `recover` adopts the resource."""
     Life(CLUSTER, world.aws, inputs(world))
     with pytest.raises(OperationFailed, match="ResourceInUseException: Cluster already exists with name"):
         Life(CLUSTER, world.aws, inputs(world, **more))

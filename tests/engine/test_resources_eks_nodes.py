@@ -21,7 +21,7 @@ NO_CAPACITY = "We currently do not have sufficient m7i.large capacity in the Ava
 
 @pytest.fixture
 def slowly(world: World) -> Iterator[None]:
-    """An existing cluster; AWS's durations are divided by a thousand."""
+    """An existing cluster; the durations of AWS operations are scaled to a thousandth."""
     assert world.cluster
     durations.set_factor(0.001)
     yield
@@ -41,7 +41,7 @@ def inputs(world: World, **more: Any) -> Args:
 
 
 def failed_group(world: World) -> State:
-    """A CREATE_FAILED node group, as the engine's state keeps it."""
+    """Return the state of a node group in status CREATE_FAILED."""
     given = inputs(world)
     faults.add(Fault("ec2", "RunInstances", "InsufficientInstanceCapacity", NO_CAPACITY, times=1000))
     try:
@@ -50,7 +50,7 @@ def failed_group(world: World) -> State:
         return failed.state
     finally:
         faults.clear()
-    pytest.fail("the node group was made without instances")
+    pytest.fail("the node group was created without instances")
 
 
 @pytest.mark.usefixtures("slowly")
@@ -84,7 +84,7 @@ def test_a_group_without_capacity_fails_with_its_health_issue_and_stays_in_the_s
 
 
 def test_the_next_update_leaves_a_failed_group_as_it_is(world: World) -> None:
-    """As with the official provider, only the engine's `replace_on_changes=["#initerror"]` recreates it."""
+    """As with the official provider, only the resource option `replace_on_changes=["#initerror"]` recreates it."""
     state = failed_group(world)
     calls.clear()
     after = lifecycle.update(NODE_GROUP, world.aws, state["id"], state, inputs(world), ())
@@ -107,7 +107,7 @@ def test_creating_a_second_resource_with_the_same_name_is_refused(world: World) 
 
 
 def test_a_size_that_the_autoscaler_chose_survives_a_change_of_the_limits(world: World) -> None:
-    """The program ignores the desired size; raising the maximum sends the current one."""
+    """The program ignores changes of the desired size, so raising the maximum sends the current desired size."""
     group = Life(NODE_GROUP, world.aws, inputs(world))
     name = group.state["resources"][0]["autoscalingGroups"][0]["name"]
     world.client("autoscaling").set_desired_capacity(AutoScalingGroupName=name, DesiredCapacity=2)
@@ -160,7 +160,7 @@ def test_an_unchanged_group_is_only_read(world: World) -> None:
 
 
 def test_an_addons_conflict_rules_are_for_its_own_creation_and_update(world: World) -> None:
-    """Changing only the rule makes no call to EKS."""
+    """Changing only a conflict rule makes no call to EKS."""
     given = {"clusterName": world.cluster, "addonName": "vpc-cni", "resolveConflictsOnCreate": "OVERWRITE"}
     addon = Life(ADDON, world.aws, given)
     calls.clear()

@@ -1,4 +1,4 @@
-"""Every resource type through its lifecycle: created, unchanged, updated in place, replaced, drifted, deleted."""
+"""Lifecycle of every resource type: create, no change, update in place, replace, drift, delete."""
 
 from collections.abc import Mapping
 
@@ -18,9 +18,9 @@ REPLACES = [(case, name) for case in CASES for name in case.replaces]
 CHANGING = [case for case in CASES if case.drift is not None]
 every_type = pytest.mark.parametrize("case", CASES, ids=str)
 OTHER_WORDS = {"accessConfig", "targetKeyId"}
-"""AWS does not report who became a cluster's admin, and reports an alias's key only by id."""
+"""Properties that AWS does not report as requested: a cluster's first admin, and an alias's key, reported by id."""
 IDENTITY = ("clusterName",)
-"""Properties that a read may need beside the id."""
+"""Properties that a read may need in addition to the id."""
 
 
 def born(case: Case, world: World) -> Life:

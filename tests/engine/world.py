@@ -1,4 +1,4 @@
-"""Resources that the cases depend on, created with API calls, each once and on first use."""
+"""Resources that the test cases depend on, each created with API calls on first use."""
 
 import contextlib
 import itertools
@@ -11,7 +11,7 @@ import pytest
 from moto import mock_aws
 
 from localcloud.aws import extend
-from localcloud.engine.aws import resources  # noqa: F401  the handlers register themselves
+from localcloud.engine.aws import resources  # noqa: F401  the import registers the handlers
 from localcloud.engine.aws.resource import Aws
 
 extend.install()
@@ -22,14 +22,14 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="module", name="account")
 def one_account() -> Iterator[Aws]:
-    """An account of the local AWS in this process. One per module: moto needs a second to load IAM's managed policies."""
+    """An account in this process's local AWS. One per module: moto needs a second to load IAM's managed policies."""
     with mock_aws():
         yield Aws(REGION, endpoint=None, poll_seconds=0.001)
 
 
 @pytest.fixture(name="world")
 def new_world(account: Aws) -> "World":
-    """Resources of one test only."""
+    """Resources that only one test uses."""
     return World(account)
 
 
@@ -48,14 +48,14 @@ class World:
         self.prefix = f"world-{next(_numbers)}"
 
     def name(self, name: str) -> str:
-        """A name that no other environment uses."""
+        """Return a name that no other environment uses."""
         return f"{self.prefix}-{name}"
 
     def client(self, service: str) -> Any:
         return self.aws.client(service)
 
     def role(self, name: str, *services: str) -> str:
-        """ARN of a role that the services may assume."""
+        """Create a role that the services may assume, if it does not exist; return its ARN."""
         iam, unique = self.client("iam"), self.name(name)
         try:
             made = iam.create_role(RoleName=unique, AssumeRolePolicyDocument=trust(*services))
@@ -80,7 +80,7 @@ class World:
 
     @cached_property
     def key(self) -> str:
-        """ARN of a key."""
+        """ARN of a KMS key."""
         return str(self.client("kms").create_key()["KeyMetadata"]["Arn"])
 
     @cached_property
@@ -88,7 +88,7 @@ class World:
         return str(self.client("kms").create_key()["KeyMetadata"]["Arn"])
 
     def logs_key(self, sid: str) -> str:
-        """ARN of a new key that CloudWatch Logs may use."""
+        """Create a KMS key that CloudWatch Logs may use; return its ARN."""
         principals = {"AWS": "arn:aws:iam::123456789012:root"}, {"Service": f"logs.{self.aws.region}.amazonaws.com"}
         statements = [{"Effect": "Allow", "Principal": one, "Action": "kms:*", "Resource": "*"} for one in principals]
         policy = {"Version": "2012-10-17", "Id": sid, "Statement": statements}
@@ -100,7 +100,7 @@ class World:
 
     @cached_property
     def subnets(self) -> list[str]:
-        """Private subnets in three zones."""
+        """Ids of private subnets in three zones."""
         ec2 = self.client("ec2")
         zones = [zone["ZoneName"] for zone in ec2.describe_availability_zones()["AvailabilityZones"][:3]]
         made = [
@@ -111,7 +111,7 @@ class World:
 
     @cached_property
     def another_subnet(self) -> str:
-        """A second one in the first zone."""
+        """Id of a second subnet in the first zone."""
         ec2 = self.client("ec2")
         zone = ec2.describe_subnets(SubnetIds=self.subnets[:1])["Subnets"][0]["AvailabilityZone"]
         made = ec2.create_subnet(VpcId=self.vpc, CidrBlock="10.0.9.0/24", AvailabilityZone=zone)
@@ -157,13 +157,13 @@ class World:
 
     @cached_property
     def upgraded_version(self) -> str:
-        """The cluster's version after an upgrade."""
+        """The version after an upgrade of the cluster."""
         self.client("eks").update_cluster_version(name=self.cluster, version="1.35")
         return "1.35"
 
     @cached_property
     def release_version(self) -> str:
-        """The release of the images for the cluster's version."""
+        """The AMI release version for the cluster's Kubernetes version."""
         path = "/aws/service/eks/optimized-ami/1.34/amazon-linux-2023/x86_64/standard/recommended/release_version"
         return str(self.client("ssm").get_parameter(Name=path)["Parameter"]["Value"])
 

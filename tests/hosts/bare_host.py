@@ -1,4 +1,4 @@
-"""Hosts with an image that no provisioner has changed, for tests that turn them into Kubernetes nodes."""
+"""Hosts with the unmodified base image, for tests that turn them into Kubernetes nodes."""
 
 import shutil
 import subprocess
@@ -36,12 +36,12 @@ ExecStart=mount -o remount,bind,rw /proc/sys/net
 WantedBy=sysinit.target
 """
 OF_THIS_MACHINE = frozenset({"kernel: cgroup v2"})
-"""Checks that depend on the machine that runs the local cloud; preparing the host does not change them."""
+"""Checks whose result depends on the machine that runs the local cloud, not on the host's preparation."""
 
 
 @dataclass(frozen=True)
 class BareHost:
-    """An instance of a local cloud, entered as root."""
+    """An instance of a local cloud in which tests run commands as root."""
 
     cloud: LocalCloud
     name: str
@@ -53,7 +53,7 @@ class BareHost:
 
     @property
     def root(self) -> Path:
-        """Its root file system while it runs."""
+        """The running instance's root file system."""
         return self.disk.root
 
     def run(self, *command: str, seconds: float = 300.0, **settings: str) -> "subprocess.CompletedProcess[str]":
@@ -91,17 +91,17 @@ class BareHost:
         self.await_up()
 
     def _missing(self, done: "subprocess.CompletedProcess[str]") -> set[str]:
-        """Return the missing items of a report, without the fixes."""
+        """Return the missing items that a report lists, without the suggested fixes."""
         assert "ok       kernel: overlay" in done.stdout, done.stdout[-3000:] + done.stderr[-3000:]
         found = {line.removeprefix("missing  ") for line in done.stdout.splitlines() if line.startswith("missing")}
         assert bool(found) == bool(done.returncode), done.stdout
         return {line.rpartition(": ")[0] for line in found} - OF_THIS_MACHINE
 
     def _init(self) -> psutil.Process | None:
-        """Its process 1: the child of systemd-nspawn."""
+        """Return the host's process 1: the child of systemd-nspawn."""
         for process in psutil.process_iter(["cmdline"]):
             if f"--machine={self.name}" in (process.info["cmdline"] or ()):
-                with suppress(psutil.NoSuchProcess):  # it ends at this moment
+                with suppress(psutil.NoSuchProcess):  # the process ended meanwhile
                     for child in process.children():
                         if child.name() == "systemd":
                             return child
@@ -110,7 +110,9 @@ class BareHost:
 
 @contextmanager
 def bare_hosts(folder: Path, count: int) -> Iterator[Sequence[BareHost]]:
-    """Hosts in their own local cloud, with amis/, kubeadm, kubelet and kubectl on their disks. Checks that nothing remains."""
+    """Start hosts in a separate local cloud, with amis/, kubeadm, kubelet and kubectl on disk. Check for leftovers at
+    the end.
+    """
     cloud, names = LocalCloud(folder / "cloud"), list[str]()
     cloud.start(print, hosts=True)
     try:

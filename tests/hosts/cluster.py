@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 STACK, USER, HOOK = "hosts", LOGIN_USER, ec2_node.HOOK
 GROUP = Naming(STACK).workers
 BUCKET = f"{Naming(STACK).name('keys')}-0a1b2c3"
-"""With a suffix as Pulumi adds it: `scripts/cluster` finds the bucket by this pattern."""
+"""Bucket name with a suffix like Pulumi's: `scripts/cluster` searches for this pattern."""
 ACCOUNT = "123456789012"
 SLOTS = 2
 LIMIT_SECONDS = 240.0
@@ -38,7 +38,7 @@ ALLREDUCE = (
 
 @dataclass
 class Ssh:
-    """SSH logins through Session Manager, as AWS users make them. One connection per host, kept open."""
+    """SSH logins through Session Manager, as on AWS. One connection per host stays open."""
 
     cloud: LocalCloud
     folder: Path
@@ -83,7 +83,7 @@ class Ssh:
 
 @dataclass
 class HandMade:
-    """The cluster and its state as AWS and the hosts report it."""
+    """An EC2 cluster without a Pulumi stack, and its state as AWS and the hosts report it."""
 
     cloud: LocalCloud
     ssh: Ssh
@@ -110,7 +110,7 @@ class HandMade:
         self.groups.set_desired_capacity(AutoScalingGroupName=GROUP, DesiredCapacity=count)
 
     def workers(self) -> dict[str, str]:
-        """Return the lifecycle state of each worker by instance id."""
+        """Return the workers' lifecycle states by instance id."""
         shown = self.groups.describe_auto_scaling_groups(AutoScalingGroupNames=[GROUP])["AutoScalingGroups"][0]
         return {item["InstanceId"]: item["LifecycleState"] for item in shown["Instances"]}
 
@@ -130,7 +130,9 @@ class HandMade:
         return self.ssh(instance_id, "cat /etc/gpumpi/hostfile").stdout.splitlines()
 
     def await_workers(self, *others: str) -> list[str]:
-        """Wait for two workers in service that are not among `others`, and for a head node hostfile with exactly these two."""
+        """Wait for two InService workers that are not in `others`, and until the head node's hostfile lists exactly
+        these two.
+        """
 
         def ready() -> list[str]:
             found = self.in_service()
@@ -142,11 +144,13 @@ class HandMade:
         return list(wait_until(ready))
 
     def mpirun(self, instance_id: str) -> "subprocess.CompletedProcess[str]":
-        """Run four ranks on two hosts, with the join service's hostfile as default."""
+        """Run four ranks on two hosts with the default hostfile, which the join service writes."""
         return self.ssh(instance_id, f"mpirun -n 4 -N 2 python3 -c {shlex.quote(ALLREDUCE)}")
 
     def user_data(self, role: NodeRole, *, then: str = "", **changes: Any) -> str:
-        """Return a node's user data; `changes` replaces entries of the cluster file, `then` runs before the node joins."""
+        """Return a node's user data. `changes` override entries of the cluster file; the script `then` runs before the
+        node joins.
+        """
         facts = ClusterInfo(STACK, REGION, BUCKET, USER, GROUP, self.role_ids["master"], self.role_ids["worker"])
         content = ec2_node.cluster_file(facts, role, slots=0 if role == "master" else SLOTS, idle_slots=SLOTS)
         mount = SharedMount(self.file_system, self.access_point, "/shared")
@@ -161,7 +165,7 @@ class HandMade:
         self.ec2.create_launch_template_version(LaunchTemplateName="workers", SourceVersion="1", LaunchTemplateData=data)
 
     def verb(self, *words: str) -> "subprocess.Popen[str]":
-        """Start `scripts/cluster VERB ...` on this cluster, as a user's shell does."""
+        """Start `scripts/cluster VERB ...` for this cluster with a user's environment."""
         file = self.ssh.folder / f"Pulumi.{STACK}.yaml"
         file.write_text(f"config:\n  aws:region: {REGION}\n  gpumpi:target: {{kind: ec2}}\n")
         verb, *rest = words
@@ -177,7 +181,7 @@ class HandMade:
         )
 
     def done(self, *words: str, seconds: float = LIMIT_SECONDS) -> "subprocess.CompletedProcess[str]":
-        """Run `scripts/cluster VERB ...` to its end."""
+        """Run `scripts/cluster VERB ...` to completion."""
         with self.verb(*words) as process:
             out, error = process.communicate(timeout=seconds)
         return subprocess.CompletedProcess(words, process.returncode, out, error)
@@ -251,7 +255,9 @@ def _tags(tags: dict[str, str]) -> list[dict[str, Any]]:
 
 
 def remains(cloud: LocalCloud, *instances: str) -> list[str]:
-    """Return what a local cloud left: namespaces, cgroups, mounts, processes, traces of these instances, its folder."""
+    """Return what a local cloud left on this machine: namespaces, cgroups, mounts, processes, files of these
+    instances, its folder.
+    """
     folder = str(cloud.folder)
     mounts = [f"mount {line}" for line in Path("/proc/mounts").read_text().splitlines() if folder in line]
     others = [pid for pid in Path("/proc").iterdir() if pid.name.isdigit() and pid.name != str(os.getpid())]
@@ -267,7 +273,7 @@ def namespaces(cloud: LocalCloud) -> list[str]:
 
 
 def groups(cloud: LocalCloud) -> list[str]:
-    """Return the cgroups of its hosts, in cgroup v1 and v2."""
+    """Return the cgroups of the cloud's hosts, in cgroup v1 and v2."""
     prefix = prefix_of(cloud.folder / "hosts")
     return sorted({path.name for pattern in (f"{prefix}*", f"*/{prefix}*") for path in Path("/sys/fs/cgroup").glob(pattern)})
 

@@ -1,4 +1,4 @@
-"""One local cloud with hosts for the tests of a module; they carry `pytest.mark.xdist_group("hosts")`."""
+"""One local cloud with hosts per test module. These tests have the mark `pytest.mark.xdist_group("hosts")`."""
 
 import shutil
 import tempfile
@@ -22,15 +22,15 @@ def able() -> None:
 
 @pytest.fixture(scope="module")
 def openmpi() -> str:
-    """Open MPI series on the hosts; a module may override it."""
+    """Open MPI series of the hosts' AMI; a test module may override it."""
     return "4"
 
 
 @pytest.fixture(scope="module")
 def cluster(able: None, openmpi: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HandMade]:
-    """A head node and two workers in their own local cloud. Checks that nothing remains after it stops."""
+    """A head node and two workers in a separate local cloud. Stopping the cloud must leave nothing behind."""
     cloud = LocalCloud(tmp_path_factory.mktemp("hosts") / "cloud")
-    short = Path(tempfile.mkdtemp(prefix="ssh"))  # a socket's path has at most 107 characters
+    short = Path(tempfile.mkdtemp(prefix="ssh"))  # a Unix socket's path has at most 107 characters
     cloud.start(print, hosts=True)
     try:
         yield HandMade(cloud, Ssh(cloud, short), openmpi)

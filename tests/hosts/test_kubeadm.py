@@ -1,7 +1,7 @@
-"""`kubeadm init` and `join` of two prepared hosts with the documented commands, everything except containers.
+"""`kubeadm init` and `join` on two prepared hosts with the documented commands, without containers.
 
-A local host sees the cgroups of this machine read-only: the kubelet starts without them, but containers cannot. The static
-pods that kubeadm writes run as systemd services with the same commands instead, so every phase of kubeadm is real.
+In a local host this machine's cgroups are read-only: the kubelet starts without them, but containers cannot.
+Therefore kubeadm's static pods run as systemd services with the same commands, and every phase of kubeadm is real.
 """
 
 import json
@@ -25,9 +25,9 @@ pytestmark = [pytest.mark.xdist_group("hosts"), pytest.mark.mission_only]
 
 PODS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 OF_THIS_MACHINE = "failCgroupV1: false\ncgroupsPerQOS: false\nenforceNodeAllocatable: [none]\noomScoreAdj: 0\n"
-"""Appended to the kubelet's configuration."""
+"""Kubelet settings for a host whose cgroups are read-only."""
 IGNORED = ("SystemVerification", "ImagePull")
-"""Preflight checks that need cgroup v2 and a registry."""
+"""Preflight checks that need cgroup v2 or an image registry."""
 STATIC_POD = f"""#!/usr/bin/python3
 import os, sys, yaml
 (container,) = yaml.safe_load(open(f"/etc/kubernetes/manifests/{{sys.argv[1]}}.yaml"))["spec"]["containers"]
@@ -37,13 +37,13 @@ kept = [one for one in options if program != "etcd" or not one.startswith(newer)
 os.execv(f"{PROGRAMS}/{{program}}", [program, *kept])
 """
 NO_PROXY = "[Service]\nUnsetEnvironment=http_proxy https_proxy\n"
-"""A local host's HTTP proxy leads out of the VPC, not to other hosts."""
+"""The HTTP proxy of local hosts reaches the internet, but not other hosts."""
 SERVICE = f"[Unit]\nStartLimitIntervalSec=0\n{NO_PROXY}ExecStart={PROGRAMS}/static-pod %i\nRestart=always\nRestartSec=1\n"
 WATCH = "[Path]\nPathExists=/etc/kubernetes/manifests/%i.yaml\n"
 
 
 def let_a_kubelet_start(host: BareHost) -> None:
-    """Provide writable kernel settings and /dev/kmsg, where the kubelet reads OOM events."""
+    """Provide writable kernel settings, and /dev/kmsg, from which the kubelet reads OOM events."""
     for bind in filesystem.write_kernel_settings(host.root / "opt/kernel"):
         host.must("mount", "--bind", f"/opt/kernel/{bind.source.name}", str(bind.target))
     host.must("sh", "-c", "test -e /dev/kmsg || mknod /dev/kmsg c 1 11")
@@ -53,7 +53,7 @@ def let_a_kubelet_start(host: BareHost) -> None:
 
 
 def run_static_pods_as_services(host: BareHost) -> None:
-    """Start each as soon as kubeadm has written its manifest."""
+    """Run each static pod as a systemd service that starts when kubeadm has written its manifest."""
     programs, units = host.root / PROGRAMS.removeprefix("/"), host.root / "etc/systemd/system"
     for tool in (KUBE_APISERVER, KUBE_CONTROLLER_MANAGER, KUBE_SCHEDULER):
         shutil.copy2(ensure(tool, print), programs)
@@ -108,7 +108,7 @@ def test_kubeadm_creates_a_control_plane_and_a_node_joins_it(hosts: Sequence[Bar
 
 @pytest.mark.mission("E", "kubeadm")
 def test_upstream_flannel_is_scheduled_on_every_node(hosts: Sequence[BareHost]) -> None:
-    """Its pods do not run, because these hosts cannot run containers."""
+    """flannel's pods stay pending, because these hosts cannot run containers."""
     first = hosts[0]
     source = mirror.downloaded(shutil.which("go") or "go", f"github.com/flannel-io/flannel@v{versions()['flannel_version']}")
     shutil.copy(source / "Documentation/kube-flannel.yml", first.root / "opt")

@@ -1,4 +1,4 @@
-"""A local cloud with hosts leaves nothing behind, however it ends."""
+"""A local cloud with hosts leaves nothing behind, even after a crash."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ def test_a_host_can_power_itself_off_and_the_next_start_cleans_up_after_a_killed
     cloud.start(print, hosts=True)
     try:
         world = make_world(cloud.clients(REGION))
-        data = "#!/bin/sh\npoweroff\n"  # run once: not when the instance is started again
+        data = "#!/bin/sh\npoweroff\n"  # user data runs once, not again after a stop and start
         made = world.run(ImageId=AMI.id(REGION), InstanceType="c5.large", UserData=data)[0]["InstanceId"]
         wait_until(lambda: world.described(made)[0]["State"]["Name"] == "stopped")
         assert world.described(made)[0]["StateReason"]["Code"] == "Client.InstanceInitiatedShutdown"

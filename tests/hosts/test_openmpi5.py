@@ -1,4 +1,4 @@
-"""An EC2 cluster whose AMI has Open MPI 5."""
+"""An EC2 cluster with Open MPI 5 in its AMI."""
 
 import pytest
 

@@ -26,7 +26,7 @@ OLD_KUBELET = "#!/bin/sh\necho Kubernetes v1.29.3\n"
 
 @dataclass(frozen=True)
 class Disk:
-    """A bare root file system in which only the test's commands run."""
+    """A base root file system without a running system; only the test's commands run in it."""
 
     layer: Path
 

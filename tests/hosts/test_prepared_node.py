@@ -1,4 +1,4 @@
-"""A host is prepared for kubeadm twice and then rebooted; every effect is checked."""
+"""Preparing a host for kubeadm, preparing it again, and rebooting it."""
 
 import re
 import shutil
@@ -19,12 +19,12 @@ pytestmark = [pytest.mark.xdist_group("hosts"), pytest.mark.mission_only]
 SETTINGS = ("net.bridge.bridge-nf-call-iptables", "net.bridge.bridge-nf-call-ip6tables", "net.ipv4.ip_forward")
 FSTAB = "/dev/sda1 / ext4 defaults 0 1\n/dev/sda2 none swap sw 0 0\n"
 NOISE = re.compile(r"(var/(cache|log|tmp|lib/(apt|containerd|dhcp|cni|systemd|private))|tmp|run|dev|proc|sys)(/|$)")
-"""Files that a running system writes by itself."""
+"""Paths that a running system writes by itself."""
 
 
 @pytest.fixture(scope="module")
 def host(able: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BareHost]:
-    """A host with swap in /etc/fstab and wrong kernel settings."""
+    """A host with swap in /etc/fstab and kernel settings that Kubernetes does not accept."""
     with bare_hosts(tmp_path_factory.mktemp("node"), 1) as (made,):
         (made.root / "etc/fstab").write_text(FSTAB)
         made.must("sysctl", "--write", *(f"{name}=0" for name in SETTINGS))
@@ -38,7 +38,7 @@ def prepared(host: BareHost) -> BareHost:
 
 
 def content(host: BareHost) -> dict[str, str]:
-    """Return what its disk has in addition to the bare system, by path."""
+    """Return the files that the host's disk has in addition to the base image, by path."""
     found = {}
     for name, stamp in layers.snapshot(host.disk.upper).items():
         file = host.disk.upper / name
@@ -69,7 +69,7 @@ def test_containerd_uses_the_written_configuration(prepared: BareHost) -> None:
     dumped = prepared.must("containerd", "config", "dump")
     assert "SystemdCgroup = true" in dumped and 'bin_dir = "/opt/cni/bin"' in dumped
     assert f"registry.k8s.io/pause:{versions()['pause_version']}" in dumped
-    assert 'default_runtime_name = "runc"' in dumped, "there is no GPU here"
+    assert 'default_runtime_name = "runc"' in dumped, "the host has no GPU"
 
 
 def test_swap_is_commented_out_in_fstab(prepared: BareHost) -> None:

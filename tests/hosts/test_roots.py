@@ -1,4 +1,4 @@
-"""The root file systems of hosts: the AMI's provisioners on a bare Debian."""
+"""The root file systems of hosts: the AMI's provisioners on a minimal Debian."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from localcloud.hosts import roots
 from localcloud.images import build, root
 
 NOISE = ("var/cache", "var/log", "etc/passwd-", "etc/shadow-", "etc/group-", "etc/gshadow-", "etc/.pwd.lock", "etc/ld.so.cache")
-"""Backups, caches and locks."""
+"""Paths of backups, caches and locks."""
 
 
 @pytest.mark.xdist_group("hosts")
@@ -38,5 +38,5 @@ def test_roots_contain_no_host_key_and_no_machine_id(able: None) -> None:
 
 
 def _with(name: str, *layers: Path) -> list[Path]:
-    """Return the first layer that has the file."""
+    """Return the first layer that contains the file, as a list; empty if none does."""
     return [layer for layer in layers if (layer / name).is_file()][:1]

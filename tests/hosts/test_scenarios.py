@@ -1,4 +1,4 @@
-"""Growth, failures, lost nodes and reboots of an EC2 cluster on real hosts. The tests share one cluster."""
+"""Scaling, failures, lost nodes and reboots of an EC2 cluster on real hosts. The tests share one cluster."""
 
 import json
 import re
@@ -45,26 +45,28 @@ time.time = lambda: real() + @offset@
 datetime.datetime = Skewed
 END
 """
-"""Shift the clock of every Python program on the host, also of the join service. libfaketime would break Python's sleep."""
+"""Script that shifts the clock of all Python programs on a host, including the join service. libfaketime would break
+Python's sleep.
+"""
 
 
 @pytest.fixture(scope="module", autouse=True)
 def room() -> Iterator[None]:
-    """Allow a head node, four workers and a stranger."""
+    """Allow six hosts: a head node, four workers and an instance outside the cluster."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(VARIABLE, "6")
         yield
 
 
 def notices(cluster: HandMade) -> dict[str, Any]:
-    """Return the notices in the bucket, by instance id."""
+    """Return the notices that nodes published in the key bucket, by instance id."""
     s3 = cluster.client("s3")
     keys = [one["Key"] for one in s3.list_objects_v2(Bucket=BUCKET).get("Contents", ()) if one["Key"].endswith("/notice.json")]
     return {key.split("/")[1].partition(":")[2]: json.loads(s3.get_object(Bucket=BUCKET, Key=key)["Body"].read()) for key in keys}
 
 
 def empty(cluster: HandMade, *members: str) -> None:
-    """Delete the members' notices, as if they had expired."""
+    """Delete the notices of these nodes, as if they had expired."""
     s3 = cluster.client("s3")
     for one in s3.list_objects_v2(Bucket=BUCKET)["Contents"]:
         if any(member in one["Key"] for member in members):
@@ -72,12 +74,12 @@ def empty(cluster: HandMade, *members: str) -> None:
 
 
 def newcomer(cluster: HandMade, known: set[str]) -> str:
-    """Wait for a worker that is not among the known ones."""
+    """Wait for a worker that is not in `known`; return its instance id."""
     return str(wait_until(lambda: sorted(cluster.workers().keys() - known))[0])
 
 
 def start_job(cluster: HandMade, name: str, hosts: dict[str, int]) -> str:
-    """Start a detached job on these hosts that runs until `end_job`; return the run's id."""
+    """Start a detached job on these hosts that runs until `end_job` is called; return the run id."""
     lines = "".join(f"{cluster.address(id)} slots={count}\n" for id, count in hosts.items())
     write = f"printf %s {shlex.quote(TICKING)} >/shared/ticking.py; printf %s {shlex.quote(lines)} >/shared/{name}.hosts"
     assert cluster.ssh(cluster.master, write).returncode == 0
@@ -88,7 +90,7 @@ def start_job(cluster: HandMade, name: str, hosts: dict[str, int]) -> str:
 
 
 def end_job(cluster: HandMade, name: str, id: str, ranks: int) -> None:
-    """End a job and check that all its ranks ended well."""
+    """End a job and check that all its ranks exited cleanly."""
     cluster.ssh(cluster.master, f"touch /shared/{name}.end")
     ended = cluster.done("run", "--attach", id)
     assert ended.returncode == 0, ended.stderr
@@ -152,7 +154,7 @@ def test_nodes_publish_again_after_the_bucket_was_emptied_and_a_stranger_gets_no
     before = cluster.hostfile(cluster.master)
     stranger = cluster.run(UserData=cluster.user_data("worker"), IamInstanceProfile={"Name": "worker"})
     key = wait_until(lambda: notices(cluster).get(stranger))["user_key"]
-    for _ in range(2):  # between two publications each node has read the stranger's notice
+    for _ in range(2):  # each node reads the unknown instance's notice between two of its own publications
         empty(cluster, *members)
         assert cluster.hostfile(cluster.master) == before
         assert cluster.ssh(cluster.master, f"ssh {cluster.address(workers[0])} true").returncode == 0
@@ -192,7 +194,7 @@ def test_nodes_whose_clocks_are_a_minute_off_join(cluster: HandMade) -> None:
     seen = cluster.done("wait", "--minutes", "3")
     assert seen.returncode == 0 and "4 of 4 workers joined" in seen.stderr, seen.stderr
     clocks = cluster.ssh(skewed, "python3 -c 'import time; print(int(time.time()))'; date +%s").stdout.split()
-    assert 50 <= int(clocks[1]) - int(clocks[0]) <= 70, "its programs have another time"
+    assert 50 <= int(clocks[1]) - int(clocks[0]) <= 70, "Python programs on the node have a shifted clock"
     cluster.new_workers_get(cluster.user_data("worker"))
     cluster.done("scale", "2")
 
@@ -209,7 +211,7 @@ def test_a_run_ended_by_a_reboot_of_the_head_node_reports_it_and_the_head_node_r
         finally:
             looking.kill()
     assert looking.returncode == 255, said
-    assert "the connection broke; the command keeps running, reconnecting" in said
+    assert "the connection was lost; the command keeps running; reconnecting" in said
     assert "ended without an exit code: it was killed, or the head node restarted; to follow it again: " in said
     assert cluster.done("wait").returncode == 0
     again = cluster.done("run", "--", "mpirun", "-n", "4", "-N", "2", "hostname")

@@ -1,4 +1,4 @@
-"""Unpacked images for tests that inspect them or run in them."""
+"""Unpacked images for tests that inspect them or run commands in them."""
 
 import os
 import tempfile
@@ -23,12 +23,12 @@ def why_no_roots() -> str | None:
 
 
 needs_roots = pytest.mark.skipif(why_no_roots() is not None, reason=str(why_no_roots()))
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="owners of files and namespaces need root")
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="changing file owners and creating namespaces need root")
 
 
 @contextmanager
 def unpacked(image: Image) -> Iterator[Path]:
-    """Unpack an image's root, in memory if possible: it has 10,000 files."""
+    """Unpack an image's root file system, in memory if possible, because it has 10,000 files."""
     layout = build.ensure_image(image, print)
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None, prefix="gpumpi-image-") as folder:

@@ -1,4 +1,4 @@
-"""Pods of an image on their own network, as Pod Security `restricted` requires: user 1000, no capabilities."""
+"""Pods that run an image on a private network under Pod Security `restricted`: user 1000, no capabilities."""
 
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +22,7 @@ RESTRICTED = (
 
 
 def until(look: Callable[[], T | None]) -> T:
-    """Wait until `look` finds something and return it."""
+    """Call `look` until it returns a true value, and return that value."""
     again = retry_if_result(lambda found: not found) | retry_if_exception_type(psutil.Error)
     found = Retrying(stop=stop_after_delay(60), wait=wait_fixed(0.05), retry=again)(look)
     assert found is not None
@@ -30,7 +30,7 @@ def until(look: Callable[[], T | None]) -> T:
 
 
 class Pod:
-    """One idle pod to run commands in."""
+    """An idle pod in which tests run commands."""
 
     def __init__(self, image: Path, name: str) -> None:
         wait = root.entered(image, ["sleep", "infinity"], {}, image)
@@ -39,19 +39,19 @@ class Pod:
         self.as_root("hostname", name)
 
     def _first(self) -> int | None:
-        """Return the pod's process 1 once it has entered the root."""
+        """Return the PID of the pod's process 1 once it runs in the image's root."""
         children = psutil.Process(self._process.pid).children()
         return next((child.pid for child in children if child.name() == "sleep"), None)
 
     def network(self, *command: str) -> None:
-        """Change the pod's network with this machine's `ip`."""
+        """Run the host's `ip` command in the pod's network namespace."""
         subprocess.run(["nsenter", f"--target={self.pid}", "--net", "ip", *command], check=True)
 
     def as_root(self, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         return subprocess.run(self._inside("/", {}, command), capture_output=True, text=True, check=check, timeout=120)
 
     def run(self, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        """Run a command like a container of the pod."""
+        """Run a command with the restrictions of a container in the pod."""
         whole = self._inside("/home/mpiuser", environment, (*RESTRICTED, *command))
         return subprocess.run(whole, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=120)
 
@@ -65,12 +65,12 @@ class Pod:
         return [*enter, "env", "-i", f"--chdir={folder}", *(f"{name}={value}" for name, value in variables.items()), *command]
 
     def stop(self) -> None:
-        self._process.kill()  # this ends its process 1, and with it all other processes and mounts
+        self._process.kill()  # kills the pod's process 1 and with it all its processes and mounts
         self._process.wait()
 
 
 class Job:
-    """Start a launcher and two workers with a running sshd and the key that an operator would mount."""
+    """A launcher and two workers that run sshd, with a key like the one that mpi-operator mounts."""
 
     def __init__(self, image: Path) -> None:
         self._servers: list[subprocess.Popen[str]] = []
@@ -106,7 +106,7 @@ class Job:
             self.launcher.network("link", "set", device, "up")
 
     def _make_key(self) -> None:
-        """Create a key like the operator's mounted Secret: ECDSA despite its name, owned by root, readable by all in the pod."""
+        """Create a key like the one in mpi-operator's Secret: ECDSA despite its name, owned by root, world-readable."""
         folder = "/home/mpiuser/.ssh"
         make = f"cd {folder} && rm -rf * && ssh-keygen -q -t ecdsa -b 521 -N '' -f id_rsa && cp id_rsa.pub authorized_keys"
         self.launcher.as_root("sh", "-c", f"{make} && chmod 0755 . && chmod 0644 *")

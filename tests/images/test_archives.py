@@ -1,4 +1,4 @@
-"""Layers contain exactly the changes of a root; an image consists of its layers, byte by byte."""
+"""A layer contains exactly the changes to a root file system; the same content gives the same image, byte for byte."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from tests.images.conftest import needs_root
 
 @pytest.fixture
 def system(tmp_path: Path) -> Path:
-    """A root with files of every kind."""
+    """A root file system with files of every kind."""
     root = tmp_path / "system"
     for folder in ("etc", "usr/bin", "var/log", "dev", "run/sshd", "home/user"):
         (root / folder).mkdir(parents=True)
@@ -34,7 +34,7 @@ def names(layer: Path) -> set[str]:
 
 
 def change(root: Path, target: Path, *commands: str) -> Path:
-    """Return a layer of the changes by shell commands."""
+    """Run shell commands in a root file system and return a layer with their changes."""
     before = layers.snapshot(root)
     for command in commands:
         assert os.system(f"cd {root} && {command}") == 0
@@ -81,7 +81,7 @@ def test_stacked_layers_restore_the_root(system: Path, tmp_path: Path) -> None:
     assert sorted(layers.snapshot(again)) == sorted(layers.snapshot(system))
     assert (again / "home/user").stat().st_uid == 1000
     assert (again / "etc/group").read_text() == "y\n"
-    assert (again / "usr/bin/program").read_text() == "#!/bin/sh\n", "the link replaced a name of the program, not its content"
+    assert (again / "usr/bin/program").read_text() == "#!/bin/sh\n", "the symlink replaced only one hard link"
 
 
 def test_an_upper_layer_of_files_keeps_the_owners_of_folders(system: Path, tmp_path: Path) -> None:
@@ -113,4 +113,4 @@ def test_every_blob_is_named_by_its_content(system: Path, tmp_path: Path) -> Non
     assert config["rootfs"]["diff_ids"] == [layer["digest"] for layer in manifest["layers"]], "layers are not compressed"
     assert (config["config"]["User"], config["os"], config["architecture"]) == ("1000", "linux", "amd64")
     (layer,) = layer_paths(tmp_path / "layout")
-    assert layer.samefile(tmp_path / "layer.tar"), "images share the files of their layers"
+    assert layer.samefile(tmp_path / "layer.tar"), "images share layer files instead of copying them"

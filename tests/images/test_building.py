@@ -1,4 +1,4 @@
-"""Concurrent builders build an image once; errors name what is missing."""
+"""Concurrent builders build an image once; errors name the missing image, program or package."""
 
 import os
 import subprocess
@@ -32,7 +32,7 @@ def test_concurrent_builders_build_an_image_once(own_cache: Path) -> None:
     builders = [subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) for _ in range(4)]
     said = [builder.communicate(timeout=60)[0].splitlines() for builder in builders]
     made = [line for lines in said for line in lines if ": built " in line]
-    assert len(made) == 2, "each of two layers once"
+    assert len(made) == 2, "each of the two layers is built once"
     assert {lines[-1] for lines in said} == {f"at {build.cached_path(SMALL)}"}
     assert not list(own_cache.glob(".making-*"))
 
@@ -49,7 +49,7 @@ def test_the_next_builder_removes_the_files_of_a_killed_one(own_cache: Path) -> 
 
 
 def test_an_unknown_name_is_reported_with_the_known_names() -> None:
-    with pytest.raises(ImageError, match=r"no image docker.io/test/a:6 exists here\. Use one of: .*docker.io/gpumpi/openmpi:5"):
+    with pytest.raises(ImageError, match=r"docker.io/test/a:6: no such local image\. Use one of: .*docker.io/gpumpi/openmpi:5"):
         build.ensure("docker.io/test/a:6", print)
 
 
@@ -58,7 +58,7 @@ def test_a_missing_program_is_named_with_its_package(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ImageError) as error:
         root.require()
-    assert str(error.value) == "setpriv is not on PATH; image provisioners need it. Install the package util-linux"
+    assert str(error.value) == "setpriv is not on PATH, but image provisioners need it. Install the package util-linux"
 
 
 def test_without_apt_the_error_names_the_programs_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_without_root_the_error_says_to_use_root(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(ImageError) as error:
         root.require()
-    assert str(error.value) == "building container images needs root. Start the local cloud as root, or without Kubernetes"
+    assert str(error.value) == "building container images requires root. Start the local cloud as root, or without Kubernetes"
 
 
 def test_python_packages_are_locked_with_checksums() -> None:

@@ -1,4 +1,4 @@
-"""The catalogue: names, recipes, and the effect of changed recipes."""
+"""The image catalog: names, recipes and the effect of changed recipes."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -116,4 +116,4 @@ def test_job_images_share_all_layers_except_the_last() -> None:
 
 def test_packer_and_shells_can_read_the_versions_file() -> None:
     lines = [line for line in recipes.VERSIONS.read_text().splitlines() if line and not line.startswith("#")]
-    assert len(lines) == len(recipes.versions()), 'every line is key="value" without spaces around the sign'
+    assert len(lines) == len(recipes.versions()), 'every line is key="value" without spaces around the equals sign'

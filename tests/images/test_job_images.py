@@ -22,7 +22,7 @@ REPORT = (
     "print('rank', world.rank, world.size, MPI.Get_processor_name(), world.allreduce(world.rank + 1), flush=True)"
 )
 HOSTFILE = "/tmp/hostfile"
-# Variables that the MPI operator 0.8.2 sets; for Open MPI 5, which it does not know, the current names.
+# Variables that MPI operator 0.8.2 sets. It does not support Open MPI 5, so that entry has Open MPI 5's own variable.
 ENVIRONMENT = {
     OPENMPI_4: {"OMPI_MCA_orte_keep_fqdn_hostnames": "true", "OMPI_MCA_orte_default_hostfile": HOSTFILE},
     OPENMPI_5: {"PRTE_MCA_prte_default_hostfile": HOSTFILE},
@@ -62,7 +62,7 @@ def test_ranks_on_both_workers_compute_a_sum(job: Job, image: Image) -> None:
     result = job.launcher.run("mpirun", "-n", "4", "python3", "-c", REPORT, **ENVIRONMENT[image])
     ranks = [line.split() for line in result.stdout.splitlines() if line.startswith("rank")]
     assert sorted(int(rank[1]) for rank in ranks) == [0, 1, 2, 3], result.stdout + result.stderr
-    assert [host for _, _, _, host, _ in ranks].count(WORKERS[0]) == 2, "two slots each, none on the launcher"
+    assert [host for _, _, _, host, _ in ranks].count(WORKERS[0]) == 2, "each worker has two ranks, the launcher none"
     assert {host for _, _, _, host, _ in ranks} == set(WORKERS)
     assert {total for *_, total in ranks} == {"10"}
 

@@ -1,4 +1,4 @@
-"""The same recipe for AMI, job image, other machines and the Dockerfile: strict and idempotent."""
+"""The AMI, job images, other machines and the Dockerfile share provisioners, which are strict and idempotent."""
 
 import hashlib
 import re
@@ -31,7 +31,7 @@ def steps(image: Image) -> list[tuple[str, dict[str, str]]]:
 
 
 def content(folder: Path) -> dict[str, str]:
-    """Return the content of a root by path: kind, permissions, owner and content."""
+    """Return the mode, owner and content digest of each path in a root file system."""
     found = {}
     for name, stamp in layers.snapshot(folder).items():
         path = folder / name
@@ -70,7 +70,7 @@ def test_the_dockerfile_runs_the_same_scripts_in_the_same_order() -> None:
     for image in JOB_IMAGES:
         (mpi,) = [name for name, _ in steps(image) if name.startswith("install-") and name not in inside]
         assert [mpi if name == "$MPI" else name for name in inside] == [*(name for name, _ in steps(image)), INSTALL_FRAMEWORKS]
-        assert mpi in DOCKERFILE, "told above ARG MPI"
+        assert mpi in DOCKERFILE, "a comment above ARG MPI names it"
 
 
 def test_the_dockerfile_starts_the_same_program_as_the_same_user() -> None:
@@ -103,7 +103,7 @@ def test_provisioners_are_idempotent(system: Path, image: Image) -> None:
     folder = system / (system / "opt/mpi").readlink().relative_to("/")
     links = [link.name for link in (system / "usr/local/bin").iterdir() if link.is_symlink()]
     assert "mpirun" in links
-    assert [name for name in links if not (folder / "bin" / name).exists()] == [], "programs of the MPI before"
+    assert [name for name in links if not (folder / "bin" / name).exists()] == [], "links to programs of the previous MPI"
 
 
 @needs_roots

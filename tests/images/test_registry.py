@@ -1,4 +1,4 @@
-"""The registry implements the distribution protocol, and containerd pulls from it."""
+"""The registry implements the OCI distribution protocol, and containerd can pull from it."""
 
 import hashlib
 import json
@@ -30,7 +30,7 @@ ANY = Image("registry.example.com/any/tag:v*", "a file", (Source("Makefile", "on
 
 
 class Served:
-    """A registry on a free port, with its builds and log lines."""
+    """A registry on a free port that records its builds and log lines."""
 
     def __init__(self) -> None:
         self.built: list[str] = []
@@ -191,7 +191,7 @@ def test_a_closed_registry_does_not_answer(served: Served) -> None:
 
 @pytest.fixture
 def containerd(served: Served, tmp_path: Path) -> Iterator[list[str]]:
-    """`ctr` of a separate containerd, configured for the registry like a node's."""
+    """Return the `ctr` command of a separate containerd that is configured for the registry as on a node."""
     try:
         folder = debian.ensure(debian.CONTAINERD, print)
     except build.BuildError as error:

@@ -1,4 +1,4 @@
-"""Import the join service from where the AMI's provisioners take it, and run it against an emulated AWS."""
+"""Import the join service from the folder that the AMI's provisioners install, and run it against an emulated AWS."""
 
 import sys
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Nodes that join, leave or are slow, and AWS that does not answer."""
+"""Cluster membership when nodes join, leave or are slow, and when AWS is unavailable."""
 
 import contextlib
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.join.world import BUCKET, GROUP, JOIN_SECONDS, Host, World
 
 
 def run(host: Host, *, rounds: int) -> None:
-    """Run the service's own loop for so many rounds."""
+    """Run the service's main loop for the given number of rounds."""
     left = iter(range(rounds - 1))
 
     class Enough(Exception):
@@ -165,7 +165,7 @@ def test_later_workers_are_added_and_those_that_left_are_removed(world: World) -
 
 
 def test_a_terminating_worker_is_removed_at_once(world: World) -> None:
-    """A hook keeps it running, but it must not get new ranks."""
+    """A lifecycle hook keeps the worker running, but it must not get new ranks."""
     master, worker = world.start_master(), *world.scale(1)
     world.step(master, worker)
     autoscaling = world.client("autoscaling")

@@ -1,4 +1,4 @@
-"""Whose keys a node trusts."""
+"""A node trusts the SSH keys of cluster members only."""
 
 import json
 from dataclasses import replace
@@ -56,7 +56,7 @@ def test_a_node_cannot_write_the_notice_of_another(world: World) -> None:
 
 
 def test_an_instance_with_the_head_nodes_tags_but_not_its_role_is_not_trusted(world: World) -> None:
-    """With permission to tag, an instance can look like the head node. Writing under its role needs iam:PassRole."""
+    """An instance that may create tags can imitate the head node, but using its role requires iam:PassRole."""
     master, worker = world.start_master(), *world.scale(1)
     world.step(master, worker)
     tags = [{"Key": "gpumpi:stack", "Value": "mnist"}, {"Key": "gpumpi:role", "Value": "master"}]

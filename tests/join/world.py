@@ -22,7 +22,7 @@ STACK, BUCKET, GROUP, HOOK = "mnist", "gpumpi-mnist-keys", "gpumpi-mnist-workers
 
 
 def key(letter: str) -> str:
-    """A made-up public key."""
+    """Return a made-up SSH public key."""
     return "ssh-ed25519 " + "AAAAC3NzaC1lZDI1NTE5AAAAI" + letter * 43
 
 
@@ -57,7 +57,7 @@ class World:
     answering: Callable[[Notice], bool] = lambda notice: True
     hosts: dict[str, Host] = field(default_factory=dict)
     seconds: float = 0.0
-    """Time since the boot of all hosts."""
+    """Seconds since all hosts booted."""
 
     def __post_init__(self) -> None:
         self.network = make_world(self.client)
@@ -72,12 +72,12 @@ class World:
         return self._host(MASTER, launched["InstanceId"], launched["PrivateIpAddress"], slots=0)
 
     def scale(self, count: int) -> list[Host]:
-        """Set the group's size and return its hosts. New ones wait to join."""
+        """Set the group's size and return its hosts. New hosts wait to join."""
         self.client("autoscaling").set_desired_capacity(AutoScalingGroupName=GROUP, DesiredCapacity=count)
         return [self.hosts.get(id) or self._host(WORKER, id, self._address(id), slots=8) for id in self.states()]
 
     def start_stranger(self, role: str = "stranger") -> Host:
-        """Launch an instance in the same account that is not in the group."""
+        """Launch an instance in the same account, outside the group."""
         launched = self.network.run()[0]
         return self._host(role, launched["InstanceId"], launched["PrivateIpAddress"], slots=8, part=WORKER)
 
@@ -98,7 +98,7 @@ class World:
         return str(self.network.described(instance_id)[0]["PrivateIpAddress"])
 
     def _make_role(self, name: str) -> str:
-        """Create a role with the program's node policy; tests assume it in place of an instance."""
+        """Create a role with the program's node policy. Tests assume the role, as an instance would."""
         trust = {
             "Version": "2012-10-17",
             "Statement": [{"Effect": "Allow", "Principal": {"AWS": ACCOUNT.root}, "Action": "sts:AssumeRole"}],

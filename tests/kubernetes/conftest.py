@@ -1,4 +1,4 @@
-"""Two local clouds with Kubernetes for the tests of this folder, one for each xdist group.
+"""Two local clouds with Kubernetes for the tests in this folder, one for each xdist group.
 
 clusters: tests that create clusters and node groups with boto3 (`account`, `cluster`)
 jobs: tests that run jobs on one cluster with the whole platform (`job_cluster`)
@@ -17,7 +17,7 @@ from testkit.job_cluster import JobCluster, bring_up
 
 @pytest.fixture(scope="session")
 def able() -> None:
-    """Skips where this machine cannot run real nodes."""
+    """Skip the test if this machine cannot run real nodes."""
     found = capability.examine()
     if not found.real_nodes:
         pytest.skip("; ".join(found.missing))
@@ -25,7 +25,7 @@ def able() -> None:
 
 @pytest.fixture(scope="session")
 def account(able: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
-    """The account of a local cloud with real clusters."""
+    """The AWS account of a local cloud with real clusters."""
     cloud = LocalCloud(tmp_path_factory.mktemp("kubernetes") / "cloud")
     cloud.start(print, kubernetes=True)
     try:
@@ -37,7 +37,7 @@ def account(able: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ac
 
 @pytest.fixture(scope="session")
 def cluster(account: Account) -> Running:
-    """A cluster shared by many tests, which leave it unchanged."""
+    """A cluster that many tests share without changing it."""
     made = account.create("shared")
     assert made.describe()["status"] == "ACTIVE", made.describe()["health"]
     return made
@@ -45,7 +45,7 @@ def cluster(account: Account) -> Running:
 
 @pytest.fixture
 def own_cloud(able: None, tmp_path: Path) -> Iterator[LocalCloud]:
-    """A local cloud that the test may break."""
+    """A separate local cloud, which the test may break."""
     cloud = LocalCloud(tmp_path / "cloud")
     try:
         yield cloud
@@ -56,7 +56,7 @@ def own_cloud(able: None, tmp_path: Path) -> Iterator[LocalCloud]:
 
 @pytest.fixture
 def no_jobs_left(job_cluster: JobCluster) -> Iterator[None]:
-    """Also after a failed test: leftovers that hold GPUs would block every other test."""
+    """Cancel all jobs after the test, even if it failed: leftover jobs hold GPUs and would block other tests."""
     yield
     for job in job_cluster.cluster("jobs", "--json").json:
         job_cluster.cluster("cancel", job["name"])
@@ -64,5 +64,7 @@ def no_jobs_left(job_cluster: JobCluster) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def job_cluster(able: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobCluster]:
-    """A cluster with the whole platform for all job tests. Each test uses its own job names and removes its jobs."""
+    """A cluster with the whole platform, shared by all job tests. Each test uses its own job names and deletes its
+    jobs.
+    """
     yield from bring_up(tmp_path_factory.mktemp("jobs"))

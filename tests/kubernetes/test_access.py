@@ -1,4 +1,4 @@
-"""Access to a cluster's API: real tokens of `aws eks get-token`, a real API server, and the local AWS behind both."""
+"""Access to a cluster's API with real tokens from `aws eks get-token`, a real API server, and the local AWS."""
 
 import base64
 import json
@@ -32,7 +32,7 @@ ANYBODY = json.dumps(
 
 @dataclass(frozen=True)
 class Person:
-    """A caller with credentials of a role session."""
+    """A caller with the credentials of a role session."""
 
     cluster: Running
     arn: str
@@ -60,12 +60,14 @@ class Person:
         return self.cluster.cloud.process_environment() | keys
 
     def kubectl(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """By the kubeconfig that `aws eks update-kubeconfig` writes: kubectl runs `aws eks get-token` with this caller's keys."""
+        """Run kubectl with the kubeconfig from `aws eks update-kubeconfig`; it runs `aws eks get-token` with this
+        caller's keys.
+        """
         environment = self.environment | {"KUBECONFIG": str(self.cluster.kubeconfig(self.folder / "config"))}
         return subprocess.run(["kubectl", *arguments], env=environment, check=False, capture_output=True, text=True, timeout=60)
 
     def may(self, verb: str, resource: str, *more: str) -> bool:
-        """The API server's answer, repeated until it is stable: it caches webhook answers for two seconds."""
+        """Return the API server's answer to `kubectl auth can-i`. It caches webhook answers for two seconds."""
         return self.kubectl("auth", "can-i", verb, resource, *more).stdout.strip() == "yes"
 
 
@@ -160,7 +162,7 @@ def test_a_role_session_has_user_name_groups_and_extra_fields(ada: Person) -> No
 
 
 def presigned(cluster: Running, name: str, moment: datetime | None = None) -> str:
-    """The engineer's token for a cluster of that name, made with botocore alone."""
+    """Return an engineer's token for the named cluster, signed with botocore only."""
     sts = cluster.cloud.clients(REGION)("sts")
     sts.meta.events.register(
         "before-sign.sts.GetCallerIdentity", lambda request, **_: request.headers.add_header("x-k8s-aws-id", name)

@@ -1,4 +1,6 @@
-"""The autoscaler emulator as a pod, with the real one's permissions, Pod Identity credentials and group tags."""
+"""The autoscaler emulator in a pod, with the permissions, Pod Identity credentials and group tags of the real
+autoscaler.
+"""
 
 import zlib
 from collections.abc import Iterator
@@ -41,7 +43,7 @@ def scaled(account: Account) -> Iterator[Running]:
 
 
 def make_role(cluster: Running) -> str:
-    """As the program makes it."""
+    """Create the autoscaler's role with the program's policies; return its ARN."""
     owner = Owner(ACCOUNT, REGION, "aws")
     trust = iam.assumed_by_pods(owner.arn("eks", f"cluster/{cluster.name}"), SYSTEM, NAME)
     client = cluster.account.client("iam")
@@ -52,7 +54,7 @@ def make_role(cluster: Running) -> str:
 
 
 def rights() -> Iterator[Object]:
-    """The permissions that the platform gives the real one, and no more."""
+    """Yield exactly the Kubernetes permissions that the platform grants the real autoscaler."""
     rbac = {"apiVersion": "rbac.authorization.k8s.io/v1"}
     subjects = [{"kind": "ServiceAccount", "name": NAME, "namespace": SYSTEM}]
     yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": NAME, "namespace": SYSTEM}}
@@ -73,7 +75,7 @@ def _camel(key: str) -> str:
 
 
 def deployment(cluster: Running) -> Object:
-    """Like the platform's, with short timeouts."""
+    """Return the platform's autoscaler Deployment, with shorter timeouts."""
     flags = [
         "--cloud-provider=aws",
         f"--node-group-auto-discovery=asg:tag={AUTOSCALER_TAG}/enabled,{AUTOSCALER_TAG}/{cluster.name}",
@@ -127,7 +129,7 @@ def daemon(kind: str, name: str, spec: Object, **settings: Any) -> Object:
 
 @pytest.fixture
 def train(scaled: Running, request: pytest.FixtureRequest) -> Iterator[NodeGroup]:
-    """A GPU pool without nodes, tagged as the program tags it, except for tags that the test omits."""
+    """A GPU pool without nodes that has the program's tags, except those that the test omits."""
     name = f"train-{zlib.crc32(request.node.name.encode()):x}"
     labels = naming.pool_labels("train", accelerator="nvidia-a100", efa=True)
     sizes = {"minSize": 0, "maxSize": 2, "desiredSize": 0}
@@ -151,13 +153,13 @@ def tag(group: NodeGroup, *, without: str = "") -> None:
 
 
 def worker(name: str, **spec: Any) -> Object:
-    """A pod that fills a node."""
+    """Return a pod that uses all GPUs of a node."""
     wanted = {GPU_RESOURCE: "8", EFA_RESOURCE: "2"}
     return pod(name, nodeSelector={"gpumpi.io/pool": "train"}, container={"resources": {"limits": wanted}}, **spec)
 
 
 def sizes(group: NodeGroup) -> tuple[int, int]:
-    """Desired size in AWS, and existing nodes."""
+    """Return the desired size in AWS and the number of ready nodes."""
     name = group.describe()["resources"]["autoScalingGroups"][0]["name"]
     client = group.cluster.account.client("autoscaling")
     (found,) = client.describe_auto_scaling_groups(AutoScalingGroupNames=[name])["AutoScalingGroups"]
@@ -177,7 +179,7 @@ def test_pending_pods_scale_a_pool_from_zero_to_two_and_idle_nodes_are_removed(s
         assert sizes(train) == (2, 2)
         assert events(scaled, "worker-0", "TriggeredScaleUp")
     wait_while(lambda: sizes(train), lambda found: found != (0, 0))
-    assert log(scaled).count("it is no longer needed") == 2
+    assert log(scaled).count("the node is no longer needed") == 2
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Jobs with a bad program, volume or image: each ends with the reason and the fix."""
+"""Jobs with a faulty program, volume or image fail, and the message names the reason and the fix."""
 
 import re
 from pathlib import Path
@@ -35,7 +35,7 @@ finally:
     link.unlink()
 """
 WITHOUT_SSHD = "registry.k8s.io/autoscaling/cluster-autoscaler:v1.35.0"
-"""Any that has a shell and no sshd."""
+"""Any image with a shell but without sshd."""
 
 
 def test_an_exception_on_one_rank_ends_the_ranks_that_wait_for_it(job_cluster: JobCluster, tmp_path: Path) -> None:
@@ -91,4 +91,4 @@ def test_an_image_without_sshd_is_reported_and_following_ends(job_cluster: JobCl
     (sentence,) = [line for line in done.err.splitlines() if line.startswith("cluster submit: ")]
     assert re.match(rf"cluster submit: {name}-(worker-\d|launcher-\w+): the image has no /usr/sbin/sshd", sentence)
     assert "without which the launcher starts no rank; docs/jobs.md lists what an image must have" in sentence
-    assert sentence.endswith(f"the job can never run, delete it: scripts/cluster cancel {name}")
+    assert sentence.endswith(f"the job can never run; delete it: scripts/cluster cancel {name}")

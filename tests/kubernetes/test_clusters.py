@@ -1,4 +1,4 @@
-"""An EKS cluster of the local AWS is a Kubernetes cluster, from creation to deletion."""
+"""EKS clusters of the local AWS are real Kubernetes clusters, from creation to deletion."""
 
 import json
 import os
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.xdist_group("kubernetes")
 
 
 def unknown(cluster: Running, path: str, **headers: str) -> tuple[int, Any]:
-    """The API server's answer to an anonymous request."""
+    """Return the API server's answer to an anonymous request."""
     record = cluster.describe()
     context = ssl.create_default_context(cafile=cluster.folder / "pki" / "ca.crt")
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))
@@ -90,7 +90,7 @@ def test_service_names_resolve_at_the_pods_dns_address(cluster: Running) -> None
 
     assert address("kubernetes.default.svc.cluster.local") == "172.20.0.1"
     assert address("ip-10-0-1-2.us-west-2.compute.internal") == "10.0.1.2"
-    assert address("example.com") == "rcode 3", "no name of the internet leads anywhere"
+    assert address("example.com") == "rcode 3", "internet names do not resolve"
 
 
 def test_the_local_aws_answers_inside_the_vpc(cluster: Running) -> None:
@@ -215,7 +215,7 @@ def test_a_reset_stops_a_cluster_that_is_starting(own_cloud: LocalCloud) -> None
 
 
 def busy_cluster(cloud: LocalCloud, name: str) -> Running:
-    """A cluster with a node, and a pod that runs on it."""
+    """Create a cluster with a node and a running pod."""
     cluster = Account(cloud).create(name)
     world = cluster.account.world
     asked = {"instanceTypes": ["m7i.large"], "subnets": world.subnets[:1]}
@@ -236,17 +236,17 @@ def kinds(lines: list[str]) -> set[str]:
 def test_the_next_start_removes_what_a_killed_cloud_left(own_cloud: LocalCloud) -> None:
     own_cloud.start(print, kubernetes=True)
     cluster = busy_cluster(own_cloud, "killed")
-    assert kinds(remains(own_cloud)) >= {"namespace", "control", "process"}, "what is looked for is there while it runs"
+    assert kinds(remains(own_cloud)) >= {"namespace", "control", "process"}, "a running cloud has these traces"
     orphans = cluster.state.processes
     for server in own_cloud.servers():
         os.kill(server.pid, signal.SIGKILL)
     psutil.wait_procs([psutil.Process(server.pid) for server in own_cloud.servers() if server.process()])
-    assert all(process.process() for process in orphans), "they outlive the local AWS"
+    assert all(process.process() for process in orphans), "cluster processes outlive the local AWS"
 
     assert own_cloud.start(print, kubernetes=True)
     assert [process.name for process in orphans if process.process()] == []
     assert own_cloud.clusters() == []
-    assert kinds(remains(own_cloud)) == {"process"}, "of the new local cloud"
+    assert kinds(remains(own_cloud)) == {"process"}, "only processes of the new local cloud"
     assert Account(own_cloud).create("killed").api.is_ready()
 
 

@@ -1,4 +1,4 @@
-"""A stack for an existing cluster, on a real one: the same platform and jobs, and no AWS call."""
+"""A stack with `target.kind: existing` on a real cluster: the same platform and jobs, without AWS calls."""
 
 import base64
 import shutil
@@ -34,12 +34,12 @@ if world.rank == 0:
     print("\\n".join(lines), flush=True)
 """
 PASSING = ("events", "events.events.k8s.io", "leases.coordination.k8s.io")
-"""Kinds that a cluster creates and deletes by itself."""
+"""Kinds whose objects a cluster creates and deletes by itself."""
 Values = Mapping[str, Any]
 
 
 class WithoutAws(LocalCloud):
-    """Its user has everything except access to AWS."""
+    """A local cloud whose user has no AWS credentials."""
 
     def process_environment(self) -> dict[str, str]:
         kept = {key: value for key, value in super().process_environment().items() if not key.startswith("AWS_")}
@@ -49,20 +49,20 @@ class WithoutAws(LocalCloud):
 
 @dataclass(frozen=True)
 class Rack:
-    """A user's cluster: two nodes with a GPU and a taint, one without, and no platform."""
+    """A user's cluster without the platform: two tainted GPU nodes and one node without GPUs."""
 
     running: Running
     jobs: JobCluster
     folder: Path
 
     def values(self, kubeconfig: Path, pools: Sequence[Values]) -> Values:
-        """The contents of its stack file."""
+        """Return the stack file's settings for this cluster."""
         platform = {"cpuRequestFactor": 0.05, "manifestMirror": str(mirror.ensure(print))}
         target = {"kind": "existing", "kubeconfig": {"path": str(kubeconfig)}}
         return {"target": target, "pools": list(pools), "platform": platform}
 
     def stack(self, name: str, kubeconfig: Path, pools: Sequence[Values] = (POOL,)) -> LocalStack:
-        """Its stack, from the current file."""
+        """Write the stack file; return the stack."""
         config = {f"gpumpi:{key}": value for key, value in self.values(kubeconfig, pools).items()}
         (self.folder / f"Pulumi.{name}.yaml").write_text(yaml.safe_dump({"config": config}))
         stack = LocalStack(self.jobs.cloud, name, self.folder)
@@ -70,7 +70,7 @@ class Rack:
         return stack
 
     def problems(self, kubeconfig: Path, pools: Sequence[Values] = (POOL,)) -> list[str]:
-        """Problems found by the checks at the start of `up`."""
+        """Return the problems that `up` finds before it changes anything."""
         found = preflight.examine_existing(RawStack("mine", "", dict(self.values(kubeconfig, pools))))
         return [*map(str, found.problems), *([found.not_queried] if found.not_queried else [])]
 
@@ -79,16 +79,16 @@ class Rack:
         return items
 
     def states_of_nodes(self) -> list[str]:
-        """Taints that Kubernetes puts on a node that is not ready yet."""
+        """Return the taints that Kubernetes puts on nodes that are not ready."""
         taints = [taint["key"] for node in self.nodes() for taint in node["spec"].get("taints", ())]
         return [key for key in taints if key.startswith("node.kubernetes.io/")]
 
     def content(self) -> set[str]:
-        """Every object of the cluster by kind, namespace and name; for nodes also their labels, annotations and taints."""
+        """Return all objects of the cluster as kind, namespace and name, and the labels and taints of each node."""
         kinds = self.jobs.kubectl("api-resources", "--verbs=list", "-o", "name").out.split()
         columns = "custom-columns=KIND:.kind,IN:.metadata.namespace,NAME:.metadata.name"
         listed = self.jobs.kubectl("get", ",".join(set(kinds) - set(PASSING)), "-A", "--no-headers", "-o", columns)
-        if listed.code:  # a kind that is deleted meanwhile
+        if listed.code:  # a kind was deleted after the listing of kinds
             return {listed.err}
         return {" ".join(line.split()) for line in listed.out.splitlines()} | {
             f"{node['metadata']['name']} {sorted(node['metadata']['labels'].items())} {node['spec'].get('taints')}"
@@ -97,7 +97,7 @@ class Rack:
 
 
 def write_kubeconfig(file: Path, running: Running, user: Mapping[str, str]) -> Path:
-    """A kubeconfig as kubeadm writes it: nothing in it calls AWS."""
+    """Write a kubeconfig like kubeadm's: nothing in it calls AWS."""
     authority = base64.b64encode((running.folder / "pki" / "ca.crt").read_bytes()).decode()
     cluster = {"server": running.describe()["endpoint"], "certificate-authority-data": authority}
     content = {
@@ -179,7 +179,7 @@ def test_the_platform_starts_runs_jobs_and_is_removed_without_an_aws_call(rack: 
     control.forget_calls()
     stack = rack.stack("mine", admin)
     checked = rack.jobs.cluster("validate", "-s", "mine", "--config-dir", str(rack.folder))
-    assert checked.code == 0 and "no device plugin has reported yet how many there are" in checked.out, checked.out + checked.err
+    assert checked.code == 0 and "no device plugin has reported the number yet" in checked.out, checked.out + checked.err
     up = stack.run("up")
     assert up.ok, up.output[-4000:]
     again = stack.run("up")
@@ -196,21 +196,23 @@ def test_the_platform_starts_runs_jobs_and_is_removed_without_an_aws_call(rack: 
     down = stack.run("destroy")
     assert down.ok, down.output[-4000:]
     assert wait_until(rack.content, lambda now: now == before, 60) == before
-    assert rack.problems(admin) == [], "the same cluster can be taken again"
+    assert rack.problems(admin) == [], "the same cluster can be used again"
     assert control.calls()["operations"] == {}
 
 
 def tell_pools_that_do_not_fit(rack: Rack) -> None:
-    """Once a device plugin runs, the nodes with GPUs are known, and an `up` that claims more changes nothing."""
+    """While a device plugin runs, the nodes' GPU counts are known, and an `up` that claims more GPUs changes
+    nothing.
+    """
     admin, both = rack.jobs.kubeconfig, (POOL, WITHOUT_GPUS)
     (fewer,) = rack.problems(admin, [{**POOL, "gpusPerNode": 4}])
-    assert fewer.startswith("pools[0].gpusPerNode: is 4, but ip-10-0-") and "offers 1; write 1, or give" in fewer
+    assert fewer.startswith("pools[0].gpusPerNode: is 4, but ip-10-0-") and "offers 1. Set 1, or put" in fewer
     stack = rack.stack("mine", admin, both)
     first = stack.run("up")
     assert first.ok, first.output[-4000:]
-    # the plugin's pods were replaced: until they report, the first pool's nodes offer no GPUs either
+    # the plugin's pods were replaced; until the new ones report, the first pool's nodes offer no GPUs either
     (told,) = wait_until(lambda: rack.problems(admin, both), lambda told: len(told) == 1 and told[0].startswith("pools[1]"), 60)
     assert told.startswith("pools[1].gpusPerNode: is 1, but ip-10-0-")
-    assert "offers no GPU, although the device plugin runs; look at its driver there with `nvidia-smi`" in told
+    assert "offers no GPU although the device plugin is running. Check the driver there with `nvidia-smi`" in told
     refused = stack.run("up")
     assert not refused.ok and not refused.changed and told in " ".join(refused.errors), refused.output[-4000:]

@@ -1,4 +1,4 @@
-"""Jobs when something dies, is missing or insufficient, and two stacks side by side."""
+"""Jobs whose pods are killed or lack resources, and two stacks side by side."""
 
 import json
 import re
@@ -37,7 +37,7 @@ if world.rank == 0:
     mark.unlink()
     print(f"second attempt, {world.size} ranks on", *nodes, flush=True)
 """
-"""A program that waits to be killed, and ends at once in the next attempt."""
+"""A program that waits to be killed in its first attempt and ends at once in the second."""
 
 
 FOREVER = "import signal; print('runs', flush=True); signal.pause()"
@@ -46,8 +46,8 @@ QUICK = "print('done')"
 
 @contextmanager
 def attempted(cluster: JobCluster, folder: Path, name: str, **more: Any) -> Iterator[Any]:
-    """A job in its first attempt, with `logs --follow` attached."""
-    # A killed worker keeps its name for a moment: on a busy machine one more attempt may fail
+    """Submit a job and follow its log until its first attempt runs."""
+    # A killed worker's pod name stays in use for a moment, so another attempt may fail on a busy machine
     file = job_file(folder, name, command=[*python(TWICE), f"{name}-{secrets.token_hex(3)}"], backoffLimit=4, **more)
     try:
         with cluster.running("submit", file, "--follow") as process:
@@ -59,7 +59,7 @@ def attempted(cluster: JobCluster, folder: Path, name: str, **more: Any) -> Iter
 
 
 def read_to(stream: TextIO, text: str) -> str:
-    """The first line with the text."""
+    """Return the first line that contains the text."""
     lines = []
     for line in stream:
         lines.append(line)
@@ -69,7 +69,7 @@ def read_to(stream: TextIO, text: str) -> str:
 
 
 def kill(pod: dict[str, Any]) -> None:
-    """The first process of its container, as if out of memory."""
+    """Kill the first process of the pod's container, as the OOM killer would."""
     uid = pod["metadata"]["uid"]
     members = [process for process in psutil.process_iter(["cmdline", "create_time"]) if is_in(process, uid)]
     programs = [process for process in members if process.info["cmdline"][:1] != ["/pause"]]
@@ -89,7 +89,7 @@ def moment(text: str) -> datetime:
 
 
 def attempts(cluster: JobCluster, job: str) -> list[dict[str, Any]]:
-    """Exit states of the launchers, oldest first."""
+    """Return the exit states of the launchers, oldest first."""
     ends = [pod["status"]["containerStatuses"][0]["state"]["terminated"] for pod in cluster.pods(job, "launcher")]
     return sorted(ends, key=lambda end: moment(end["startedAt"]))
 
@@ -191,12 +191,12 @@ def test_following_a_job_reports_its_deletion(job_cluster: JobCluster, tmp_path:
 
 @dataclass(frozen=True)
 class Second:
-    """The cluster of another stack, and the result of its `up` while the API server restarted."""
+    """The cluster of another stack, and the result of its `up`, during which the API server restarted."""
 
     cluster: JobCluster
     up: Run
     seen_at_restart: frozenset[str]
-    """Kubernetes objects that existed by then."""
+    """Kubernetes objects that existed before the restart."""
 
 
 @pytest.fixture(scope="module")
@@ -226,7 +226,7 @@ def second(job_cluster: JobCluster, tmp_path_factory: pytest.TempPathFactory) ->
 def test_an_up_survives_a_restart_of_the_api_server(second: Second) -> None:
     objects = {step.urn for step in second.up.steps if step.type.startswith("kubernetes:")}
     assert second.seen_at_restart
-    assert objects - second.seen_at_restart, "some were created after the restart"
+    assert objects - second.seen_at_restart, "some objects were created after the restart"
     assert second.up.errors == ()
 
 
@@ -239,12 +239,12 @@ def test_two_stacks_run_their_jobs_side_by_side(job_cluster: JobCluster, second:
     for cluster in clusters.values():
         assert cluster.await_phase("same", "Succeeded", "Failed") == "Succeeded"
     assert second.cluster.cluster("cancel", "same").code == 0
-    assert job_cluster.phase("same") == "Succeeded", "of the other one nothing was removed"
+    assert job_cluster.phase("same") == "Succeeded", "the job of the other stack still exists"
     assert job_cluster.cluster("cancel", "same").code == 0
 
 
 def test_without_the_queue_two_half_started_jobs_deadlock(second: Second, tmp_path: Path) -> None:
-    """docs/jobs.md documents it. Scheduling gates make the half-and-half split deterministic."""
+    """docs/jobs.md documents this deadlock. Scheduling gates make it deterministic: each job gets one of two nodes."""
     cluster, names = second.cluster, ("left", "right")
     for name in names:
         file = job_file(tmp_path, name, command=python(QUICK), gpusPerWorker=2, slots=1, resources={"cpu": "2"})
@@ -257,16 +257,16 @@ def test_without_the_queue_two_half_started_jobs_deadlock(second: Second, tmp_pa
             let_in(cluster, name, number)
     why = [condition(pod, "PodScheduled").get("message", "") for name in names for pod in cluster.pods(name, "worker")]
     assert [placed(cluster, name) for name in names] == [["left-worker-0"], ["right-worker-0"]], "\n".join(why)
-    assert [cluster.pods(name, "launcher") for name in names] == [[], []], "so neither begins"
+    assert [cluster.pods(name, "launcher") for name in names] == [[], []], "neither job starts"
     assert "Insufficient nvidia.com/gpu" in condition(pod_of(cluster, "right", 1), "PodScheduled")["message"]
 
     assert cluster.cluster("cancel", "left").code == 0
-    assert cluster.await_phase("right", "Succeeded", "Failed") == "Succeeded", "one has to go"
+    assert cluster.await_phase("right", "Succeeded", "Failed") == "Succeeded", "canceling one job lets the other one start"
     assert cluster.cluster("cancel", "right").code == 0
 
 
 def let_in(cluster: JobCluster, job: str, number: int) -> None:
-    """Let the scheduler see a worker, until it has decided."""
+    """Remove a worker's scheduling gate; wait until the scheduler has decided."""
     pod = f"{job}-worker-{number}"
     wait_until(lambda: cluster.kubectl("get", "pod", pod, "-n", "mpi-jobs").code, lambda code: code == 0)
     gates = '[{"op": "remove", "path": "/spec/schedulingGates"}]'
@@ -279,5 +279,5 @@ def pod_of(cluster: JobCluster, job: str, number: int) -> dict[str, Any]:
 
 
 def is_decided(scheduled: dict[str, Any]) -> bool:
-    """It has a node, or the scheduler found none."""
+    """Return whether the scheduler has found a node for the pod, or reported that there is none."""
     return scheduled.get("status") == "True" or scheduled.get("reason") == "Unschedulable"

@@ -1,4 +1,4 @@
-"""Every launcher and MPI across two real nodes, started by `scripts/cluster` with only a kubeconfig."""
+"""Every launcher with every MPI across two real nodes, submitted by `scripts/cluster` with only a kubeconfig."""
 
 import json
 import shutil
@@ -59,13 +59,13 @@ def test_smoke_proves_two_nodes_all_gpus_a_correct_sum_and_the_network(
 def test_smoke_fails_where_another_network_is_expected(job_cluster: JobCluster) -> None:
     done = job_cluster.cluster("smoke", "--name", "smoke-efa", "--transport", "efa", "--json")
     assert done.code == 1
-    assert done.json["failures"] == ["messages between workers went by tcp, not efa"]
+    assert done.json["failures"] == ["messages between workers used tcp, not efa"]
 
 
 def test_smoke_fails_when_open_mpi_5_gets_only_the_old_variables_and_runs_on_the_launcher(
     job_cluster: JobCluster, tmp_path: Path
 ) -> None:
-    """Our job without Open MPI 5's variables: only those that mpi-operator sets."""
+    """The job has only the variables that mpi-operator sets, not those that Open MPI 5 reads."""
     with_program = python(smoke.program())
     command = [*with_program, '[2, 1, 1, "tcp"]']
     file = job_file(tmp_path, "smoke-old", command=command, backoffLimit=0)
@@ -76,7 +76,7 @@ def test_smoke_fails_when_open_mpi_5_gets_only_the_old_variables_and_runs_on_the
     assert made.code == 0, made.err
     done = job_cluster.cluster("logs", "smoke-old", "--follow")
     assert done.code == 1, done.out
-    assert "smoke: FAILED: 2 ranks on the launcher, smoke-old-launcher, where none belongs" in done.out
+    assert "smoke: FAILED: 2 ranks on the launcher smoke-old-launcher, which must run none" in done.out
     assert job_cluster.cluster("cancel", "smoke-old").code == 0
 
 
@@ -95,7 +95,9 @@ EVERY_MPI: list[dict[str, Any]] = [
 
 
 def every_choice_of_every_mpi() -> Iterator[Any]:
-    """`make test` has each choice with one MPI and each MPI with one choice; `make mission` has all."""
+    """Yield all combinations. `make test` runs each choice with one MPI and each MPI with one choice, `make mission`
+    all.
+    """
     for choice, more, wanted in CHOICES:
         for mpi in EVERY_MPI:
             name = mpi["image"].rpartition("/")[2]
@@ -168,7 +170,7 @@ def test_mpi_operator_s_own_example_runs_in_a_namespace_that_is_less_strict(job_
     example = (module / "examples" / "v2beta1" / "pi" / "pi.yaml").read_text()
     namespace = "pi-example"
     job_cluster.kubectl("create", "namespace", namespace)
-    # Its three pods ask for a CPU each and tolerate nothing; one system node of two CPUs is too small for them.
+    # The example's three pods request one CPU each and tolerate no taint: one system node with two CPUs is too small.
     assert job_cluster.kubectl("taint", "nodes", "--selector", ACCELERATOR_LABEL, f"{GPU_TAINT.key}-").code == 0
     try:
         job_cluster.kubectl("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=baseline")

@@ -1,4 +1,4 @@
-"""Jobs of launcher `openmpi` whose SSH keys do not come from a Secret."""
+"""Jobs with launcher `openmpi` that exchange SSH keys without a Secret."""
 
 import re
 import secrets
@@ -28,7 +28,7 @@ WAITS = "import signal; print('runs', flush=True); signal.pause()"
 
 
 def keys_of(cluster: JobCluster, job: str) -> list[str]:
-    """The job's key files on the shared volume."""
+    """Return the names of the job's key files on the shared volume."""
     folders = cluster.cloud.folder.glob(f"file-systems/*/**/.gpumpi/ssh/*.{job}*")
     return sorted(file.name for folder in folders for file in folder.iterdir())
 
@@ -109,7 +109,7 @@ def key_bucket(cluster: JobCluster) -> str:
 
 
 def shown(cluster: JobCluster, job: str) -> dict[str, str]:
-    """Pod name -> the object that it wrote to the key bucket."""
+    """Return the object that each pod of the job wrote to the key bucket, by pod name."""
     s3, bucket, found = cluster.cloud.clients(REGION)("s3"), key_bucket(cluster), {}
     for one in s3.list_objects_v2(Bucket=bucket).get("Contents", ()):
         place = re.fullmatch(rf"jobs/{NAMESPACE}/({job}-[^/]+)/(.+)", one["Key"])
@@ -176,4 +176,4 @@ def test_an_image_without_an_sdk_is_reported_and_following_ends(job_cluster: Job
         job_cluster.cluster("cancel", name)
     assert done.code == 1, done.out + done.err
     assert re.search(rf"cluster submit: {name}-\S+: python3 of the image has no boto3, by which keyExchange s3 ", done.err)
-    assert f"the job can never run, delete it: scripts/cluster cancel {name}" in done.err
+    assert f"the job can never run; delete it: scripts/cluster cancel {name}" in done.err

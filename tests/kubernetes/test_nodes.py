@@ -1,4 +1,4 @@
-"""Instances of node groups are nodes, as on EKS: what they report, and what runs on them."""
+"""Instances of node groups become Kubernetes nodes as on EKS: what they report, and what runs on them."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,7 +34,7 @@ while True:
 
 @pytest.fixture(scope="module")
 def busy(account: Account) -> Iterator[Running]:
-    """A cluster with nodes, shared by many tests."""
+    """A cluster that the tests of this module share."""
     made = account.create("busy")
     yield made
     made.delete()
@@ -48,7 +48,7 @@ def system(busy: Running) -> Iterator[NodeGroup]:
 
 @pytest.fixture(scope="module")
 def train(busy: Running, system: NodeGroup) -> Iterator[NodeGroup]:
-    """Three GPU instances: one more than this machine runs real nodes for."""
+    """Three GPU instances. This machine runs only two of them as real nodes."""
     with node_group(busy, "train", 3, "p4d.24xlarge") as group:
         yield group
 
@@ -101,7 +101,7 @@ def test_a_pod_reaches_pods_on_other_nodes_the_api_server_and_names(busy: Runnin
         with pods(busy, pod("asking", REACH.replace("PEER", address).replace("NODE", name_of(second)), node=second)):
             said = output(busy, "asking")
     assert said["peer"] == "serving", "across two nodes"
-    assert said["version"] == "v1.35.0", "through the service, past kube-proxy"
+    assert said["version"] == "v1.35.0", "through the service and kube-proxy"
     host = name_of(second).split(".")[0].removeprefix("ip-").replace("-", ".")
     assert said["names"] == {"kubernetes.default.svc.cluster.local": "172.20.0.1", name_of(second): host}
 
@@ -148,7 +148,7 @@ def test_a_missing_image_is_err_image_pull(busy: Running, system: NodeGroup) -> 
 
 
 def test_gpus_and_efa_appear_with_a_device_plugin_and_not_before(busy: Running, train: NodeGroup) -> None:
-    """The plugins' DaemonSets as upstream defines them: host path, dropped capabilities, no argument."""
+    """The device plugins' DaemonSets are upstream's: host path, dropped capabilities, no arguments."""
     node = train.real_nodes()[0]
     resources = ("nvidia.com/gpu", "vpc.amazonaws.com/efa")
     assert not set(resources) & set(node["status"]["capacity"])

@@ -1,4 +1,4 @@
-"""Nodes join, are drained, replaced or lost, and leave nothing behind."""
+"""Nodes join the cluster, are drained, replaced or lost, and leave nothing behind."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ from testkit.waiting import wait_while
 
 UNREACHABLE = "node.kubernetes.io/unreachable"
 REFUSED_LABELS = {"kubernetes.io/mine": "x"}
-"""Kubelets may not set these labels themselves."""
+"""Labels that a kubelet may not set itself."""
 REFUSAL = "unknown 'kubernetes.io' or 'k8s.io' labels specified with --node-labels: [kubernetes.io/mine]"
 pytestmark = pytest.mark.xdist_group("kubernetes")
 
@@ -28,13 +28,13 @@ def lively(account: Account) -> Iterator[Running]:
 
 @pytest.fixture
 def pool(lively: Running) -> Iterator[NodeGroup]:
-    """A node group without nodes."""
+    """A node group of size 0."""
     with node_group(lively, "pool", 0, "p4d.24xlarge") as group:
         yield group
 
 
 def held(cluster: Running) -> list[str]:
-    """Traces of nodes on this machine: namespaces, control groups, processes, folders."""
+    """Return what nodes occupy on this machine: namespaces, cgroups, processes, folders."""
     namespace = cluster.state.namespace
     assert namespace is not None
     found = [path.name for path in network.RUN.glob(f"{namespace}-*")]
@@ -48,7 +48,7 @@ def test_a_node_group_grows_from_zero_and_shrinks_to_zero(lively: Running, pool:
     assert held(lively) == []
     pool.scale(2)
     assert len(pool.real_nodes()) == 2
-    assert held(lively), "what is looked for is there"
+    assert held(lively), "running nodes have the traces that the test looks for"
     assert [is_ready(node) for node in pool.nodes()] == [True, True]
     pool.scale(0)
     wait_while(lambda: held(lively), bool)
@@ -67,7 +67,7 @@ def test_pods_are_evicted_before_their_node_is_deleted(lively: Running, pool: No
     conditions = {condition["type"]: condition.get("reason") for condition in last["status"]["conditions"]}
     assert conditions["DisruptionTarget"] == "EvictionByEvictionAPI"
     state = last["status"]["containerStatuses"][0]["state"]
-    assert state["terminated"]["exitCode"] == 0, "it had its time to end"
+    assert state["terminated"]["exitCode"] == 0, "the pod had its grace period"
     wait_while(pool.nodes, bool)
 
 
@@ -103,7 +103,7 @@ def test_a_node_whose_kubelet_crashes_is_not_ready_and_the_crash_is_reported(liv
     wait_while(lambda: {taint["key"] for taint in pool.nodes()[0]["spec"]["taints"]}, lambda keys: UNREACHABLE not in keys)
     pool.scale(0)
     wait_while(lambda: held(lively), bool)
-    assert lively.state.crashes == [], "of what is gone nobody complains"
+    assert lively.state.crashes == [], "deleted nodes are not reported as crashes"
 
 
 def test_an_instance_that_is_terminated_is_lost_and_replaced(lively: Running, pool: NodeGroup) -> None:
@@ -117,7 +117,7 @@ def test_an_instance_that_is_terminated_is_lost_and_replaced(lively: Running, po
 
 
 def new_version(cluster: Running, template: dict[str, Any], **data: Any) -> dict[str, Any]:
-    """The next version of a launch template."""
+    """Create a new version of a launch template; return its reference."""
     made = cluster.account.world.ec2.create_launch_template_version(
         LaunchTemplateId=template["id"], SourceVersion="1", LaunchTemplateData=data
     )
@@ -139,7 +139,7 @@ def test_a_new_template_version_replaces_every_node_and_respects_disruption_budg
             resourceVersion=start["metadata"]["resourceVersion"],
         )
         available = [event["object"]["status"].get("availableReplicas", 0) for event in seen]
-    assert set(available) == {1, 2}, "one at a time moved, and none before the other was there"
+    assert set(available) == {1, 2}, "one pod moved at a time, and only while the other one was available"
     after = {node["spec"]["providerID"] for node in pool.nodes()}
     assert len(after) == 2 and not before & after
     assert [is_ready(node) for node in pool.real_nodes()] == [True, True], (
@@ -167,7 +167,7 @@ def test_an_update_whose_nodes_do_not_join_fails_and_keeps_the_old_node(lively: 
 
 
 def node_user_data(cluster: Running, labels: dict[str, str]) -> str:
-    """User data for a custom AMI, whose kubelets register with these labels."""
+    """Return user data for a custom AMI whose kubelets register with these labels."""
     record = cluster.describe()
     access = eks_node.ClusterAccess(cluster.name, record["endpoint"], record["certificateAuthority"]["data"], "172.20.0.0/16")
     config = eks_node.node_config(raid0=False, pinned_memory=False, cluster=access, labels=labels)
@@ -185,7 +185,7 @@ def own_image_template(cluster: Running, name: str, kind: str, labels: dict[str,
 
 @contextmanager
 def guarded_deployment(cluster: Running, name: str, replicas: int) -> Iterator[str]:
-    """A Deployment whose disruption budget allows losing one pod at a time; return its path."""
+    """Create a Deployment whose disruption budget allows one unavailable pod; yield its path."""
     labels, one = {"app": name}, pod(name)
     template = {"metadata": {"labels": labels}, "spec": {**one["spec"], "restartPolicy": "Always"}}
     spread = {

@@ -1,4 +1,4 @@
-"""Pods whose service account has an association get its role's credentials: real pods, webhook and agent."""
+"""Pods get the credentials of the role associated with their service account, with a real webhook and agent."""
 
 import json
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ API_TOKEN = ASK.replace("TOKEN}", "open('/var/run/secrets/kubernetes.io/servicea
 
 @pytest.fixture(scope="module")
 def known(account: Account) -> Iterator[Running]:
-    """A cluster with the agent's add-on and a node."""
+    """A cluster with a node and the Pod Identity agent's add-on."""
     made = account.create("known")
     account.eks.create_addon(clusterName=made.name, addonName="eks-pod-identity-agent")
     with node_group(made, "system", 1, "m5.large") as group:
@@ -48,7 +48,7 @@ def known(account: Account) -> Iterator[Running]:
 
 @contextmanager
 def service_account(cluster: Running, name: str, role: str | None) -> Iterator[None]:
-    """A service account, with an association if a role is given."""
+    """Create a service account, and an association if a role is given."""
     cluster.api.create(ACCOUNTS, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}})
     eks, association = cluster.account.eks, None
     if role:
@@ -66,7 +66,7 @@ def service_account(cluster: Running, name: str, role: str | None) -> Iterator[N
 
 
 def asked(cluster: Running, name: str, program: str = OWN_TOKEN, **spec: Any) -> Any:
-    """The credentials that a pod of the service account finds."""
+    """Return the credentials that a pod with this service account receives."""
     with pods(cluster, pod(f"{name}-pod", program, serviceAccountName=name, **spec)):
         return output(cluster, f"{name}-pod")
 
@@ -83,7 +83,7 @@ def test_a_pod_gets_the_credentials_of_its_service_accounts_role(known: Running)
 
 
 def test_an_sdk_in_a_pod_needs_nothing_else(known: Running) -> None:
-    """Plain HTTP, since the job image has no SDK: the environment variable names the local AWS."""
+    """The program uses plain HTTP because the job image has no SDK. AWS_ENDPOINT_URL points to the local AWS."""
     program = """
 import json, os, urllib.request
 print(json.dumps(urllib.request.urlopen(os.environ["AWS_ENDPOINT_URL"] + "/local-cloud/health", timeout=10).status))
@@ -149,7 +149,7 @@ def test_a_role_that_trusts_only_another_namespace_is_refused(known: Running) ->
 
 
 def test_without_the_add_on_no_agent_answers(known: Running) -> None:
-    """The last test of this module: the others need the agent."""
+    """Must be the last test of this module, because the others need the agent."""
     known.account.eks.delete_addon(clusterName=known.name, addonName="eks-pod-identity-agent")
     missing = known.account.eks.exceptions.ResourceNotFoundException
 

@@ -1,4 +1,4 @@
-"""Permissions of job pods in the cluster."""
+"""Kubernetes permissions of job pods."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`scripts/cluster status` of a running cluster: running and waiting jobs, and failed launches, on one screen."""
+"""`scripts/cluster status` of a running cluster shows running and waiting jobs and failed launches on one screen."""
 
 import json
 import re
@@ -28,7 +28,7 @@ NO_AWS = {
 
 @pytest.fixture
 def two_jobs(job_cluster: JobCluster, tmp_path: Path) -> Iterator[JobCluster]:
-    """One job has all GPUs, the other waits for them."""
+    """A running job that uses all GPUs, and a queued job that waits for them."""
     names = ("works", "waits")
     try:
         for name, phase in zip(names, ("Running", "Queued"), strict=True):
@@ -43,7 +43,7 @@ def two_jobs(job_cluster: JobCluster, tmp_path: Path) -> Iterator[JobCluster]:
 
 @contextmanager
 def no_capacity(cluster: JobCluster) -> Iterator[None]:
-    """A third node is requested, and AWS has no capacity."""
+    """Request a third node while AWS has no capacity."""
     autoscaling = client(cluster.cloud, "autoscaling")
     (group,) = [
         one for one in autoscaling.describe_auto_scaling_groups()["AutoScalingGroups"] if "-train-" in one["AutoScalingGroupName"]
@@ -89,7 +89,7 @@ def test_one_screen_has_pools_queue_jobs_and_volumes_and_the_launch_that_failed(
 
 
 def test_with_only_a_kubeconfig_everything_but_desired_sizes_is_shown(two_jobs: JobCluster) -> None:
-    """Without a stack, `status` makes no AWS call; only the kubeconfig's exec program does, for its token."""
+    """Without a stack, `status` itself makes no AWS calls. Only the kubeconfig's exec plugin does, to get a token."""
     done = two_jobs.cluster("status", "--json")
     assert done.code == 0, done.err
     train = pool(done.json)

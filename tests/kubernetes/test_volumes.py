@@ -1,4 +1,4 @@
-"""EFS file systems as volumes: shared across nodes, provisioned for claims, refused with the reason."""
+"""EFS file systems as volumes: shared across nodes and provisioned for claims; a failed mount reports its reason."""
 
 import json
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ EVENTS = "/api/v1/namespaces/default/events"
 
 @dataclass
 class Storage:
-    """The account's file systems, created with boto3."""
+    """EFS file systems of the account, created with boto3."""
 
     account: Account
 
@@ -37,7 +37,7 @@ class Storage:
         return self.account.cloud.folder / "file-systems"
 
     def create(self, token: str, zone: int | None = 0) -> str:
-        """With a mount target in one of the zones, open to the VPC."""
+        """Create a file system, by default with a mount target in the first zone that accepts the whole VPC."""
         name = str(self.efs.create_file_system(CreationToken=token)["FileSystemId"])
         self._settle(self.efs.describe_file_systems, "FileSystems", FileSystemId=name)
         if zone is not None:
@@ -76,7 +76,7 @@ class Storage:
 
 @pytest.fixture(scope="module")
 def stored(account: Account) -> Iterator[Running]:
-    """A cluster with the add-on."""
+    """A cluster with the EFS CSI driver add-on."""
     made = account.create("stored")
     role = account.world.pod_role
     made.account.eks.create_addon(
@@ -90,7 +90,7 @@ def stored(account: Account) -> Iterator[Running]:
 
 @pytest.fixture(scope="module")
 def nodes(stored: Running) -> Iterator[list[Object]]:
-    """Two real nodes with the driver registered."""
+    """Two real nodes that have registered the EFS CSI driver."""
     with node_group(stored, "train", 2, "p4d.24xlarge") as group:
         assert group.describe()["status"] == "ACTIVE", group.describe()["health"]
         wait_while(lambda: drivers(stored), lambda found: len(found) < 2, seconds=30)
@@ -98,7 +98,7 @@ def nodes(stored: Running) -> Iterator[list[Object]]:
 
 
 def drivers(cluster: Running) -> list[str]:
-    """Nodes whose kubelet has registered the driver."""
+    """Return the nodes whose kubelet has registered the EFS CSI driver."""
     found = cluster.api.get("/apis/storage.k8s.io/v1/csinodes")["items"]
     return [name_of(node) for node in found if any(one["name"] == DRIVER for one in node["spec"].get("drivers") or ())]
 
@@ -118,7 +118,7 @@ def file_system(storage: Storage) -> Iterator[str]:
 
 @contextmanager
 def volume(cluster: Running, name: str, handle: str, **attributes: str) -> Iterator[None]:
-    """A static volume and its claim."""
+    """Create a static PersistentVolume and its claim."""
     made = {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
@@ -129,7 +129,7 @@ def volume(cluster: Running, name: str, handle: str, **attributes: str) -> Itera
             "persistentVolumeReclaimPolicy": "Retain",
             "storageClassName": "",
             "csi": {"driver": DRIVER, "volumeHandle": handle, "volumeAttributes": attributes},
-            # both reference each other: otherwise Kubernetes binds them only in its next 15-second sync
+            # volume and claim reference each other; otherwise Kubernetes binds them only in its next 15-second sync
             "claimRef": {"namespace": "default", "name": name},
         },
     }
@@ -174,7 +174,7 @@ def storage_class(cluster: Running, name: str, **parameters: str) -> Iterator[No
 
 
 def with_volume(name: str, claim: str, program: str, node: Object | None = None, **mount: Any) -> Object:
-    """A pod with the user id of our images and access points."""
+    """Return a pod that mounts the claim and runs with the user id of the job images and access points."""
     made = pod(
         name,
         program,
@@ -207,7 +207,7 @@ def test_pods_on_two_nodes_see_each_others_files(
         with pods(stored, *wanted):
             seen = [output(stored, f"writer-{number}") for number in range(2)]
             placed = {pod_in(stored, f"writer-{number}", "Succeeded")["spec"]["nodeName"] for number in range(2)}
-    assert placed == {name_of(node) for node in nodes}, "on a node each"
+    assert placed == {name_of(node) for node in nodes}, "the pods run on different nodes"
     for each in seen:
         assert each == {"seen": ["writer-0", "writer-1"], "mode": "0o775"}
     folder = storage.root / file_system / "two"
@@ -241,11 +241,11 @@ except OSError as error:
             assert output(stored, "reader") == "Read-only file system"
 
 
-# --- refusals: the pod waits, and an event gives the reason
+# --- failed mounts: the pod waits, and an event gives the reason
 
 
 def why_it_waits(cluster: Running, name: str) -> str:
-    """The pod's first FailedMount event; the pod has no container yet."""
+    """Return the pod's first FailedMount event; check that the pod has no container yet."""
 
     def look() -> list[str]:
         found = cluster.api.get(EVENTS, fieldSelector=f"involvedObject.name={name},reason=FailedMount")["items"]
@@ -345,7 +345,7 @@ def test_a_claim_that_cannot_be_provisioned_gives_the_reason(stored: Running, no
 
 
 def test_volumes_are_unmounted_after_the_pod(stored: Running, nodes: list[Object], storage: Storage, file_system: str) -> None:
-    """No mount is left on the node either."""
+    """Neither the pod nor the node keeps a mount."""
     with volume(stored, "gone", f"{file_system}::{storage.access_point(file_system, '/gone')}"):
         with pods(stored, with_volume("gone", "gone", "print(1)", nodes[0])):
             assert output(stored, "gone") == 1
@@ -358,7 +358,7 @@ def test_volumes_are_unmounted_after_the_pod(stored: Running, nodes: list[Object
 
 
 def test_without_the_add_on_the_driver_is_gone(stored: Running, nodes: list[Object]) -> None:
-    """The last test of this module: the others need it."""
+    """Must be the last test of this module, because the others need the add-on."""
     stored.account.eks.delete_addon(clusterName=stored.name, addonName="aws-efs-csi-driver")
     wait_while(lambda: drivers(stored), bool, seconds=30)
     assert stored.api.find(f"/apis/storage.k8s.io/v1/csidrivers/{DRIVER}") is None

@@ -1,4 +1,4 @@
-"""Without root: an API server on 127.0.0.1, and a stated reason."""
+"""Kubernetes without root: an API server on 127.0.0.1, and a message that gives the reason."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,7 +31,7 @@ def test_without_root_the_api_server_runs_on_loopback_and_the_reason_is_reported
     said: list[str] = []
     cloud.start(said.append, kubernetes=True)
     assert said[-1] == (
-        "Kubernetes runs here as an API server with simulated nodes, which run no jobs: a test pretends not to be root"
+        "Kubernetes runs here as an API server with simulated nodes, which cannot run jobs: a test pretends not to be root"
     )
     account = Account(cloud)
     cluster, other = account.create("one"), account.create("two", **PRIVATE)

@@ -1,4 +1,4 @@
-"""Fixtures: the local AWS in this process (`aws`) and as a separate process (`server`)."""
+"""Fixtures for the local AWS in this process (`aws`) and as a separate process (`server`)."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ extend.install()
 
 @pytest.fixture
 def aws() -> Iterator[Client]:
-    """An empty account in this process."""
+    """Client factory for an empty account in this process."""
     calls.clear()
     with mock_aws():
         yield client
@@ -23,7 +23,7 @@ def aws() -> Iterator[Client]:
 
 @pytest.fixture(scope="module")
 def refusing() -> Iterator[Refusing]:
-    """One environment for all refusals of a module: a refused call leaves nothing behind."""
+    """One environment for all rejected calls of a module: they leave nothing behind."""
     with mock_aws():
         yield Refusing(client)
 
@@ -37,13 +37,13 @@ def server_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAw
 
 @pytest.fixture
 def server(server_process: LocalAws) -> LocalAws:
-    """One server per module, emptied for each test."""
+    """The module's server, reset before each test."""
     server_process.control("POST", "reset")
     return server_process
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With several xdist workers, tests that share a server run on the same one."""
+    """Put tests that share a server into one xdist group, so that the same worker runs them."""
     if not config.pluginmanager.hasplugin("xdist"):
         return
     for item in items:

@@ -1,4 +1,4 @@
-"""Policy documents for tests."""
+"""Helpers that build policy documents for tests."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""The account for EC2's refusals, and helpers for the refused calls."""
+"""An account for calls that EC2 rejects, and helpers that build these calls."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ EMPTY = "cr-0e000000000000000"
 
 
 def launch(**changes: Any) -> Any:
-    """RunInstances parameters for one g5.8xlarge. `changes` replace parameters; None removes one."""
+    """Return RunInstances parameters for one g5.8xlarge. `changes` replace parameters; None removes a parameter."""
 
     def params(world: World) -> dict[str, Any]:
         base: dict[str, Any] = {
@@ -40,7 +40,9 @@ def launch(**changes: Any) -> Any:
 
 
 def with_interfaces(*interfaces: dict[str, Any], **changes: Any) -> Any:
-    """Same parameters, with network interfaces in the first subnet instead of a subnet and a security group."""
+    """Return `launch` parameters with network interfaces in the first subnet, instead of a subnet and a security
+    group.
+    """
 
     def specified(world: World) -> list[dict[str, Any]]:
         return [{"SubnetId": world.subnets[0], "Groups": [world.group], **item} for item in interfaces]
@@ -54,7 +56,7 @@ EFA_ONLY = {"DeviceIndex": 1, "InterfaceType": "efa-only"}
 
 @contextmanager
 def refusing_world() -> Iterator[World]:
-    """Shared by all refusals of a module: a refused call leaves nothing behind."""
+    """An environment for all rejected calls of a module, which leave nothing behind."""
     with mock_aws():
         made = make_world(lambda service, region=REGION: boto3.client(service, region, config=NO_RETRIES))
         made.ec2.create_placement_group(GroupName="close")
@@ -82,7 +84,7 @@ def state(world: World) -> dict[str, int]:
 
 
 def check(world: World, refusal: Refusal) -> None:
-    """The call fails with AWS's error and creates nothing."""
+    """Check that the call fails with AWS's error and creates nothing."""
     before = state(world)
     refusal.check(world.ec2, **({"world": world} if callable(refusal.params) else {}))
     assert state(world) == before

@@ -1,4 +1,4 @@
-"""A VPC to launch instances into."""
+"""A VPC in which tests launch instances."""
 
 import json
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ TRUST = json.dumps(
 
 
 def image(architecture: str = "x86_64", variant: str = "nvidia", region: str = REGION) -> str:
-    """Id of an EKS image."""
+    """Return the id of an EKS-optimized AMI."""
     return next(item.id(region) for item in IMAGES if f"{architecture}-{variant}-1.35" in item.name)
 
 
@@ -32,7 +32,7 @@ class World:
     group: str
 
     def profile(self) -> str:
-        """A new instance profile's name."""
+        """Create an instance profile; return its name."""
         iam = self.client("iam")
         iam.create_role(RoleName="node", AssumeRolePolicyDocument=TRUST)
         iam.create_instance_profile(InstanceProfileName="node")
@@ -40,7 +40,7 @@ class World:
         return "node"
 
     def run(self, **changes: Any) -> list[dict[str, Any]]:
-        """One g5.8xlarge in the first subnet. `changes` replace parameters; None removes one."""
+        """Launch a g5.8xlarge in the first subnet. `changes` replace parameters; None removes a parameter."""
         params: dict[str, Any] = {
             "ImageId": image(),
             "InstanceType": "g5.8xlarge",

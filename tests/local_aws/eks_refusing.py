@@ -1,4 +1,4 @@
-"""The environment for EKS's refusals. One per file is enough: a refused call changes nothing."""
+"""Environment for calls that EKS rejects. One per test module is enough: a rejected call changes nothing."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ PARAMETER, REQUEST, IN_USE, NOT_FOUND = (
 
 
 class Refusing(World):
-    """An active cluster `demo` (API, 1.34), `legacy` (CONFIG_MAP), `old` (1.31) and a node group `workers`."""
+    """Active clusters `demo` (1.34, API), `legacy` (CONFIG_MAP) and `old` (1.31), and a node group `workers`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -48,25 +48,25 @@ class Refusing(World):
         return {"resources": ["secrets"], "provider": {"keyArn": key}}
 
     def new(self, vpc: dict[str, Any] | None = None, **settings: Any) -> dict[str, Any]:
-        """CreateCluster parameters for one more cluster."""
+        """Return CreateCluster parameters for a new cluster."""
         return self.cluster_request(settings.pop("name", "new"), vpc, **settings)
 
     def group(self, **settings: Any) -> dict[str, Any]:
-        """CreateNodegroup parameters for one more node group."""
+        """Return CreateNodegroup parameters for a new node group."""
         return self.node_group_request(settings.pop("name", "new"), **settings)
 
     def with_template(self, data: dict[str, Any], **settings: Any) -> dict[str, Any]:
-        """CreateNodegroup parameters for one more node group, with a new launch template."""
+        """Return CreateNodegroup parameters for a new node group with a new launch template."""
         self._templates += 1
         return self.group(launchTemplate=self.template(f"template-{self._templates}", **data), **settings)
 
     def image(self) -> str:
-        """A public image that is not EKS's."""
+        """Return the id of a public AMI that is not EKS-optimized."""
         name = "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64"
         return str(self.client("ssm").get_parameter(Name=name)["Parameter"]["Value"])
 
     def next_version(self, data: dict[str, Any]) -> dict[str, Any]:
-        """A new version of the launch template of the node group `templated`."""
+        """Create a version of the launch template of node group `templated`; return its reference."""
         template = self.user_template["id"]
         made = self.ec2.create_launch_template_version(LaunchTemplateId=template, LaunchTemplateData=data)[
             "LaunchTemplateVersion"
@@ -74,7 +74,7 @@ class Refusing(World):
         return {"id": template, "version": str(made["VersionNumber"])}
 
     def block(self, data: dict[str, Any], **settings: Any) -> dict[str, Any]:
-        """CreateNodegroup parameters for a Capacity Block."""
+        """Return CreateNodegroup parameters for a Capacity Block."""
         whole = {
             "InstanceType": "p5.48xlarge",
             "InstanceMarketOptions": {"MarketType": "capacity-block"},
@@ -89,7 +89,7 @@ def no_role() -> str:
 
 
 def api(page: str) -> str:
-    """URL of an action or type in EKS's API reference."""
+    """Return the URL of an action or type in EKS's API reference."""
     return f"https://docs.aws.amazon.com/eks/latest/APIReference/API_{page}.html"
 
 

@@ -1,6 +1,7 @@
-"""Tables of calls that AWS refuses: bad input, AWS's error code, and the page that documents it.
+"""Tables of calls that AWS rejects: the bad input, AWS's error code, and the page that documents it.
 
-REFUSALS = [Refusal("a name with capitals", "create_bucket", {"Bucket": "Capitals"}, "InvalidBucketName", "https://...")]
+CAPITALS = {"Bucket": "Capitals"}
+REFUSALS = [Refusal("a name with capitals", "create_bucket", CAPITALS, "InvalidBucketName", "https://...")]
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=str)
 def test_s3_refuses(aws: Client, refusal: Refusal) -> None:
@@ -19,14 +20,16 @@ from botocore.exceptions import ClientError
 class Refusal:
     what: str
     operation: str
-    """Method of the boto3 client."""
+    """Name of the boto3 client's method."""
     params: Mapping[str, Any] | Callable[..., Mapping[str, Any]]
-    """The call's parameters, or a function of the test's resources (the keyword arguments of `check`)."""
+    """The call's parameters, or a function that returns them from the test's resources (the keyword arguments of
+    `check`).
+    """
     code: str
     source: str
-    """Address of AWS's documentation."""
+    """URL of AWS's documentation."""
     message: str = ""
-    """A part of the message that users see."""
+    """Part of the error message."""
 
     def __str__(self) -> str:
         return f"{self.operation}: {self.what}"
@@ -36,5 +39,5 @@ class Refusal:
         with pytest.raises(ClientError) as caught:
             getattr(client, self.operation)(**params)
         error = caught.value.response["Error"]
-        assert error["Code"] == self.code, f"AWS says {self.code}, see {self.source}; the local AWS says {error}"
+        assert error["Code"] == self.code, f"AWS returns {self.code}, see {self.source}; the local AWS returned {error}"
         assert self.message in error["Message"]

@@ -1,4 +1,4 @@
-"""What the autoscaler emulator reads from Auto Scaling groups, and how it changes them."""
+"""How the autoscaler emulator reads and changes Auto Scaling groups."""
 
 import pytest
 
@@ -16,7 +16,7 @@ DISCOVERY = flags.discovery(f"asg:tag={ENABLED},{OWNED}")
 
 @pytest.fixture
 def world(aws: Client) -> World:
-    """A node group of p4d.24xlarge with maximum size 2 and desired size 0."""
+    """An environment with a node group of p4d.24xlarge, with maximum size 2 and desired size 0."""
     world = World(aws)
     world.cluster()
     world.node_group(
@@ -112,4 +112,4 @@ def test_a_failed_launch_appears_in_the_scaling_activities(world: World) -> None
     group = the_group(cloud)
     assert group.desired == 1 and not group.instances
     assert "We have none." in cloud.failure(group, 0)
-    assert cloud.failure(group, 4e9) == "", "of that growth nothing is known yet"
+    assert cloud.failure(group, 4e9) == "", "the failure is older than this scale-up"

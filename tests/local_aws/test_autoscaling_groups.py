@@ -1,4 +1,4 @@
-"""Auto Scaling groups: instances follow the desired capacity, spread over zones, and match the launch template."""
+"""Auto Scaling groups launch the desired number of instances, spread over zones, from the launch template."""
 
 import json
 from typing import Any
@@ -20,7 +20,7 @@ def world(aws: Client) -> World:
 
 
 def make(world: World, desired: int = 2, **changes: Any) -> None:
-    """Create the group `nodes` over three zones. `changes` replace parameters; None removes one."""
+    """Create the group `nodes` over three zones. `changes` replace parameters; None removes a parameter."""
     params: dict[str, Any] = {
         "AutoScalingGroupName": "nodes",
         "MinSize": 0,
@@ -87,7 +87,7 @@ def test_a_groups_instance_matches_the_launch_template(world: World) -> None:
     ]
     make(world, desired=2, LaunchTemplate=made, Tags=tags)
     members = group(world)["Instances"]
-    assert len({item["AvailabilityZone"] for item in members}) == 1, "a cluster placement group is in one zone"
+    assert len({item["AvailabilityZone"] for item in members}) == 1, "a cluster placement group lies in one zone"
     assert members[0]["LaunchTemplate"]["Version"] == "1"
     instance = world.described(members[0]["InstanceId"])[0]
     assert [item["InterfaceType"] for item in instance["NetworkInterfaces"]] == ["interface", "efa-only"]
@@ -114,7 +114,7 @@ def test_a_refused_launch_appears_as_an_activity_with_ec2s_message(world: World)
     faults.add(faults.Fault("ec2", "RunInstances", "InsufficientInstanceCapacity", CAPACITY, times=3))
     make(world, desired=1)
     assert group(world)["Instances"] == []
-    assert [item["StatusCode"] for item in activities(world)] == ["Failed"] * 3, "tried in each zone"
+    assert [item["StatusCode"] for item in activities(world)] == ["Failed"] * 3, "the launch is tried in each zone"
     assert activities(world)[0]["StatusMessage"] == f"{CAPACITY} Launching EC2 instance failed."
     found = capacity.refusals(backend_of("autoscaling", "123456789012", REGION).autoscaling_groups["nodes"])
     assert {error.code for error in found} == {"InsufficientInstanceCapacity"}
@@ -259,5 +259,5 @@ def test_realizers_receive_group_and_instance_events(world: World) -> None:
     finally:
         unregister()
     assert heard[:3] == [("auto-scaling-group", "created"), ("instance", "created"), ("auto-scaling-group", "changed")]
-    assert ("instance", "changed") in heard, "it runs"
+    assert ("instance", "changed") in heard, "the instance runs"
     assert heard[-2:] == [("instance", "gone"), ("auto-scaling-group", "gone")]

@@ -1,4 +1,4 @@
-"""Lifecycle hooks and instance refresh."""
+"""Lifecycle hooks and instance refreshes of Auto Scaling groups."""
 
 import time
 from typing import Any
@@ -125,4 +125,4 @@ def test_an_instance_refresh_replaces_instances_of_older_template_versions(world
     assert (len(after), after & before) == (2, set())
     assert {item["InstanceType"] for item in world.described(*after)} == {"g5.12xlarge"}
     autoscaling.start_instance_refresh(AutoScalingGroupName="nodes", Preferences={"SkipMatching": True})
-    assert {instance_id for instance_id, _ in members(autoscaling)} == after, "they are of the current version"
+    assert {instance_id for instance_id, _ in members(autoscaling)} == after, "instances of the current version are kept"

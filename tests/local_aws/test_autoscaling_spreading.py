@@ -1,4 +1,4 @@
-"""Which zone an instance goes to, and which instance goes first."""
+"""In which zone a group launches an instance, and which instance it terminates first."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""The webhooks of a cluster's API server: who signed a token, and what EKS's access policies allow."""
+"""The webhooks of a cluster's API server, which identify a token's signer and apply EKS's access policies."""
 
 import base64
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from testkit.eks_world import World, trust
 
 POLICIES = "arn:aws:eks::aws:cluster-access-policy/"
 ENDPOINT = f"https://sts.{REGION}.amazonaws.com"
-"""The endpoint through which botocore reaches this process's account."""
+"""Endpoint through which botocore reaches this process's account."""
 
 
 @pytest.fixture
@@ -29,7 +29,9 @@ def world(aws: Client) -> Iterator[World]:
 
 
 def token(sts: Any, cluster: str = "demo") -> str:
-    """Build a token as the AWS CLI does: https://github.com/aws/aws-cli/blob/develop/awscli/customizations/eks/get_token.py"""
+    """Build a token as the AWS CLI does:
+    https://github.com/aws/aws-cli/blob/develop/awscli/customizations/eks/get_token.py
+    """
 
     def add_header(request: Any, **_: Any) -> None:
         request.headers["x-k8s-aws-id"] = cluster
@@ -104,7 +106,7 @@ def test_deleting_the_access_entry_ends_access(world: World) -> None:
 
 def test_a_token_for_another_cluster_is_refused(world: World) -> None:
     world.cluster("other", accessConfig={"authenticationMode": "API"})
-    with pytest.raises(InvalidToken, match="the token is for another cluster than other"):
+    with pytest.raises(InvalidToken, match="the token was signed for a cluster other than other"):
         authenticate(token(world.client("sts"), "demo"), "other")
 
 
@@ -160,7 +162,7 @@ def test_a_node_authenticates_as_its_instance(world: World) -> None:
     world.eks.create_access_entry(clusterName="demo", principalArn=arn, type="EC2_LINUX")
     user = authenticate(token(session_of(world, arn, instance["InstanceId"])))
     assert (user["username"], user["groups"]) == (f"system:node:{instance['PrivateDnsName']}", ["system:nodes"])
-    with pytest.raises(InvalidToken, match="is not an instance's session"):
+    with pytest.raises(InvalidToken, match="is not the session of an EC2 instance"):
         authenticate(token(session_of(world, arn, "session")))
 
 

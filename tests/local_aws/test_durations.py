@@ -1,4 +1,4 @@
-"""Durations of AWS operations, scaled by a factor."""
+"""Durations of emulated AWS operations, scaled by a factor."""
 
 import time
 from collections.abc import Iterator
@@ -160,7 +160,7 @@ def test_a_gated_step_is_due_when_its_gate_opens_and_the_next_step_starts_then(c
     assert (thing.status, follower.status) == ("ACTIVE", "waits")
     clock.time += 39
     durations.settle()
-    assert follower.status == "waits", "its 40 seconds did not begin before the gate was open"
+    assert follower.status == "waits", "its 40 seconds start only when the gate opens"
     clock.time += 1
     durations.settle()
     assert follower.status == "came"

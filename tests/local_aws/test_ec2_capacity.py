@@ -1,4 +1,4 @@
-"""Placement groups and capacity reservations."""
+"""EC2 placement groups and capacity reservations."""
 
 import pytest
 from botocore.exceptions import ClientError
@@ -70,7 +70,7 @@ def test_an_open_reservation_is_used_by_every_matching_instance(world: World) ->
     )["CapacityReservation"]["CapacityReservationId"]
     launched = world.run(MinCount=1, MaxCount=1)[0]
     assert launched["CapacityReservationId"] == reservation
-    assert "CapacityReservationId" not in world.run()[0], "the reservation is full: the next one is on demand"
+    assert "CapacityReservationId" not in world.run()[0], "the reservation is full, so the next instance is On-Demand"
     assert available(world, reservation) == 0
 
 

@@ -1,4 +1,4 @@
-"""Launch templates, images and instance types, as EC2 describes them."""
+"""Descriptions of launch templates, images and instance types by EC2."""
 
 import base64
 
@@ -60,7 +60,7 @@ def test_a_templates_tags_are_its_own(aws: Client) -> None:
     )["LaunchTemplate"]
     assert made["Tags"] == [{"Key": "pool", "Value": "train"}]
     version = ec2.describe_launch_template_versions(LaunchTemplateName="nodes")["LaunchTemplateVersions"][0]
-    assert version["LaunchTemplateData"] == {"KeyName": "k"}, "not what instances are tagged with"
+    assert version["LaunchTemplateData"] == {"KeyName": "k"}, "the template's own tags are not part of its data"
     ec2.create_tags(Resources=[made["LaunchTemplateId"]], Tags=[{"Key": "pool", "Value": "other"}])
     found = ec2.describe_launch_templates(Filters=[{"Name": "tag:pool", "Values": ["other"]}])["LaunchTemplates"]
     assert [item["LaunchTemplateName"] for item in found] == ["nodes"]
@@ -82,7 +82,7 @@ def test_images_are_found_by_owner_and_name_and_are_those_of_the_parameters(aws:
         20,
     )
     assert ec2.describe_images(Owners=["self"])["Images"] == []
-    assert ec2.describe_volumes()["Volumes"] == [], "the images of others take no volumes of ours"
+    assert ec2.describe_volumes()["Volumes"] == [], "images of other accounts create no volumes"
 
 
 def test_a_network_card_lists_its_interface_types(aws: Client) -> None:

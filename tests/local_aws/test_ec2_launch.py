@@ -1,4 +1,4 @@
-"""Launches: every field of RunInstances and of a launch template takes effect."""
+"""EC2 launches: every field of RunInstances and of a launch template takes effect."""
 
 import base64
 from typing import Any
@@ -18,7 +18,7 @@ def world(aws: Client) -> World:
 
 
 def efa_interfaces(world: World, instance_type: str) -> list[dict[str, Any]]:
-    """AWS's recommended layout: one ENA interface, an efa-only one on each card with EFA."""
+    """Return AWS's recommended layout: one ENA interface, and an efa-only interface on each card with EFA."""
     facts = instance_types.facts(instance_type)
     assert facts is not None
     layout: list[dict[str, Any]] = [{"NetworkCardIndex": 0, "DeviceIndex": 0, "InterfaceType": "interface"}]
@@ -156,7 +156,9 @@ def test_an_instance_is_pending_for_its_launch_time(world: World, monkeypatch: p
     assert world.described(instance_id)[0]["State"]["Name"] == "running"
     world.ec2.terminate_instances(InstanceIds=[instance_id])
     assert world.described(instance_id)[0]["State"]["Name"] == "shutting-down"
-    assert len(world.ec2.describe_network_interfaces()["NetworkInterfaces"]) == 1, "its interface is there until it is terminated"
+    assert len(world.ec2.describe_network_interfaces()["NetworkInterfaces"]) == 1, (
+        "the interface exists until the instance is terminated"
+    )
     clock[0] += durations.seconds("ec2-instance-terminate")
     assert world.described(instance_id)[0]["State"]["Name"] == "terminated"
 

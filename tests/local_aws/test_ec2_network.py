@@ -1,4 +1,4 @@
-"""VPC resources: states with durations, dependencies between resources, and nothing left after deletion."""
+"""VPC resources: their states and durations, dependencies between them, and complete deletion."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def world(aws: Client) -> World:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """AWS's time: `clock[0] += seconds`."""
+    """The local AWS's clock; `clock[0] += seconds` advances it."""
     now = [0.0]
     monkeypatch.setattr(durations, "now", lambda: now[0])
     durations.set_factor(1)
@@ -35,7 +35,7 @@ def with_gateway(world: World) -> str:
 
 
 def nat_gateway(world: World) -> tuple[str, str]:
-    """Ids of the NAT gateway and its Elastic IP."""
+    """Create a NAT gateway; return its id and the allocation id of its Elastic IP address."""
     address = world.ec2.allocate_address(Domain="vpc")["AllocationId"]
     return world.ec2.create_nat_gateway(SubnetId=world.subnets[0], AllocationId=address)["NatGateway"]["NatGatewayId"], address
 
@@ -164,7 +164,9 @@ def test_interfaces_get_the_lowest_free_addresses(world: World) -> None:
         return dict(world.ec2.create_network_interface(SubnetId=world.subnets[0])["NetworkInterface"])
 
     made = [make() for _ in range(3)]
-    assert [item["PrivateIpAddress"] for item in made] == ["10.0.0.4", "10.0.0.5", "10.0.0.6"], "the first four are AWS's"
+    assert [item["PrivateIpAddress"] for item in made] == ["10.0.0.4", "10.0.0.5", "10.0.0.6"], (
+        "AWS reserves the first four addresses"
+    )
     world.ec2.delete_network_interface(NetworkInterfaceId=made[1]["NetworkInterfaceId"])
     assert make()["PrivateIpAddress"] == "10.0.0.5"
 

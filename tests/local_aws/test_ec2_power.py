@@ -1,4 +1,4 @@
-"""Stopping and starting instances, images of them and sessions to them, without a realizer."""
+"""Stopping, starting, imaging and connecting to instances that are only records."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Security group rules: changes in place, and refusals."""
+"""Security group rules: changes in place, and rejected rules."""
 
 from typing import Any
 
@@ -15,13 +15,13 @@ def world(aws: Client) -> World:
 
 
 def rules(world: World) -> dict[str, dict[str, Any]]:
-    """Ingress rules by id."""
+    """Return the group's ingress rules by id."""
     found = world.ec2.describe_security_group_rules(Filters=[{"Name": "group-id", "Values": [world.group]}])["SecurityGroupRules"]
     return {item["SecurityGroupRuleId"]: item for item in found if not item["IsEgress"]}
 
 
 def allow(world: World, **source: Any) -> str:
-    """A rule for port 22; its id."""
+    """Add an ingress rule for port 22; return its id."""
     permission = {"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22, **source}
     answer = world.ec2.authorize_security_group_ingress(GroupId=world.group, IpPermissions=[permission])
     return str(answer["SecurityGroupRules"][0]["SecurityGroupRuleId"])

@@ -1,4 +1,4 @@
-"""EFS file systems behave like AWS's."""
+"""EFS file systems of the local AWS behave like those of AWS."""
 
 from typing import Any
 
@@ -73,7 +73,7 @@ def test_file_systems_become_available_and_disappear_after_deletion(aws: Client)
     efs.delete_access_point(AccessPointId=point["AccessPointId"])
     efs.delete_mount_target(MountTargetId=target["MountTargetId"])
     efs.delete_file_system(FileSystemId=made)
-    Refusal("gone", "describe_file_systems", {"FileSystemId": made}, "FileSystemNotFound", "").check(efs)
+    Refusal("a deleted file system", "describe_file_systems", {"FileSystemId": made}, "FileSystemNotFound", "").check(efs)
     assert aws("ec2").describe_network_interfaces()["NetworkInterfaces"] == []
     assert [str(leftover) for leftover in inventory.leftovers()] == []
 

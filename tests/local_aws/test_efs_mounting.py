@@ -1,4 +1,4 @@
-"""Mounting a file system: what a client sees, where the files are stored, and when they are deleted."""
+"""Mounting an EFS file system: results and errors, where the files are stored, and when they are deleted."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +16,9 @@ from testkit.aws_clients import REGION, Client
 
 @dataclass
 class World:
-    """A file system with a mount target in one of two zones, open to one security group, and an instance with that group."""
+    """A file system with a mount target in one of two zones. The target admits one security group, and an instance has
+    it.
+    """
 
     client: Client
 
@@ -81,7 +83,7 @@ class World:
 
     def mount(self, point: str | None = None, instance: str | None = None, **settings: Any) -> Mounted:
         asked = {"fileSystem": self.file_system, "accessPoint": point} | settings
-        self.efs.describe_mount_targets(FileSystemId=self.file_system)  # apply the transitions that are due
+        self.efs.describe_mount_targets(FileSystemId=self.file_system)  # applies state changes that are due
         with gateway.LOCK:
             return mount(region=REGION, instance=instance or self.instance, **asked)
 

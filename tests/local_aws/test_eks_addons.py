@@ -1,4 +1,4 @@
-"""EKS add-ons: versions, configuration, roles, and health that depends on nodes."""
+"""EKS add-ons: versions, configuration, roles, and their health, which depends on nodes."""
 
 import json
 from typing import Any
@@ -23,7 +23,7 @@ def world(aws: Client) -> World:
 
 
 def addon(world: World, name: str, **settings: Any) -> dict[str, Any]:
-    """Create an add-on; return it once its creation time has passed."""
+    """Create an add-on; return its description after its simulated creation time."""
     world.eks.create_addon(clusterName="demo", addonName=name, **settings)
     return describe(world, name)
 

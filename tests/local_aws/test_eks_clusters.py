@@ -1,4 +1,4 @@
-"""EKS clusters: description, created resources, changes and deletion."""
+"""EKS clusters: descriptions, created resources, updates and deletion."""
 
 import base64
 from typing import Any
@@ -20,7 +20,7 @@ def world(aws: Client) -> World:
 
 
 def update(world: World, **change: Any) -> dict[str, Any]:
-    """Change the cluster; return the finished update."""
+    """Update the cluster's configuration; return the finished update."""
     identifier = world.eks.update_cluster_config(name="demo", **change)["update"]["id"]
     done: dict[str, Any] = world.eks.describe_update(name="demo", updateId=identifier)["update"]
     return done
@@ -129,7 +129,7 @@ def test_deleting_a_cluster_deletes_its_security_group_and_interfaces(world: Wor
 
 
 def test_a_cluster_security_group_referenced_by_another_group_is_left_behind(world: World) -> None:
-    """EKS cannot delete it either."""
+    """Real EKS cannot delete such a group either."""
     group_id, other = world.cluster()["resourcesVpcConfig"]["clusterSecurityGroupId"], world.security_group()
     world.ec2.authorize_security_group_ingress(
         GroupId=other, IpPermissions=[{"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group_id}]}]
@@ -314,7 +314,7 @@ def test_at_factor_one_a_control_plane_takes_nine_minutes_and_nodes_two_and_a_ha
     assert world.eks.describe_addon(clusterName="demo", addonName="coredns")["addon"]["status"] == "ACTIVE"
 
 
-# --- tags, lists, the server
+# --- tags, lists and the server
 
 
 def test_a_list_comes_in_pages(world: World) -> None:

@@ -1,4 +1,4 @@
-"""Node group changes: sizes, labels, taints, images and versions."""
+"""Node group updates: sizes, labels, taints, AMIs and versions."""
 
 import pytest
 from botocore.exceptions import ClientError
@@ -31,7 +31,7 @@ def test_sizes_change_in_place(world: World) -> None:
 
 
 def test_the_desired_size_follows_the_auto_scaling_group(world: World) -> None:
-    """The cluster autoscaler changes it on the Auto Scaling group."""
+    """The cluster autoscaler changes the desired size on the Auto Scaling group, not through EKS."""
     group = world.node_group()
     name = group["resources"]["autoScalingGroups"][0]["name"]
     world.autoscaling.set_desired_capacity(AutoScalingGroupName=name, DesiredCapacity=2)

@@ -1,4 +1,4 @@
-"""Failing node groups: the status and the health issue that AWS reports."""
+"""Failing node groups report the same status and health issues as on AWS."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Managed node groups: their resources, and deletion without a trace."""
+"""Managed node groups: the resources that EKS creates for them, and complete deletion."""
 
 import base64
 from typing import Any
@@ -22,7 +22,7 @@ def world(aws: Client) -> World:
 
 
 def mime(kind: str, text: str) -> str:
-    """User data with one MIME part, as a launch template carries it."""
+    """Return base64-encoded user data with one MIME part, as in a launch template."""
     document = f'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="b"\n\n--b\nContent-Type: {kind}\n\n{text}\n--b--\n'
     return base64.b64encode(document.encode()).decode()
 

@@ -1,4 +1,4 @@
-"""EKS statuses wait for the registered realizers."""
+"""The status of EKS resources follows the progress that registered realizers report."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +12,7 @@ from testkit.eks_world import World
 
 
 class Realizer:
-    """A realizer that answers what the test tells it to."""
+    """A realizer that reports the progress that the test sets."""
 
     def __init__(self) -> None:
         self.heard: list[tuple[str, str]] = []
@@ -123,7 +123,7 @@ def test_a_node_group_whose_nodes_cannot_join_has_failed_with_the_reason(world: 
 
 
 class NoMonitoredNodes(Realizer):
-    """A realizer whose monitored instances never become nodes."""
+    """A realizer for which instances with detailed monitoring never become nodes."""
 
     refused: str = ""
 

@@ -1,4 +1,4 @@
-"""Facts come from the local AWS through AWS's public API, including what moto lacks."""
+"""The program's account facts from the local AWS, read through AWS's public API, including those that moto lacks."""
 
 import json
 from typing import Any

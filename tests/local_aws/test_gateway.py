@@ -1,4 +1,4 @@
-"""Requests through the gateway: recognition, extensions, refusals, events."""
+"""The gateway of the local AWS: how it identifies, extends and rejects requests and publishes events."""
 
 import logging
 from collections.abc import Callable
@@ -19,7 +19,7 @@ Extend = Callable[[str, str, patching.Handler], None]
 
 @pytest.fixture
 def extend(monkeypatch: pytest.MonkeyPatch) -> Extend:
-    """Let a handler answer an operation for one test."""
+    """Register a handler for an operation during one test."""
     return lambda service, name, handler: monkeypatch.setitem(patching._operations, (service, name), handler)
 
 

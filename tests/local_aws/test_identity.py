@@ -1,4 +1,4 @@
-"""Caller identities: the engineer, an assumed role, temporary keys."""
+"""Caller identities: the engineer, an assumed role and temporary credentials."""
 
 from typing import Any
 

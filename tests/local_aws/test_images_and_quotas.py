@@ -1,4 +1,4 @@
-"""What a Region offers: images, public parameters, quotas."""
+"""Images, public SSM parameters and service quotas of a Region."""
 
 from typing import Any
 
@@ -60,7 +60,7 @@ REFUSALS = [
     (
         "ssm",
         Refusal(
-            "a version that EKS does not have",
+            "a Kubernetes version that EKS does not offer",
             "get_parameter",
             {"Name": "/aws/service/eks/optimized-ami/1.12/amazon-linux-2023/x86_64/standard/recommended/image_id"},
             "ParameterNotFound",
@@ -75,18 +75,28 @@ REFUSALS = [
     ),
     (
         "service-quotas",
-        Refusal("no quota", "get_service_quota", {"ServiceCode": "ec2", "QuotaCode": "L-0"}, "NoSuchResourceException", QUOTA),
-    ),
-    (
-        "service-quotas",
         Refusal(
-            "no service", "get_service_quota", {"ServiceCode": "ec3", "QuotaCode": "L-417A185B"}, "NoSuchResourceException", QUOTA
+            "an unknown quota", "get_service_quota", {"ServiceCode": "ec2", "QuotaCode": "L-0"}, "NoSuchResourceException", QUOTA
         ),
     ),
     (
         "service-quotas",
         Refusal(
-            "no page", "list_service_quotas", {"ServiceCode": "ec2", "NextToken": "x"}, "InvalidPaginationTokenException", QUOTA
+            "an unknown service",
+            "get_service_quota",
+            {"ServiceCode": "ec3", "QuotaCode": "L-417A185B"},
+            "NoSuchResourceException",
+            QUOTA,
+        ),
+    ),
+    (
+        "service-quotas",
+        Refusal(
+            "an invalid pagination token",
+            "list_service_quotas",
+            {"ServiceCode": "ec2", "NextToken": "x"},
+            "InvalidPaginationTokenException",
+            QUOTA,
         ),
     ),
 ]

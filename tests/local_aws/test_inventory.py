@@ -1,4 +1,4 @@
-"""The inventory finds everything left in an account, in every service, and nothing else."""
+"""The inventory finds all leftover resources of an account in every service, and nothing else."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +23,7 @@ def default_subnet(aws: Client) -> str:
 
 
 def default_of_vpc(aws: Client, what: str) -> str:
-    """The default VPC's main route table or default security group."""
+    """Return the id of the default VPC's main route table or default security group."""
     mine = [{"Name": "vpc-id", "Values": [default_vpc(aws)]}]
     if what == "route table":
         return str(aws("ec2").describe_route_tables(Filters=mine)["RouteTables"][0]["RouteTableId"])

@@ -1,4 +1,4 @@
-"""EKS Pod Identity: a pod's token becomes a session of the associated role; the agent and the webhook."""
+"""EKS Pod Identity: exchange of a pod's token for role credentials, the agent and the webhook."""
 
 import base64
 import json
@@ -101,7 +101,7 @@ def test_without_session_tags_a_condition_on_them_is_not_met(world: World) -> No
 
 
 def test_policies_see_the_pod_in_the_sessions_tags(world: World) -> None:
-    """As for the key bucket: a pod writes only below its own namespace and name."""
+    """As with the key bucket's policy, a pod may write only objects under its own namespace and name."""
     s3 = world.client("s3")
     s3.create_bucket(Bucket="keys", CreateBucketConfiguration={"LocationConstraint": REGION})
     own = "arn:aws:s3:::keys/${aws:PrincipalTag/kubernetes-namespace}/${aws:PrincipalTag/kubernetes-pod-name}/*"
@@ -126,7 +126,7 @@ def test_only_the_associated_role_can_assume_a_target_role(world: World) -> None
         credentials()
 
 
-# --- through SDKs and API servers
+# --- with SDKs and API servers
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What Auto Scaling refuses."""
+"""Calls that Auto Scaling rejects."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -20,7 +20,7 @@ LAUNCHING = "autoscaling:EC2_INSTANCE_LAUNCHING"
 
 
 def create(**changes: Any) -> Any:
-    """CreateAutoScalingGroup parameters. `changes` replace parameters; None removes one."""
+    """Return CreateAutoScalingGroup parameters. `changes` replace parameters; None removes a parameter."""
 
     def params(world: World) -> dict[str, Any]:
         base: dict[str, Any] = {
@@ -60,7 +60,7 @@ GROUPS = [
         "Max bound, 2, must be greater than or equal to min bound, 3",
     ),
     Refusal(
-        "a capacity above the maximum",
+        "a desired capacity above the maximum size",
         "create_auto_scaling_group",
         create(DesiredCapacity=5),
         "ValidationError",
@@ -69,16 +69,18 @@ GROUPS = [
     ),
     Refusal("neither subnets nor zones", "create_auto_scaling_group", create(VPCZoneIdentifier=None), "ValidationError", CREATE),
     Refusal(
-        "a subnet that is not there",
+        "a nonexistent subnet",
         "create_auto_scaling_group",
         create(VPCZoneIdentifier="subnet-00000000000000000"),
         "ValidationError",
         CREATE,
         "does not exist",
     ),
-    Refusal("nothing to launch", "create_auto_scaling_group", create(LaunchTemplate=None), "ValidationError", CREATE),
     Refusal(
-        "a launch template that is not there",
+        "a group without a launch template", "create_auto_scaling_group", create(LaunchTemplate=None), "ValidationError", CREATE
+    ),
+    Refusal(
+        "a nonexistent launch template",
         "create_auto_scaling_group",
         create(LaunchTemplate={"LaunchTemplateId": MISSING}),
         "ValidationError",
@@ -86,7 +88,7 @@ GROUPS = [
         "You must use a valid fully-formed launch template. ",
     ),
     Refusal(
-        "a version that is not there",
+        "a nonexistent launch template version",
         "create_auto_scaling_group",
         create(LaunchTemplate={"LaunchTemplateName": "nodes", "Version": "9"}),
         "ValidationError",
@@ -94,7 +96,7 @@ GROUPS = [
         "Could not find launch template version 9",
     ),
     Refusal(
-        "a template without an image",
+        "a launch template without an image",
         "create_auto_scaling_group",
         create(LaunchTemplate={"LaunchTemplateName": "no-image"}),
         "ValidationError",
@@ -102,7 +104,7 @@ GROUPS = [
         "The request must contain the parameter ImageId",
     ),
     Refusal(
-        "a template whose image is not there",
+        "a launch template with a nonexistent image",
         "create_auto_scaling_group",
         create(LaunchTemplate={"LaunchTemplateName": "no-such-image"}),
         "ValidationError",
@@ -110,7 +112,7 @@ GROUPS = [
         "does not exist",
     ),
     Refusal(
-        "a template with EFA on a type without it",
+        "a launch template with EFA on an instance type without EFA",
         "create_auto_scaling_group",
         create(LaunchTemplate={"LaunchTemplateName": "no-efa"}),
         "ValidationError",
@@ -118,31 +120,31 @@ GROUPS = [
         "do not support Elastic Fabric Adapters",
     ),
     Refusal(
-        "a placement group that is not there",
+        "a nonexistent placement group",
         "create_auto_scaling_group",
         create(PlacementGroup="nobody"),
         "ValidationError",
         CREATE,
     ),
     Refusal(
-        "a termination policy that is not there",
+        "an unknown termination policy",
         "create_auto_scaling_group",
         create(TerminationPolicies=["Random"]),
         "ValidationError",
         f"{GUIDE}/ec2-auto-scaling-termination-policies.html",
     ),
     Refusal(
-        "a health check that is not there", "create_auto_scaling_group", create(HealthCheckType="ICMP"), "ValidationError", CREATE
+        "an unknown health check type", "create_auto_scaling_group", create(HealthCheckType="ICMP"), "ValidationError", CREATE
     ),
     Refusal(
-        "a tag of AWS's",
+        "a reserved tag",
         "create_auto_scaling_group",
         create(Tags=[{"Key": "aws:a", "Value": "b"}]),
         "ValidationError",
         f"{GUIDE}/ec2-auto-scaling-tagging.html",
     ),
     Refusal(
-        "a hook that ends too soon",
+        "a lifecycle hook with too short a timeout",
         "create_auto_scaling_group",
         create(
             LifecycleHookSpecificationList=[{"LifecycleHookName": "h", "LifecycleTransition": LAUNCHING, "HeartbeatTimeout": 5}]
@@ -151,7 +153,7 @@ GROUPS = [
         f"{API}/API_LifecycleHookSpecification.html",
     ),
     Refusal(
-        "a group that is not there",
+        "a nonexistent group",
         "update_auto_scaling_group",
         {"AutoScalingGroupName": "nobody", "MinSize": 1},
         "ValidationError",
@@ -166,14 +168,14 @@ GROUPS = [
         f"{API}/API_UpdateAutoScalingGroup.html",
     ),
     Refusal(
-        "a template whose image is not there",
+        "a launch template with a nonexistent image",
         "update_auto_scaling_group",
         {"AutoScalingGroupName": "nodes", "LaunchTemplate": {"LaunchTemplateName": "no-such-image"}},
         "ValidationError",
         TROUBLE,
     ),
     Refusal(
-        "a capacity above the maximum",
+        "a desired capacity above the maximum size",
         "set_desired_capacity",
         {"AutoScalingGroupName": "nodes", "DesiredCapacity": 9},
         "ValidationError",
@@ -189,21 +191,21 @@ GROUPS = [
         "You cannot delete an AutoScalingGroup while there are instances",
     ),
     Refusal(
-        "a group that is not there",
+        "a nonexistent group",
         "delete_auto_scaling_group",
         {"AutoScalingGroupName": "nobody"},
         "ValidationError",
         f"{API}/API_DeleteAutoScalingGroup.html",
     ),
     Refusal(
-        "an instance that is not there",
+        "a nonexistent instance",
         "terminate_instance_in_auto_scaling_group",
         {"InstanceId": "i-00000000000000000", "ShouldDecrementDesiredCapacity": False},
         "ValidationError",
         f"{API}/API_TerminateInstanceInAutoScalingGroup.html",
     ),
     Refusal(
-        "an instance less than the minimum",
+        "a termination below the minimum size",
         "terminate_instance_in_auto_scaling_group",
         lambda world: {"InstanceId": member(world), "ShouldDecrementDesiredCapacity": True},
         "ValidationError",
@@ -211,7 +213,7 @@ GROUPS = [
         "will violate group's min size constraint",
     ),
     Refusal(
-        "the activities of a group that is not there",
+        "a nonexistent group",
         "describe_scaling_activities",
         {"AutoScalingGroupName": "nobody"},
         "ValidationError",
@@ -221,7 +223,7 @@ GROUPS = [
 
 REST = [
     Refusal(
-        "a group that is not there",
+        "a nonexistent group",
         "create_or_update_tags",
         tag(ResourceId="nobody"),
         "ValidationError",
@@ -231,38 +233,38 @@ REST = [
         "another resource type", "create_or_update_tags", tag(ResourceType="instance"), "ValidationError", f"{API}/API_Tag.html"
     ),
     Refusal(
-        "a tag of AWS's", "create_or_update_tags", tag(Key="aws:a"), "ValidationError", f"{GUIDE}/ec2-auto-scaling-tagging.html"
+        "a reserved tag", "create_or_update_tags", tag(Key="aws:a"), "ValidationError", f"{GUIDE}/ec2-auto-scaling-tagging.html"
     ),
     Refusal(
-        "a filter that is not there",
+        "an unknown filter",
         "describe_tags",
         {"Filters": [{"Name": "color", "Values": ["red"]}]},
         "ValidationError",
         f"{API}/API_Filter.html",
     ),
     Refusal(
-        "a transition that is not there",
+        "an unknown lifecycle transition",
         "put_lifecycle_hook",
         {"AutoScalingGroupName": "nodes", "LifecycleHookName": "h", "LifecycleTransition": "autoscaling:EC2_INSTANCE_DREAMING"},
         "ValidationError",
         f"{API}/API_PutLifecycleHook.html",
     ),
     Refusal(
-        "a result that is not there",
+        "an unknown default result",
         "put_lifecycle_hook",
         {"AutoScalingGroupName": "nodes", "LifecycleHookName": "h", "LifecycleTransition": LAUNCHING, "DefaultResult": "RETRY"},
         "ValidationError",
         f"{API}/API_PutLifecycleHook.html",
     ),
     Refusal(
-        "a hook that is not there",
+        "a nonexistent hook",
         "delete_lifecycle_hook",
         {"AutoScalingGroupName": "nodes", "LifecycleHookName": "nobody"},
         "ValidationError",
         f"{API}/API_DeleteLifecycleHook.html",
     ),
     Refusal(
-        "an action that nobody waits for",
+        "an action without a waiting instance",
         "complete_lifecycle_action",
         lambda world: {
             "AutoScalingGroupName": "nodes",
@@ -275,7 +277,7 @@ REST = [
         "No active Lifecycle Action found",
     ),
     Refusal(
-        "a refresh that is not going on",
+        "a refresh that is not in progress",
         "cancel_instance_refresh",
         {"AutoScalingGroupName": "nodes"},
         "ActiveInstanceRefreshNotFound",
@@ -285,14 +287,14 @@ REST = [
 
 
 def member(world: World) -> str:
-    """The one instance of the group `nodes`."""
+    """Return the id of the only instance in the group `nodes`."""
     groups = world.client("autoscaling").describe_auto_scaling_groups(AutoScalingGroupNames=["nodes"])["AutoScalingGroups"]
     return str(groups[0]["Instances"][0]["InstanceId"])
 
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[World]:
-    """Shared by all tests: a refused call leaves nothing behind."""
+    """An environment that all tests share: rejected calls leave nothing behind."""
     with mock_aws():
         made = make_world(lambda service, region=REGION: boto3.client(service, region, config=NO_RETRIES))
         made.template()

@@ -1,4 +1,4 @@
-"""Launches that EC2 refuses."""
+"""Launches that EC2 rejects."""
 
 from collections.abc import Iterator
 
@@ -16,19 +16,17 @@ def world() -> Iterator[World]:
 
 
 def default_group(world: World) -> str:
-    """Of the default VPC."""
+    """Return the id of the default VPC's security group."""
     groups = world.ec2.describe_security_groups(Filters=[{"Name": "group-name", "Values": ["default"]}])["SecurityGroups"]
     return str(next(group["GroupId"] for group in groups if group["VpcId"] != world.vpc))
 
 
 INSTANCES = [
-    Refusal("no image", "run_instances", launch(ImageId=None), "MissingParameter", ERRORS),
+    Refusal("a launch without an image", "run_instances", launch(ImageId=None), "MissingParameter", ERRORS),
+    Refusal("a nonexistent image", "run_instances", launch(ImageId="ami-00000000000000000"), "InvalidAMIID.NotFound", ERRORS),
+    Refusal("a malformed image id", "run_instances", launch(ImageId="al2023"), "InvalidAMIID.Malformed", ERRORS),
     Refusal(
-        "an image that is not there", "run_instances", launch(ImageId="ami-00000000000000000"), "InvalidAMIID.NotFound", ERRORS
-    ),
-    Refusal("an image id that is none", "run_instances", launch(ImageId="al2023"), "InvalidAMIID.Malformed", ERRORS),
-    Refusal(
-        "a type that is not there",
+        "a nonexistent instance type",
         "run_instances",
         launch(InstanceType="g5.xlarg"),
         "InvalidParameterValue",
@@ -44,7 +42,7 @@ INSTANCES = [
         "architecture",
     ),
     Refusal(
-        "a zone that does not offer the type",
+        "a zone that does not offer the instance type",
         "run_instances",
         launch(InstanceType="p5en.48xlarge", SubnetId=lambda world: world.subnets[1]),
         "Unsupported",
@@ -52,14 +50,14 @@ INSTANCES = [
         "not supported in your requested Availability Zone (us-west-2b)",
     ),
     Refusal(
-        "a subnet that is not there",
+        "a nonexistent subnet",
         "run_instances",
         launch(SubnetId="subnet-00000000000000000"),
         "InvalidSubnetID.NotFound",
         ERRORS,
     ),
     Refusal(
-        "a security group that is not there",
+        "a nonexistent security group",
         "run_instances",
         launch(SecurityGroupIds=["sg-00000000000000000"]),
         "InvalidGroup.NotFound",
@@ -73,9 +71,9 @@ INSTANCES = [
         ERRORS,
         "belong to different networks",
     ),
-    Refusal("a key that is not there", "run_instances", launch(KeyName="nobody"), "InvalidKeyPair.NotFound", ERRORS),
+    Refusal("a nonexistent key pair", "run_instances", launch(KeyName="nobody"), "InvalidKeyPair.NotFound", ERRORS),
     Refusal(
-        "an instance profile that is not there",
+        "a nonexistent instance profile",
         "run_instances",
         launch(IamInstanceProfile={"Name": "nobody"}),
         "InvalidParameterValue",
@@ -91,28 +89,28 @@ INSTANCES = [
         "has no associated IAM Roles",
     ),
     Refusal(
-        "a placement group that is not there",
+        "a nonexistent placement group",
         "run_instances",
         launch(Placement={"GroupName": "nobody"}),
         "InvalidPlacementGroup.Unknown",
         ERRORS,
     ),
     Refusal(
-        "a type that no cluster placement group takes",
+        "an instance type that cluster placement groups do not accept",
         "run_instances",
         launch(InstanceType="t3.large", ImageId=image(variant="standard"), Placement={"GroupName": "close"}),
         "InvalidParameterCombination",
         f"{GUIDE}/placement-strategies.html",
     ),
     Refusal(
-        "subnet and zone that do not agree",
+        "a subnet outside the given zone",
         "run_instances",
         launch(Placement={"AvailabilityZone": "us-west-2b"}),
         "InvalidParameterValue",
         f"{API}/API_RunInstances.html",
     ),
     Refusal(
-        "more instances than addresses",
+        "more instances than free addresses",
         "run_instances",
         launch(MinCount=300, MaxCount=300),
         "InsufficientFreeAddressesInSubnet",
@@ -120,7 +118,7 @@ INSTANCES = [
         "There are not enough free addresses in subnet",
     ),
     Refusal(
-        "user data of more than 16 KiB",
+        "user data larger than 16 KiB",
         "run_instances",
         launch(UserData="x" * 16385),
         "InvalidParameterValue",
@@ -150,38 +148,38 @@ INSTANCES = [
         f"{API}/API_EbsBlockDevice.html",
     ),
     Refusal(
-        "a volume type that is not there",
+        "an unknown volume type",
         "run_instances",
         launch(BlockDeviceMappings=[{"DeviceName": "/dev/sdf", "Ebs": {"VolumeType": "gp9", "VolumeSize": 10}}]),
         "InvalidParameterValue",
         f"{API}/API_EbsBlockDevice.html",
     ),
     Refusal(
-        "tags for a resource that a launch does not make",
+        "tags for a resource type that a launch does not create",
         "run_instances",
         launch(TagSpecifications=[{"ResourceType": "vpc", "Tags": [{"Key": "a", "Value": "b"}]}]),
         "InvalidParameterValue",
         f"{API}/API_TagSpecification.html",
     ),
     Refusal(
-        "a tag of AWS's",
+        "a reserved tag",
         "run_instances",
         launch(TagSpecifications=[{"ResourceType": "instance", "Tags": [{"Key": "aws:a", "Value": "b"}]}]),
         "InvalidParameterValue",
         f"{GUIDE}/Using_Tags.html",
     ),
-    Refusal("a dry run of a good launch", "run_instances", launch(DryRun=True), "DryRunOperation", ERRORS),
+    Refusal("a dry run that would succeed", "run_instances", launch(DryRun=True), "DryRunOperation", ERRORS),
     Refusal("a minimum above the maximum", "run_instances", launch(MinCount=3, MaxCount=2), "InvalidParameterValue", ERRORS),
     Refusal(
-        "an instance that is not there",
+        "a nonexistent instance",
         "describe_instances",
         {"InstanceIds": ["i-00000000000000000"]},
         "InvalidInstanceID.NotFound",
         ERRORS,
     ),
-    Refusal("no instance named", "terminate_instances", {"InstanceIds": []}, "InvalidParameterCombination", ERRORS),
+    Refusal("an empty list of instances", "terminate_instances", {"InstanceIds": []}, "InvalidParameterCombination", ERRORS),
     Refusal(
-        "a filter that is not there",
+        "an unknown filter",
         "describe_instances",
         {"Filters": [{"Name": "color", "Values": ["red"]}]},
         "InvalidParameterValue",
@@ -189,16 +187,14 @@ INSTANCES = [
         "The filter 'color' is invalid",
     ),
     Refusal(
-        "a type that is not there",
+        "a nonexistent instance type",
         "describe_instance_types",
         {"InstanceTypes": ["g5.xlarg"]},
         "InvalidInstanceType",
         ERRORS,
         "[g5.xlarg]",
     ),
-    Refusal(
-        "an image that is not there", "describe_images", {"ImageIds": ["ami-00000000000000000"]}, "InvalidAMIID.NotFound", ERRORS
-    ),
+    Refusal("a nonexistent image", "describe_images", {"ImageIds": ["ami-00000000000000000"]}, "InvalidAMIID.NotFound", ERRORS),
 ]
 
 

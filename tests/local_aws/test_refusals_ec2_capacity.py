@@ -1,4 +1,4 @@
-"""Calls on placement groups and capacity reservations that EC2 refuses."""
+"""Placement group and capacity reservation calls that EC2 rejects."""
 
 from collections.abc import Iterator
 
@@ -18,10 +18,14 @@ def world() -> Iterator[World]:
 CAPACITY = [
     Refusal("a name in use", "create_placement_group", {"GroupName": "close"}, "InvalidPlacementGroup.Duplicate", ERRORS),
     Refusal(
-        "no name", "create_placement_group", {"Strategy": "cluster"}, "MissingParameter", f"{API}/API_CreatePlacementGroup.html"
+        "a missing name",
+        "create_placement_group",
+        {"Strategy": "cluster"},
+        "MissingParameter",
+        f"{API}/API_CreatePlacementGroup.html",
     ),
     Refusal(
-        "a strategy that is not there",
+        "an unknown strategy",
         "create_placement_group",
         {"GroupName": "new", "Strategy": "tight"},
         "InvalidParameterValue",
@@ -42,60 +46,64 @@ CAPACITY = [
         f"{GUIDE}/placement-strategies.html",
     ),
     Refusal(
-        "tags for something else",
+        "tags for another resource type",
         "create_placement_group",
         {"GroupName": "new", "TagSpecifications": [{"ResourceType": "instance", "Tags": [{"Key": "a", "Value": "b"}]}]},
         "InvalidParameterValue",
         f"{API}/API_TagSpecification.html",
     ),
     Refusal(
-        "a group that is not there",
+        "a nonexistent placement group",
         "describe_placement_groups",
         {"GroupNames": ["nobody"]},
         "InvalidPlacementGroup.Unknown",
         ERRORS,
     ),
     Refusal(
-        "a group that is not there", "delete_placement_group", {"GroupName": "nobody"}, "InvalidPlacementGroup.Unknown", ERRORS
+        "a nonexistent placement group",
+        "delete_placement_group",
+        {"GroupName": "nobody"},
+        "InvalidPlacementGroup.Unknown",
+        ERRORS,
     ),
     Refusal("a group with instances", "delete_placement_group", {"GroupName": "used"}, "InvalidPlacementGroup.InUse", ERRORS),
     Refusal(
-        "a reservation that is not there",
+        "a nonexistent reservation",
         "describe_capacity_reservations",
         {"CapacityReservationIds": ["cr-00000000000000000"]},
         "InvalidCapacityReservationId.NotFound",
         ERRORS,
     ),
     Refusal(
-        "an id that is none",
+        "a malformed id",
         "describe_capacity_reservations",
         {"CapacityReservationIds": ["mine"]},
         "InvalidCapacityReservationId.Malformed",
         ERRORS,
     ),
     Refusal(
-        "a type that the zone does not offer",
+        "an instance type that the zone does not offer",
         "create_capacity_reservation",
         {"InstanceType": "p5en.48xlarge", "InstancePlatform": "Linux/UNIX", "AvailabilityZone": "us-west-2b", "InstanceCount": 1},
         "Unsupported",
         f"{API}/API_CreateCapacityReservation.html",
     ),
     Refusal(
-        "no instances",
+        "a reservation for 0 instances",
         "create_capacity_reservation",
         {"InstanceType": "g5.8xlarge", "InstancePlatform": "Linux/UNIX", "AvailabilityZone": "us-west-2a", "InstanceCount": 0},
         "InvalidParameterValue",
         f"{API}/API_CreateCapacityReservation.html",
     ),
     Refusal(
-        "no zone",
+        "a reservation without a zone",
         "create_capacity_reservation",
         {"InstanceType": "g5.8xlarge", "InstancePlatform": "Linux/UNIX", "InstanceCount": 1},
         "MissingParameter",
         f"{API}/API_CreateCapacityReservation.html",
     ),
     Refusal(
-        "a limited end without a date",
+        "a limited reservation without an end date",
         "create_capacity_reservation",
         {
             "InstanceType": "g5.8xlarge",
@@ -115,7 +123,7 @@ CAPACITY = [
         f"{API}/API_CancelCapacityReservation.html",
     ),
     Refusal(
-        "a reservation that is used up",
+        "a full reservation",
         "run_instances",
         launch(CapacityReservationSpecification={"CapacityReservationTarget": {"CapacityReservationId": EMPTY}}),
         "ReservationCapacityExceeded",
@@ -123,28 +131,28 @@ CAPACITY = [
         "The requested reservation does not have sufficient compatible and available capacity for this request.",
     ),
     Refusal(
-        "a reservation that is not there",
+        "a nonexistent reservation",
         "run_instances",
         launch(CapacityReservationSpecification={"CapacityReservationTarget": {"CapacityReservationId": "cr-00000000000000000"}}),
         "InvalidCapacityReservationId.NotFound",
         ERRORS,
     ),
     Refusal(
-        "the market of capacity blocks without a block",
+        "the capacity-block market type without a block",
         "run_instances",
         launch(InstanceType="p5.48xlarge", InstanceMarketOptions={"MarketType": "capacity-block"}),
         "InvalidParameterCombination",
         f"{GUIDE}/capacity-blocks-launch.html",
     ),
     Refusal(
-        "a type that is not sold in capacity blocks",
+        "an instance type that is not offered in capacity blocks",
         "run_instances",
         launch(InstanceMarketOptions={"MarketType": "capacity-block"}),
         "Unsupported",
         f"{GUIDE}/ec2-capacity-blocks.html",
     ),
     Refusal(
-        "a spot instance in a reservation",
+        "a Spot Instance in a reservation",
         "run_instances",
         launch(
             InstanceMarketOptions={"MarketType": "spot"},

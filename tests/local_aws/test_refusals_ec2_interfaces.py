@@ -1,4 +1,4 @@
-"""Calls on network interfaces that EC2 refuses."""
+"""Network interface calls that EC2 rejects."""
 
 from collections.abc import Iterator
 
@@ -34,7 +34,7 @@ def interface_in_use(world: World) -> str:
 
 INTERFACES = [
     Refusal(
-        "EFA on a type without it",
+        "EFA on an instance type without EFA",
         "run_instances",
         with_interfaces(PRIMARY, EFA_ONLY, InstanceType="g5.xlarge"),
         "InvalidParameterCombination",
@@ -42,14 +42,14 @@ INTERFACES = [
         "g5.xlarge instances do not support Elastic Fabric Adapters.",
     ),
     Refusal(
-        "a primary interface that is efa-only",
+        "an efa-only primary interface",
         "run_instances",
         with_interfaces({"DeviceIndex": 0, "InterfaceType": "efa-only"}),
         "InvalidParameterCombination",
         EFA,
     ),
     Refusal(
-        "EFA on a card without it",
+        "EFA on a network card without EFA",
         "run_instances",
         with_interfaces(PRIMARY, EFA_ONLY, InstanceType="p6-b300.48xlarge"),
         "InvalidParameterCombination",
@@ -57,21 +57,21 @@ INTERFACES = [
         "Network card 0",
     ),
     Refusal(
-        "an address for an efa-only interface",
+        "an IP address for an efa-only interface",
         "run_instances",
         with_interfaces(PRIMARY, {**EFA_ONLY, "PrivateIpAddress": "10.0.0.77"}),
         "InvalidParameterCombination",
         EFA,
     ),
     Refusal(
-        "more EFA interfaces than the type has",
+        "more EFA interfaces than the instance type supports",
         "run_instances",
         with_interfaces(PRIMARY, EFA_ONLY, {"DeviceIndex": 2, "InterfaceType": "efa-only"}),
         "AttachmentLimitExceeded",
         EFA,
     ),
     Refusal(
-        "more interfaces than the card has",
+        "more interfaces than the network card supports",
         "run_instances",
         with_interfaces(*({"DeviceIndex": index} for index in range(9))),
         "AttachmentLimitExceeded",
@@ -79,21 +79,21 @@ INTERFACES = [
         "Interface count 9 exceeds the limit for g5.8xlarge",
     ),
     Refusal(
-        "a card that the type does not have",
+        "a network card that the instance type does not have",
         "run_instances",
         with_interfaces(PRIMARY, {"DeviceIndex": 0, "NetworkCardIndex": 1}),
         "InvalidParameterValue",
         f"{GUIDE}/using-eni.html#network-cards",
     ),
     Refusal(
-        "two interfaces in one place",
+        "two interfaces with the same card and device index",
         "run_instances",
         with_interfaces(PRIMARY, {"DeviceIndex": 1}, {"DeviceIndex": 1}),
         "InvalidParameterValue",
         f"{API}/API_InstanceNetworkInterfaceSpecification.html",
     ),
     Refusal(
-        "no primary interface",
+        "interfaces without a primary interface",
         "run_instances",
         with_interfaces({"DeviceIndex": 1}),
         "InvalidParameterCombination",
@@ -114,21 +114,21 @@ INTERFACES = [
         f"{GUIDE}/using-instance-addressing.html",
     ),
     Refusal(
-        "interfaces and a subnet for the instance",
+        "network interfaces and an instance subnet",
         "run_instances",
         launch(SecurityGroupIds=None, NetworkInterfaces=[PRIMARY]),
         "InvalidParameterCombination",
         f"{API}/API_RunInstances.html",
     ),
     Refusal(
-        "interfaces and groups for the instance",
+        "network interfaces and instance security groups",
         "run_instances",
         launch(SubnetId=None, NetworkInterfaces=lambda world: [{"DeviceIndex": 0, "SubnetId": world.subnets[0]}]),
         "InvalidParameterCombination",
         f"{API}/API_RunInstances.html",
     ),
     Refusal(
-        "an address that is taken",
+        "an address in use",
         "run_instances",
         launch(PrivateIpAddress="10.0.0.250"),
         "InvalidIPAddress.InUse",
@@ -142,14 +142,14 @@ INTERFACES = [
         f"{API}/API_RunInstances.html",
     ),
     Refusal(
-        "a group that is not there",
+        "a nonexistent security group",
         "create_network_interface",
         lambda world: {"SubnetId": world.subnets[0], "Groups": ["sg-00000000000000000"]},
         "InvalidGroup.NotFound",
         ERRORS,
     ),
     Refusal(
-        "a type that is not there",
+        "a nonexistent instance type",
         "create_network_interface",
         lambda world: {"SubnetId": world.subnets[0], "InterfaceType": "infiniband"},
         "InvalidParameterValue",

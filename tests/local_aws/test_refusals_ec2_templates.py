@@ -1,4 +1,4 @@
-"""Calls on launch templates that EC2 refuses."""
+"""Launch template calls that EC2 rejects."""
 
 import base64
 from collections.abc import Iterator
@@ -43,14 +43,14 @@ TEMPLATES = [
         ERRORS,
     ),
     Refusal(
-        "user data of more than 16 KiB",
+        "user data larger than 16 KiB",
         "create_launch_template",
         {"LaunchTemplateName": "new", "LaunchTemplateData": {"UserData": user_data(16385)}},
         "InvalidParameterValue",
         f"{GUIDE}/user-data.html",
     ),
     Refusal(
-        "an image id that is none",
+        "a malformed image id",
         "create_launch_template",
         {"LaunchTemplateName": "new", "LaunchTemplateData": {"ImageId": "al2023"}},
         "InvalidAMIID.Malformed",
@@ -64,7 +64,7 @@ TEMPLATES = [
         f"{API}/API_LaunchTemplateInstanceMetadataOptionsRequest.html",
     ),
     Refusal(
-        "tags for something else",
+        "tags for another resource type",
         "create_launch_template",
         {
             "LaunchTemplateName": "new",
@@ -75,63 +75,63 @@ TEMPLATES = [
         f"{API}/API_CreateLaunchTemplate.html",
     ),
     Refusal(
-        "an id that is not there",
+        "a nonexistent id",
         "describe_launch_templates",
         {"LaunchTemplateIds": ["lt-00000000000000000"]},
         "InvalidLaunchTemplateId.NotFound",
         ERRORS,
     ),
     Refusal(
-        "an id that is none",
+        "a malformed id",
         "describe_launch_templates",
         {"LaunchTemplateIds": ["lt-mine"]},
         "InvalidLaunchTemplateId.Malformed",
         ERRORS,
     ),
     Refusal(
-        "a name that is not there",
+        "a nonexistent name",
         "describe_launch_templates",
         {"LaunchTemplateNames": ["nobody"]},
         "InvalidLaunchTemplateName.NotFoundException",
         ERRORS,
     ),
     Refusal(
-        "a version that is not there",
+        "a nonexistent launch template version",
         "describe_launch_template_versions",
         {"LaunchTemplateName": "known", "Versions": ["7"]},
         "InvalidLaunchTemplateId.VersionNotFound",
         ERRORS,
     ),
     Refusal(
-        "a source version that is not there",
+        "a nonexistent source version",
         "create_launch_template_version",
         {"LaunchTemplateName": "known", "SourceVersion": "7", "LaunchTemplateData": {"KeyName": "a"}},
         "InvalidLaunchTemplateId.VersionNotFound",
         ERRORS,
     ),
     Refusal(
-        "a default version that is not there",
+        "a nonexistent default version",
         "modify_launch_template",
         {"LaunchTemplateName": "known", "DefaultVersion": "7"},
         "InvalidLaunchTemplateId.VersionNotFound",
         ERRORS,
     ),
     Refusal(
-        "a template that is not there",
+        "a nonexistent template",
         "delete_launch_template",
         {"LaunchTemplateId": "lt-00000000000000000"},
         "InvalidLaunchTemplateId.NotFound",
         ERRORS,
     ),
     Refusal(
-        "a template that is not there",
+        "a nonexistent template",
         "run_instances",
         {"LaunchTemplate": {"LaunchTemplateName": "nobody"}, "MinCount": 1, "MaxCount": 1},
         "InvalidLaunchTemplateName.NotFoundException",
         ERRORS,
     ),
     Refusal(
-        "a template's image that is not there",
+        "a launch template with a nonexistent image",
         "run_instances",
         {"LaunchTemplate": {"LaunchTemplateName": "known"}, "MinCount": 1, "MaxCount": 1},
         "InvalidAMIID.NotFound",

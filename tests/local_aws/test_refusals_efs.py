@@ -1,4 +1,4 @@
-"""Calls that EFS refuses."""
+"""Calls that EFS rejects."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +20,7 @@ def create(what: str, code: str, **params: Any) -> Refusal:
 
 
 def of_it(what: str, operation: str, code: str, source: str, **params: Any) -> Refusal:
-    """A call on the test's file system."""
+    """Return a rejected call for the test's file system."""
     return Refusal(what, operation, lambda file_system, **_: {"FileSystemId": file_system, **params}, code, source)
 
 
@@ -48,19 +48,23 @@ def root(**info: Any) -> dict[str, Any]:
 
 REFUSALS = [
     create("a token in use", "FileSystemAlreadyExists", CreationToken="in-use"),
-    create("a key without encryption", "BadRequest", KmsKeyId="alias/aws/elasticfilesystem"),
-    create("a key that does not exist", "BadRequest", Encrypted=True, KmsKeyId="alias/missing"),
-    create("provisioned throughput without its size", "BadRequest", ThroughputMode="provisioned"),
-    create("a size without provisioned throughput", "BadRequest", ThroughputMode="elastic", ProvisionedThroughputInMibps=100.0),
+    create("a KMS key without encryption", "BadRequest", KmsKeyId="alias/aws/elasticfilesystem"),
+    create("a nonexistent key", "BadRequest", Encrypted=True, KmsKeyId="alias/missing"),
+    create("provisioned mode without a throughput value", "BadRequest", ThroughputMode="provisioned"),
+    create(
+        "a throughput value without provisioned mode", "BadRequest", ThroughputMode="elastic", ProvisionedThroughputInMibps=100.0
+    ),
     create("elastic throughput with maxIO", "BadRequest", ThroughputMode="elastic", PerformanceMode="maxIO"),
     create("an unknown throughput", "ValidationException", ThroughputMode="fast"),
     create("a zone of another region", "BadRequest", AvailabilityZoneName="eu-west-1a"),
-    of_it("provisioned throughput without its size", "update_file_system", "BadRequest", UPDATE, ThroughputMode="provisioned"),
+    of_it(
+        "provisioned mode without a throughput value", "update_file_system", "BadRequest", UPDATE, ThroughputMode="provisioned"
+    ),
     Refusal("a missing file system", "update_file_system", {"FileSystemId": "fs-00000000"}, "FileSystemNotFound", UPDATE),
     Refusal("a missing file system", "describe_file_systems", {"FileSystemId": "fs-00000000"}, "FileSystemNotFound", CREATE),
     Refusal("a missing file system", "delete_file_system", {"FileSystemId": "fs-00000000"}, "FileSystemNotFound", CREATE),
-    of_it("one with a mount target", "delete_file_system", "FileSystemInUse", f"{API}DeleteFileSystem.html"),
-    target("a second target in a zone", "MountTargetConflict", lambda subnet, **_: {"SubnetId": subnet}),
+    of_it("a file system with a mount target", "delete_file_system", "FileSystemInUse", f"{API}DeleteFileSystem.html"),
+    target("a second mount target in a zone", "MountTargetConflict", lambda subnet, **_: {"SubnetId": subnet}),
     target("a missing subnet", "SubnetNotFound", lambda **_: {"SubnetId": "subnet-00000000"}),
     target(
         "a missing security group",
@@ -78,11 +82,11 @@ REFUSALS = [
         lambda other, **_: {"SubnetId": other, "SecurityGroups": [f"sg-0000000{n}" for n in range(6)]},
     ),
     target("a subnet of another VPC", "MountTargetConflict", lambda foreign_subnet, **_: {"SubnetId": foreign_subnet}),
-    Refusal("a missing target", "delete_mount_target", {"MountTargetId": "fsmt-00000000"}, "MountTargetNotFound", TARGET),
+    Refusal("a missing mount target", "delete_mount_target", {"MountTargetId": "fsmt-00000000"}, "MountTargetNotFound", TARGET),
     point("a token in use", "AccessPointAlreadyExists", ClientToken="in-use"),
     point("a relative path", "BadRequest", RootDirectory={**root(), "Path": "shared"}),
-    point("five levels", "BadRequest", RootDirectory={**root(), "Path": "/a/b/c/d/e"}),
-    point("permissions that are none", "BadRequest", RootDirectory=root(Permissions="rwx")),
+    point("a path with five levels", "BadRequest", RootDirectory={**root(), "Path": "/a/b/c/d/e"}),
+    point("invalid permissions", "BadRequest", RootDirectory=root(Permissions="rwx")),
     Refusal(
         "a missing file system",
         "create_access_point",
@@ -90,16 +94,17 @@ REFUSALS = [
         "FileSystemNotFound",
         POINT,
     ),
-    Refusal("a missing point", "delete_access_point", {"AccessPointId": "fsap-00000000"}, "AccessPointNotFound", POINT),
-    bad_policy("no JSON", "{nope"),
-    bad_policy("no principal", policy(deny(Action="*"))),
+    Refusal("a missing access point", "delete_access_point", {"AccessPointId": "fsap-00000000"}, "AccessPointNotFound", POINT),
+    bad_policy("a policy that is not JSON", "{nope"),
+    bad_policy("a statement without a principal", policy(deny(Action="*"))),
     bad_policy("another service's action", policy(allow(Principal="*", Action="s3:GetObject"))),
     bad_policy(
-        "another resource", policy(allow(Principal="*", Action="elasticfilesystem:ClientMount", Resource="arn:aws:s3:::b"))
+        "a resource of another service",
+        policy(allow(Principal="*", Action="elasticfilesystem:ClientMount", Resource="arn:aws:s3:::b")),
     ),
-    bad_policy("one that locks its author out", policy(deny(Principal="*", Action="elasticfilesystem:*"))),
-    of_it("no policy", "describe_file_system_policy", "PolicyNotFound", POLICY),
-    of_it("no backup policy", "describe_backup_policy", "PolicyNotFound", f"{API}DescribeBackupPolicy.html"),
+    bad_policy("a policy that locks its author out", policy(deny(Principal="*", Action="elasticfilesystem:*"))),
+    of_it("a file system without a policy", "describe_file_system_policy", "PolicyNotFound", POLICY),
+    of_it("a file system without a backup policy", "describe_backup_policy", "PolicyNotFound", f"{API}DescribeBackupPolicy.html"),
     of_it(
         "an unknown status",
         "put_backup_policy",
@@ -108,7 +113,7 @@ REFUSALS = [
         BackupPolicy={"Status": "ON"},
     ),
     of_it(
-        "no replication",
+        "a file system without replication",
         "describe_replication_configurations",
         "ReplicationNotFound",
         f"{API}DescribeReplicationConfigurations.html",
@@ -116,8 +121,8 @@ REFUSALS = [
     lifecycle(
         "two transitions in one policy", "BadRequest", {"TransitionToIA": "AFTER_7_DAYS", "TransitionToArchive": "AFTER_90_DAYS"}
     ),
-    lifecycle("an unknown age", "ValidationException", {"TransitionToIA": "AFTER_8_DAYS"}),
-    lifecycle("the archive without elastic throughput", "BadRequest", {"TransitionToArchive": "AFTER_90_DAYS"}),
+    lifecycle("an unknown transition age", "ValidationException", {"TransitionToIA": "AFTER_8_DAYS"}),
+    lifecycle("archive storage without elastic throughput", "BadRequest", {"TransitionToArchive": "AFTER_90_DAYS"}),
 ]
 
 

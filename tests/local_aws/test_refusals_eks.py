@@ -1,4 +1,4 @@
-"""New clusters that EKS refuses."""
+"""CreateCluster calls that EKS rejects."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ REFUSALS = [
         "",
     ),
     Refusal(
-        "a name that exists",
+        "a name in use",
         "create_cluster",
         lambda world: world.new(name="demo"),
         IN_USE,
@@ -41,7 +41,7 @@ REFUSALS = [
         "unsupported",
     ),
     Refusal(
-        "a version past its support",
+        "a version whose support has ended",
         "create_cluster",
         lambda world: world.new(version="1.30"),
         PARAMETER,
@@ -49,7 +49,7 @@ REFUSALS = [
         "unsupported",
     ),
     Refusal(
-        "a patch version",
+        "a version with a patch number",
         "create_cluster",
         lambda world: world.new(version="1.35.6"),
         PARAMETER,
@@ -57,7 +57,7 @@ REFUSALS = [
         "unsupported",
     ),
     Refusal(
-        "a role that does not exist",
+        "a nonexistent role",
         "create_cluster",
         lambda world: world.new(roleArn=f"arn:aws:iam::{ACCOUNT}:role/none"),
         PARAMETER,
@@ -73,7 +73,7 @@ REFUSALS = [
         "trusted",
     ),
     Refusal(
-        "a subnet that does not exist",
+        "a nonexistent subnet",
         "create_cluster",
         lambda world: world.new({"subnetIds": [*world.subnets, "subnet-0"]}),
         PARAMETER,
@@ -81,7 +81,7 @@ REFUSALS = [
         "subnet-0",
     ),
     Refusal(
-        "subnets of one zone only",
+        "subnets in only one zone",
         "create_cluster",
         lambda world: world.new({"subnetIds": [world.subnets[0], world.same_zone]}),
         PARAMETER,
@@ -113,7 +113,7 @@ REFUSALS = [
         "Atleast one subnet in each AZ should have 5 free IPs",
     ),
     Refusal(
-        "a security group that does not exist",
+        "a nonexistent security group",
         "create_cluster",
         lambda world: world.new({"securityGroupIds": ["sg-0"]}),
         PARAMETER,
@@ -129,7 +129,7 @@ REFUSALS = [
         "are not in the same VPC as the subnets",
     ),
     Refusal(
-        "no endpoint at all",
+        "neither a public nor a private endpoint",
         "create_cluster",
         lambda world: world.new({"endpointPublicAccess": False, "endpointPrivateAccess": False}),
         PARAMETER,
@@ -137,7 +137,7 @@ REFUSALS = [
         "Private and public endpoint access cannot be false",
     ),
     Refusal(
-        "a public CIDR that is none",
+        "an invalid public CIDR",
         "create_cluster",
         lambda world: world.new({"publicAccessCidrs": ["300.0.0.0/8"]}),
         PARAMETER,
@@ -153,7 +153,7 @@ REFUSALS = [
         "203.0.113.7/24",
     ),
     Refusal(
-        "a private range as public CIDR",
+        "a private range as a public CIDR",
         "create_cluster",
         lambda world: world.new({"publicAccessCidrs": ["192.168.0.0/16"]}),
         PARAMETER,
@@ -169,7 +169,7 @@ REFUSALS = [
         "40",
     ),
     Refusal(
-        "service addresses within the VPC's",
+        "a service CIDR inside the VPC",
         "create_cluster",
         lambda world: world.new(kubernetesNetworkConfig={"serviceIpv4Cidr": "10.0.128.0/20"}),
         PARAMETER,
@@ -177,7 +177,7 @@ REFUSALS = [
         "overlaps",
     ),
     Refusal(
-        "public service addresses",
+        "a public service CIDR",
         "create_cluster",
         lambda world: world.new(kubernetesNetworkConfig={"serviceIpv4Cidr": "8.8.0.0/16"}),
         PARAMETER,
@@ -185,7 +185,7 @@ REFUSALS = [
         "must be within",
     ),
     Refusal(
-        "too few service addresses",
+        "a service CIDR that is too small",
         "create_cluster",
         lambda world: world.new(kubernetesNetworkConfig={"serviceIpv4Cidr": "172.16.0.0/25"}),
         PARAMETER,
@@ -193,7 +193,7 @@ REFUSALS = [
         "between /24 and /12",
     ),
     Refusal(
-        "a log type that EKS does not have",
+        "an unknown log type",
         "create_cluster",
         lambda world: world.new(logging={"clusterLogging": [{"types": ["kubelet"], "enabled": True}]}),
         PARAMETER,
@@ -201,7 +201,7 @@ REFUSALS = [
         "kubelet",
     ),
     Refusal(
-        "the config map without an admin",
+        "authentication mode CONFIG_MAP without a cluster admin",
         "create_cluster",
         lambda world: world.new(
             accessConfig={"authenticationMode": "CONFIG_MAP", "bootstrapClusterCreatorAdminPermissions": False}
@@ -227,7 +227,7 @@ REFUSALS = [
         "extended support",
     ),
     Refusal(
-        "a key that does not exist",
+        "a nonexistent key",
         "create_cluster",
         lambda world: world.new(encryptionConfig=[world.encryption("arn:aws:kms:us-west-2:1:key/0")]),
         PARAMETER,
@@ -243,7 +243,7 @@ REFUSALS = [
         "symmetric",
     ),
     Refusal(
-        "encryption of something else than secrets",
+        "encryption of resources other than secrets",
         "create_cluster",
         lambda world: world.new(encryptionConfig=[{"resources": ["pods"], "provider": {"keyArn": world.key()}}]),
         PARAMETER,

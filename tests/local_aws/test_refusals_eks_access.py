@@ -1,4 +1,4 @@
-"""Access entries and Pod Identity associations that EKS refuses."""
+"""Access entry and Pod Identity association calls that EKS rejects."""
 
 import pytest
 
@@ -17,7 +17,7 @@ from tests.local_aws.refusals import Refusal
 
 REFUSALS = [
     Refusal(
-        "an entry that exists",
+        "an existing access entry",
         "create_access_entry",
         lambda world: {"clusterName": "demo", "principalArn": world.admin_role},
         IN_USE,
@@ -25,7 +25,7 @@ REFUSALS = [
         "The specified access entry resource is already in use on this cluster.",
     ),
     Refusal(
-        "a role that does not exist",
+        "a nonexistent role",
         "create_access_entry",
         {"clusterName": "demo", "principalArn": f"arn:aws:iam::{ACCOUNT}:role/none"},
         PARAMETER,
@@ -33,7 +33,7 @@ REFUSALS = [
         "invalid principal",
     ),
     Refusal(
-        "a user that does not exist",
+        "a nonexistent user",
         "create_access_entry",
         {"clusterName": "demo", "principalArn": f"arn:aws:iam::{ACCOUNT}:user/none"},
         PARAMETER,
@@ -41,7 +41,7 @@ REFUSALS = [
         "invalid principal",
     ),
     Refusal(
-        "the account's root",
+        "the account's root user",
         "create_access_entry",
         {"clusterName": "demo", "principalArn": f"arn:aws:iam::{ACCOUNT}:root"},
         PARAMETER,
@@ -49,7 +49,7 @@ REFUSALS = [
         "format is not valid",
     ),
     Refusal(
-        "a session in place of its role",
+        "a session's ARN instead of its role's",
         "create_access_entry",
         {"clusterName": "demo", "principalArn": f"arn:aws:sts::{ACCOUNT}:assumed-role/admin/ada"},
         PARAMETER,
@@ -68,7 +68,7 @@ REFUSALS = [
         "The caller is not allowed to modify access entries with a principalArn value of a Service Linked Role",
     ),
     Refusal(
-        "a type of nobody",
+        "an unknown type",
         "create_access_entry",
         lambda world: {"clusterName": "demo", "principalArn": world.bare_role, "type": "EC2_MAC"},
         PARAMETER,
@@ -76,7 +76,7 @@ REFUSALS = [
         "EC2_MAC",
     ),
     Refusal(
-        "a name for nodes",
+        "a user name for an entry of type EC2_LINUX",
         "create_access_entry",
         lambda world: {"clusterName": "demo", "principalArn": world.bare_role, "type": "EC2_LINUX", "username": "me"},
         PARAMETER,
@@ -84,7 +84,7 @@ REFUSALS = [
         "cannot have a username",
     ),
     Refusal(
-        "Kubernetes' own group",
+        "a reserved Kubernetes group",
         "create_access_entry",
         lambda world: {"clusterName": "demo", "principalArn": world.bare_role, "kubernetesGroups": ["system:masters"]},
         PARAMETER,
@@ -108,7 +108,7 @@ REFUSALS = [
         "The cluster's authentication mode must be set to one of [API, API_AND_CONFIG_MAP] to perform this operation.",
     ),
     Refusal(
-        "an entry that does not exist",
+        "a nonexistent access entry",
         "describe_access_entry",
         lambda world: {"clusterName": "demo", "principalArn": world.bare_role},
         NOT_FOUND,
@@ -116,7 +116,7 @@ REFUSALS = [
         "list-access-entries",
     ),
     Refusal(
-        "an entry that does not exist",
+        "a nonexistent access entry",
         "delete_access_entry",
         lambda world: {"clusterName": "demo", "principalArn": world.bare_role},
         NOT_FOUND,
@@ -132,7 +132,7 @@ REFUSALS = [
         "cannot start with aws:",
     ),
     Refusal(
-        "an entry for nodes",
+        "an entry of type EC2_LINUX",
         "update_access_entry",
         lambda world: {"clusterName": "demo", "principalArn": world.node_role, "username": "me"},
         REQUEST,
@@ -140,7 +140,7 @@ REFUSALS = [
         "EC2_LINUX",
     ),
     Refusal(
-        "a policy of IAM",
+        "an IAM policy",
         "associate_access_policy",
         lambda world: {
             "clusterName": "demo",
@@ -153,7 +153,7 @@ REFUSALS = [
         "AdministratorAccess",
     ),
     Refusal(
-        "an entry for nodes",
+        "an entry of type EC2_LINUX",
         "associate_access_policy",
         lambda world: {
             "clusterName": "demo",
@@ -166,7 +166,7 @@ REFUSALS = [
         "EC2_LINUX",
     ),
     Refusal(
-        "an entry that does not exist",
+        "a nonexistent access entry",
         "associate_access_policy",
         lambda world: {
             "clusterName": "demo",
@@ -179,7 +179,7 @@ REFUSALS = [
         "list-access-entries",
     ),
     Refusal(
-        "namespaces without names",
+        "namespace scope without namespaces",
         "associate_access_policy",
         lambda world: {
             "clusterName": "demo",
@@ -192,7 +192,7 @@ REFUSALS = [
         "at least one namespace",
     ),
     Refusal(
-        "a whole cluster with names",
+        "cluster scope with namespaces",
         "associate_access_policy",
         lambda world: {
             "clusterName": "demo",
@@ -205,7 +205,7 @@ REFUSALS = [
         "cannot have namespaces",
     ),
     Refusal(
-        "a scope of nobody",
+        "an unknown scope",
         "associate_access_policy",
         lambda world: {
             "clusterName": "demo",
@@ -234,7 +234,7 @@ REFUSALS = [
         "Association already exists: a-",
     ),
     Refusal(
-        "a role that does not exist",
+        "a nonexistent role",
         "create_pod_identity_association",
         {"clusterName": "demo", "namespace": "jobs", "serviceAccount": "new", "roleArn": f"arn:aws:iam::{ACCOUNT}:role/none"},
         PARAMETER,
@@ -242,7 +242,7 @@ REFUSALS = [
         "Role provided in the request does not exist.",
     ),
     Refusal(
-        "a role that pods cannot have",
+        "a role that pods may not assume",
         "create_pod_identity_association",
         lambda world: {"clusterName": "demo", "namespace": "jobs", "serviceAccount": "new", "roleArn": world.node_role},
         PARAMETER,
@@ -258,7 +258,7 @@ REFUSALS = [
         "targetRoleArn",
     ),
     Refusal(
-        "a user",
+        "a user instead of a role",
         "create_pod_identity_association",
         {"clusterName": "demo", "namespace": "jobs", "serviceAccount": "new", "roleArn": f"arn:aws:iam::{ACCOUNT}:user/a"},
         PARAMETER,
@@ -266,7 +266,7 @@ REFUSALS = [
         "not valid",
     ),
     Refusal(
-        "a namespace that is none",
+        "an invalid namespace",
         "create_pod_identity_association",
         lambda world: {"clusterName": "demo", "namespace": "Jobs", "serviceAccount": "mpi", "roleArn": world.pod_role},
         PARAMETER,
@@ -274,7 +274,7 @@ REFUSALS = [
         "Jobs",
     ),
     Refusal(
-        "a service account that is none",
+        "an invalid service account name",
         "create_pod_identity_association",
         lambda world: {"clusterName": "demo", "namespace": "jobs", "serviceAccount": "a_b", "roleArn": world.pod_role},
         PARAMETER,
@@ -282,7 +282,7 @@ REFUSALS = [
         "a_b",
     ),
     Refusal(
-        "a policy with session tags",
+        "an inline policy with session tags enabled",
         "create_pod_identity_association",
         lambda world: {
             "clusterName": "demo",
@@ -307,4 +307,6 @@ def test_eks_refuses_bad_access(refusing: Refusing, refusal: Refusal) -> None:
 def test_an_association_of_an_add_on_is_changed_through_the_add_on(refusing: Refusing, operation: str) -> None:
     found = refusing.eks.list_pod_identity_associations(clusterName="demo", namespace="kube-system")["associations"]
     request = {"clusterName": "demo", "associationId": found[0]["associationId"]}
-    Refusal("an add-on's association", operation, request, REQUEST, guide("update-addon-role"), "owned by").check(refusing.eks)
+    Refusal("an association owned by an add-on", operation, request, REQUEST, guide("update-addon-role"), "owned by").check(
+        refusing.eks
+    )

@@ -1,4 +1,4 @@
-"""Add-ons and tags that EKS refuses."""
+"""Add-on and tag calls that EKS rejects."""
 
 import pytest
 
@@ -15,7 +15,7 @@ from tests.local_aws.refusals import Refusal
 
 REFUSALS = [
     Refusal(
-        "an add-on that exists",
+        "an installed add-on",
         "create_addon",
         {"clusterName": "demo", "addonName": "vpc-cni"},
         IN_USE,
@@ -23,7 +23,7 @@ REFUSALS = [
         "Addon already exists.",
     ),
     Refusal(
-        "an add-on of nobody",
+        "an unknown add-on",
         "create_addon",
         {"clusterName": "demo", "addonName": "istio"},
         PARAMETER,
@@ -31,7 +31,7 @@ REFUSALS = [
         "is not supported",
     ),
     Refusal(
-        "a version of nobody",
+        "an unknown version",
         "create_addon",
         {"clusterName": "demo", "addonName": "coredns", "addonVersion": "v9.9.9-eksbuild.1"},
         PARAMETER,
@@ -39,7 +39,7 @@ REFUSALS = [
         "Addon version specified is not supported",
     ),
     Refusal(
-        "another Kubernetes' version",
+        "a version for another Kubernetes version",
         "create_addon",
         {"clusterName": "demo", "addonName": "coredns", "addonVersion": "v1.14.3-eksbuild.23"},
         PARAMETER,
@@ -47,7 +47,7 @@ REFUSALS = [
         "Addon version specified is not supported",
     ),
     Refusal(
-        "settings that are no JSON",
+        "settings that are not JSON",
         "create_addon",
         {"clusterName": "demo", "addonName": "coredns", "configurationValues": "{"},
         PARAMETER,
@@ -55,7 +55,7 @@ REFUSALS = [
         "not valid JSON",
     ),
     Refusal(
-        "a setting that the add-on does not have",
+        "an unknown setting",
         "create_addon",
         {"clusterName": "demo", "addonName": "coredns", "configurationValues": '{"replicas": 2}'},
         PARAMETER,
@@ -63,7 +63,7 @@ REFUSALS = [
         "[$.replicas: is not defined in the schema and the schema does not allow additional properties]",
     ),
     Refusal(
-        "a setting of another type",
+        "a setting of the wrong type",
         "create_addon",
         {"clusterName": "demo", "addonName": "coredns", "configurationValues": '{"replicaCount": "2"}'},
         PARAMETER,
@@ -79,7 +79,7 @@ REFUSALS = [
         "$.enableNetworkPolicy: boolean found, string expected",
     ),
     Refusal(
-        "a way to resolve conflicts of nobody",
+        "an unknown conflict resolution",
         "create_addon",
         {"clusterName": "demo", "addonName": "coredns", "resolveConflicts": "FORCE"},
         PARAMETER,
@@ -87,7 +87,7 @@ REFUSALS = [
         "FORCE",
     ),
     Refusal(
-        "a role that is none",
+        "a malformed role ARN",
         "create_addon",
         {"clusterName": "demo", "addonName": "coredns", "serviceAccountRoleArn": "role"},
         PARAMETER,
@@ -95,7 +95,7 @@ REFUSALS = [
         "role",
     ),
     Refusal(
-        "a service account that the add-on does not have",
+        "a service account that the add-on does not use",
         "create_addon",
         lambda world: {
             "clusterName": "demo",
@@ -107,7 +107,7 @@ REFUSALS = [
         "aws-node",
     ),
     Refusal(
-        "a role that pods cannot have",
+        "a role that pods may not assume",
         "create_addon",
         lambda world: {
             "clusterName": "demo",
@@ -119,7 +119,7 @@ REFUSALS = [
         "Trust policy of the role provided is invalid",
     ),
     Refusal(
-        "an add-on that is not there",
+        "an add-on that is not installed",
         "update_addon",
         {"clusterName": "demo", "addonName": "coredns"},
         NOT_FOUND,
@@ -127,7 +127,7 @@ REFUSALS = [
         "No addon: coredns found in cluster: demo",
     ),
     Refusal(
-        "a version of nobody",
+        "an unknown version",
         "update_addon",
         {"clusterName": "demo", "addonName": "vpc-cni", "addonVersion": "v1"},
         PARAMETER,
@@ -135,7 +135,7 @@ REFUSALS = [
         "Addon version specified",
     ),
     Refusal(
-        "an add-on that is not there",
+        "an add-on that is not installed",
         "describe_addon",
         {"clusterName": "demo", "addonName": "coredns"},
         NOT_FOUND,
@@ -143,7 +143,7 @@ REFUSALS = [
         "No addon: coredns found in cluster: demo",
     ),
     Refusal(
-        "an add-on that is not there",
+        "an add-on that is not installed",
         "delete_addon",
         {"clusterName": "demo", "addonName": "coredns"},
         NOT_FOUND,
@@ -151,10 +151,10 @@ REFUSALS = [
         "No addon: coredns found in cluster: demo",
     ),
     Refusal(
-        "an add-on of nobody", "describe_addon_versions", {"addonName": "istio"}, PARAMETER, api("DescribeAddonVersions"), "istio"
+        "an unknown add-on", "describe_addon_versions", {"addonName": "istio"}, PARAMETER, api("DescribeAddonVersions"), "istio"
     ),
     Refusal(
-        "a Kubernetes of nobody",
+        "an unknown Kubernetes version",
         "describe_addon_versions",
         {"kubernetesVersion": "9.9"},
         PARAMETER,
@@ -162,7 +162,7 @@ REFUSALS = [
         "unsupported",
     ),
     Refusal(
-        "a version of nobody",
+        "an unknown version",
         "describe_addon_configuration",
         {"addonName": "coredns", "addonVersion": "v9"},
         PARAMETER,
@@ -170,14 +170,14 @@ REFUSALS = [
         "not supported",
     ),
     Refusal(
-        "something that does not exist",
+        "a nonexistent resource",
         "tag_resource",
         {"resourceArn": f"arn:aws:eks:{REGION}:{ACCOUNT}:cluster/none", "tags": {"a": "b"}},
         "NotFoundException",
         api("TagResource"),
     ),
     Refusal(
-        "something that is no ARN",
+        "a resource that is not an ARN",
         "tag_resource",
         {"resourceArn": "demo", "tags": {"a": "b"}},
         "BadRequestException",

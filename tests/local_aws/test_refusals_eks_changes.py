@@ -1,4 +1,4 @@
-"""Changes to clusters and node groups that EKS refuses."""
+"""Cluster and node group updates that EKS rejects."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tests.local_aws.refusals import Refusal
 
 REFUSALS = [
     Refusal(
-        "a cluster that does not exist",
+        "a nonexistent cluster",
         "update_cluster_config",
         {"name": "none", "deletionProtection": True},
         NOT_FOUND,
@@ -15,7 +15,7 @@ REFUSALS = [
         "No cluster found for name: none.",
     ),
     Refusal(
-        "nothing",
+        "an empty update",
         "update_cluster_config",
         {"name": "demo"},
         PARAMETER,
@@ -23,7 +23,7 @@ REFUSALS = [
         "Invalid type for cluster update",
     ),
     Refusal(
-        "two things at once",
+        "two kinds of changes at once",
         "update_cluster_config",
         {"name": "demo", "deletionProtection": False, "upgradePolicy": {"supportType": "STANDARD"}},
         PARAMETER,
@@ -31,7 +31,7 @@ REFUSALS = [
         "Only one type of update",
     ),
     Refusal(
-        "endpoint and subnets at once",
+        "endpoint and subnets in one update",
         "update_cluster_config",
         lambda world: {"name": "demo", "resourcesVpcConfig": {"endpointPublicAccess": False, "subnetIds": world.subnets}},
         PARAMETER,
@@ -39,7 +39,7 @@ REFUSALS = [
         "Only one type of update",
     ),
     Refusal(
-        "the endpoint as it is",
+        "unchanged endpoint access",
         "update_cluster_config",
         {"name": "demo", "resourcesVpcConfig": {"endpointPublicAccess": True}},
         PARAMETER,
@@ -47,7 +47,7 @@ REFUSALS = [
         "already at the desired configuration",
     ),
     Refusal(
-        "no endpoint at all",
+        "neither a public nor a private endpoint",
         "update_cluster_config",
         {"name": "demo", "resourcesVpcConfig": {"endpointPublicAccess": False, "endpointPrivateAccess": False}},
         PARAMETER,
@@ -74,7 +74,7 @@ REFUSALS = [
         "should belong to the exact set of AZs",
     ),
     Refusal(
-        "subnets as they are",
+        "unchanged subnets",
         "update_cluster_config",
         lambda world: {"name": "demo", "resourcesVpcConfig": {"subnetIds": world.subnets}},
         PARAMETER,
@@ -82,7 +82,7 @@ REFUSALS = [
         "No changes needed",
     ),
     Refusal(
-        "logging as it is",
+        "an unchanged logging configuration",
         "update_cluster_config",
         {"name": "demo", "logging": {"clusterLogging": [{"types": ["api"], "enabled": False}]}},
         PARAMETER,
@@ -90,7 +90,7 @@ REFUSALS = [
         "No changes needed for the logging config provided",
     ),
     Refusal(
-        "the mode as it is",
+        "an unchanged authentication mode",
         "update_cluster_config",
         {"name": "demo", "accessConfig": {"authenticationMode": "API"}},
         PARAMETER,
@@ -98,7 +98,7 @@ REFUSALS = [
         "Unsupported authentication mode update from API to API",
     ),
     Refusal(
-        "a mode that is left for good",
+        "a return to a previous authentication mode",
         "update_cluster_config",
         {"name": "demo", "accessConfig": {"authenticationMode": "API_AND_CONFIG_MAP"}},
         PARAMETER,
@@ -106,7 +106,7 @@ REFUSALS = [
         "Unsupported authentication mode update from API to API_AND_CONFIG_MAP",
     ),
     Refusal(
-        "a mode two steps ahead",
+        "an authentication mode two steps ahead",
         "update_cluster_config",
         {"name": "legacy", "accessConfig": {"authenticationMode": "API"}},
         PARAMETER,
@@ -114,7 +114,7 @@ REFUSALS = [
         "Unsupported authentication mode update from CONFIG_MAP to API",
     ),
     Refusal(
-        "the support type as it is",
+        "an unchanged support type",
         "update_cluster_config",
         {"name": "demo", "upgradePolicy": {"supportType": "EXTENDED"}},
         PARAMETER,
@@ -122,7 +122,7 @@ REFUSALS = [
         "No changes needed",
     ),
     Refusal(
-        "protection as it is",
+        "unchanged deletion protection",
         "update_cluster_config",
         {"name": "demo", "deletionProtection": True},
         PARAMETER,
@@ -130,7 +130,7 @@ REFUSALS = [
         "No changes needed",
     ),
     Refusal(
-        "another service range",
+        "another service CIDR",
         "update_cluster_config",
         {"name": "demo", "kubernetesNetworkConfig": {"serviceIpv4Cidr": "10.100.0.0/16"}},
         PARAMETER,
@@ -138,7 +138,7 @@ REFUSALS = [
         "",
     ),
     Refusal(
-        "the version as it is",
+        "an unchanged version",
         "update_cluster_version",
         {"name": "demo", "version": "1.34"},
         PARAMETER,
@@ -154,7 +154,7 @@ REFUSALS = [
         "from 1.34 to 1.33",
     ),
     Refusal(
-        "two minors at once",
+        "a skipped minor version",
         "update_cluster_version",
         {"name": "demo", "version": "1.36"},
         PARAMETER,
@@ -170,7 +170,7 @@ REFUSALS = [
         "unsupported Kubernetes version",
     ),
     Refusal(
-        "encryption for the second time",
+        "a second encryption configuration",
         "associate_encryption_config",
         lambda world: {"clusterName": "demo", "encryptionConfig": [world.encryption(world.key())]},
         PARAMETER,
@@ -186,7 +186,7 @@ REFUSALS = [
         "Cluster has nodegroups attached",
     ),
     Refusal(
-        "a cluster that does not exist",
+        "a nonexistent cluster",
         "delete_cluster",
         {"name": "none"},
         NOT_FOUND,
@@ -194,7 +194,7 @@ REFUSALS = [
         "No cluster found for name: none.",
     ),
     Refusal(
-        "a cluster that does not exist",
+        "a nonexistent cluster",
         "describe_cluster",
         {"name": "none"},
         NOT_FOUND,
@@ -202,16 +202,16 @@ REFUSALS = [
         "No cluster found for name: none.",
     ),
     Refusal(
-        "an update that does not exist",
+        "a nonexistent update",
         "describe_update",
         {"name": "demo", "updateId": "none"},
         NOT_FOUND,
         api("DescribeUpdate"),
         "No update found for ID: none",
     ),
-    Refusal("a token of nobody", "list_clusters", {"nextToken": "zzz"}, PARAMETER, api("ListClusters"), "nextToken"),
+    Refusal("an unknown pagination token", "list_clusters", {"nextToken": "zzz"}, PARAMETER, api("ListClusters"), "nextToken"),
     Refusal(
-        "a version of nobody",
+        "an unknown version",
         "describe_cluster_versions",
         {"clusterVersions": ["9.9"]},
         PARAMETER,
@@ -219,7 +219,7 @@ REFUSALS = [
         "9.9",
     ),
     Refusal(
-        "a group that does not exist",
+        "a nonexistent node group",
         "update_nodegroup_config",
         {"clusterName": "demo", "nodegroupName": "none", "labels": {}},
         NOT_FOUND,
@@ -227,7 +227,7 @@ REFUSALS = [
         "none",
     ),
     Refusal(
-        "nothing",
+        "an empty update",
         "update_nodegroup_config",
         {"clusterName": "demo", "nodegroupName": "workers"},
         PARAMETER,
@@ -235,7 +235,7 @@ REFUSALS = [
         "At least one",
     ),
     Refusal(
-        "more desired than at most",
+        "a desired size above the maximum size",
         "update_nodegroup_config",
         {"clusterName": "demo", "nodegroupName": "workers", "scalingConfig": {"desiredSize": 9}},
         PARAMETER,
@@ -275,7 +275,7 @@ REFUSALS = [
         "from 1.34 to 1.33",
     ),
     Refusal(
-        "a release of another version",
+        "a release of another Kubernetes version",
         "update_nodegroup_version",
         {"clusterName": "demo", "nodegroupName": "workers", "releaseVersion": "1.35.6-20260714"},
         PARAMETER,
@@ -283,7 +283,7 @@ REFUSALS = [
         "is not valid for",
     ),
     Refusal(
-        "a template where there was none",
+        "adding a launch template",
         "update_nodegroup_version",
         lambda world: {"clusterName": "demo", "nodegroupName": "workers", "launchTemplate": world.user_template},
         PARAMETER,
@@ -291,7 +291,7 @@ REFUSALS = [
         "without a launch template",
     ),
     Refusal(
-        "another template",
+        "another launch template",
         "update_nodegroup_version",
         lambda world: {
             "clusterName": "demo",
@@ -303,7 +303,7 @@ REFUSALS = [
         "cannot be changed",
     ),
     Refusal(
-        "an instance type in the template where there was none",
+        "adding an instance type to the launch template",
         "update_nodegroup_version",
         lambda world: {
             "clusterName": "demo",
@@ -315,7 +315,7 @@ REFUSALS = [
         "You must continue to not specify an instance type within the launch template",
     ),
     Refusal(
-        "an image in the template where there was none",
+        "adding an image to the launch template",
         "update_nodegroup_version",
         lambda world: {
             "clusterName": "demo",
@@ -327,7 +327,7 @@ REFUSALS = [
         "You must continue to not specify an image id within the launch template",
     ),
     Refusal(
-        "a group that does not exist",
+        "a nonexistent node group",
         "describe_nodegroup",
         {"clusterName": "demo", "nodegroupName": "none"},
         NOT_FOUND,
@@ -335,7 +335,7 @@ REFUSALS = [
         "No node group found for name: none.",
     ),
     Refusal(
-        "a group that does not exist",
+        "a nonexistent node group",
         "delete_nodegroup",
         {"clusterName": "demo", "nodegroupName": "none"},
         NOT_FOUND,

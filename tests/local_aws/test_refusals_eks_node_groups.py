@@ -1,4 +1,4 @@
-"""New node groups that EKS refuses."""
+"""CreateNodegroup calls that EKS rejects."""
 
 import pytest
 
@@ -14,7 +14,7 @@ from tests.local_aws.refusals import Refusal
 
 REFUSALS = [
     Refusal(
-        "a cluster that does not exist",
+        "a nonexistent cluster",
         "create_nodegroup",
         lambda world: world.group(cluster="none"),
         NOT_FOUND,
@@ -22,7 +22,7 @@ REFUSALS = [
         "No cluster found",
     ),
     Refusal(
-        "a name that exists",
+        "a name in use",
         "create_nodegroup",
         lambda world: world.group(name="workers"),
         IN_USE,
@@ -37,9 +37,16 @@ REFUSALS = [
         api("CreateNodegroup"),
         "",
     ),
-    Refusal("no subnet", "create_nodegroup", lambda world: world.group(subnets=[]), PARAMETER, api("CreateNodegroup"), "subnet"),
     Refusal(
-        "a subnet that does not exist",
+        "an empty list of subnets",
+        "create_nodegroup",
+        lambda world: world.group(subnets=[]),
+        PARAMETER,
+        api("CreateNodegroup"),
+        "subnet",
+    ),
+    Refusal(
+        "a nonexistent subnet",
         "create_nodegroup",
         lambda world: world.group(subnets=["subnet-0"]),
         PARAMETER,
@@ -55,7 +62,7 @@ REFUSALS = [
         "must belong to cluster's vpc",
     ),
     Refusal(
-        "a role that is none",
+        "a malformed role ARN",
         "create_nodegroup",
         lambda world: world.group(nodeRole="node"),
         PARAMETER,
@@ -63,7 +70,7 @@ REFUSALS = [
         "Invalid Role Arn",
     ),
     Refusal(
-        "a role that does not exist",
+        "a nonexistent role",
         "create_nodegroup",
         lambda world: world.group(nodeRole=f"arn:aws:iam::{ACCOUNT}:role/none"),
         PARAMETER,
@@ -71,7 +78,7 @@ REFUSALS = [
         "The role with name none cannot be found.",
     ),
     Refusal(
-        "a role that instances cannot have",
+        "a role that EC2 may not assume",
         "create_nodegroup",
         lambda world: world.group(nodeRole=world.cluster_role),
         PARAMETER,
@@ -79,7 +86,7 @@ REFUSALS = [
         "Following required service principals [ec2.amazonaws.com] were not found in the trust relationships of nodeRole",
     ),
     Refusal(
-        "more at least than desired",
+        "a minimum size above the desired size",
         "create_nodegroup",
         lambda world: world.group(scalingConfig={"minSize": 3, "maxSize": 4, "desiredSize": 2}),
         PARAMETER,
@@ -87,7 +94,7 @@ REFUSALS = [
         "Minimum capacity 3 can't be greater than desired size 2",
     ),
     Refusal(
-        "more desired than at most",
+        "a desired size above the maximum size",
         "create_nodegroup",
         lambda world: world.group(scalingConfig={"minSize": 0, "maxSize": 1, "desiredSize": 2}),
         PARAMETER,
@@ -95,7 +102,7 @@ REFUSALS = [
         "desired capacity 2 can't be greater than max size 1",
     ),
     Refusal(
-        "more at least than at most",
+        "a minimum size above the maximum size",
         "create_nodegroup",
         lambda world: world.group(scalingConfig={"minSize": 5, "maxSize": 4, "desiredSize": 5}),
         PARAMETER,
@@ -103,7 +110,7 @@ REFUSALS = [
         "",
     ),
     Refusal(
-        "a type that does not exist",
+        "a nonexistent instance type",
         "create_nodegroup",
         lambda world: world.group(instanceTypes=["g5.xlarg"]),
         PARAMETER,
@@ -127,7 +134,7 @@ REFUSALS = [
         "is not a valid instance type",
     ),
     Refusal(
-        "Amazon Linux 2 for a version that has none",
+        "Amazon Linux 2 for a Kubernetes version without it",
         "create_nodegroup",
         lambda world: world.group(amiType="AL2_x86_64"),
         PARAMETER,
@@ -135,7 +142,7 @@ REFUSALS = [
         "only supported for kubernetes versions 1.32 or earlier",
     ),
     Refusal(
-        "an AMI type that does not exist",
+        "an unknown AMI type",
         "create_nodegroup",
         lambda world: world.group(amiType="AL3"),
         PARAMETER,
@@ -143,7 +150,7 @@ REFUSALS = [
         "Invalid AMI type",
     ),
     Refusal(
-        "CUSTOM without an image",
+        "AMI type CUSTOM without an image",
         "create_nodegroup",
         lambda world: world.group(amiType="CUSTOM"),
         PARAMETER,
@@ -151,7 +158,7 @@ REFUSALS = [
         "image id",
     ),
     Refusal(
-        "another version than the cluster's",
+        "a version other than the cluster's",
         "create_nodegroup",
         lambda world: world.group(version="1.33"),
         PARAMETER,
@@ -159,7 +166,7 @@ REFUSALS = [
         "1.33",
     ),
     Refusal(
-        "a release of another version",
+        "a release of another Kubernetes version",
         "create_nodegroup",
         lambda world: world.group(releaseVersion="1.33.10-20260714"),
         PARAMETER,
@@ -167,7 +174,7 @@ REFUSALS = [
         "Requested release version 1.33.10-20260714 is not valid for kubernetes version 1.34.",
     ),
     Refusal(
-        "a capacity type that does not exist",
+        "an unknown capacity type",
         "create_nodegroup",
         lambda world: world.group(capacityType="FREE"),
         PARAMETER,
@@ -175,7 +182,7 @@ REFUSALS = [
         "FREE",
     ),
     Refusal(
-        "a label of Kubernetes' own",
+        "a label reserved by Kubernetes",
         "create_nodegroup",
         lambda world: world.group(labels={"node-role.kubernetes.io/worker": "yes"}),
         PARAMETER,
@@ -183,7 +190,7 @@ REFUSALS = [
         "Label cannot contain reserved prefixes",
     ),
     Refusal(
-        "a label of EKS's own",
+        "a label reserved by EKS",
         "create_nodegroup",
         lambda world: world.group(labels={"eks.amazonaws.com/nodegroup": "mine"}),
         PARAMETER,
@@ -191,7 +198,7 @@ REFUSALS = [
         "Label cannot contain reserved prefixes",
     ),
     Refusal(
-        "a label value that is none",
+        "an invalid label value",
         "create_nodegroup",
         lambda world: world.group(labels={"a": "not a value"}),
         PARAMETER,
@@ -199,7 +206,7 @@ REFUSALS = [
         "not a value",
     ),
     Refusal(
-        "a label key that is none",
+        "an invalid label key",
         "create_nodegroup",
         lambda world: world.group(labels={"/": "1"}),
         PARAMETER,
@@ -207,7 +214,7 @@ REFUSALS = [
         "Label key",
     ),
     Refusal(
-        "a taint effect as Kubernetes spells it",
+        "a taint effect in Kubernetes' spelling",
         "create_nodegroup",
         lambda world: world.group(taints=[{"key": "a", "value": "b", "effect": "NoSchedule"}]),
         PARAMETER,
@@ -239,7 +246,7 @@ REFUSALS = [
         "Only one of",
     ),
     Refusal(
-        "an update strategy that does not exist",
+        "an unknown update strategy",
         "create_nodegroup",
         lambda world: world.group(updateConfig={"updateStrategy": "SURGE"}),
         PARAMETER,
@@ -255,7 +262,7 @@ REFUSALS = [
         "Only one of",
     ),
     Refusal(
-        "a repair override without all its parts",
+        "an incomplete repair override",
         "create_nodegroup",
         lambda world: world.group(nodeRepairConfig={"nodeRepairConfigOverrides": [{"repairAction": "Reboot"}]}),
         PARAMETER,

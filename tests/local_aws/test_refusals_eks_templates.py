@@ -1,4 +1,4 @@
-"""Launch templates of node groups that EKS refuses."""
+"""Launch templates that EKS rejects for node groups."""
 
 import base64
 
@@ -19,7 +19,7 @@ def encoded(text: str) -> str:
 
 REFUSALS = [
     Refusal(
-        "a template that does not exist",
+        "a nonexistent template",
         "create_nodegroup",
         lambda world: world.group(launchTemplate={"id": "lt-0123456789abcdef0"}),
         PARAMETER,
@@ -27,7 +27,7 @@ REFUSALS = [
         "does not exist",
     ),
     Refusal(
-        "a template by id and name",
+        "a launch template given by id and name",
         "create_nodegroup",
         lambda world: world.group(launchTemplate={"id": "lt-0123456789abcdef0", "name": "a"}),
         PARAMETER,
@@ -35,7 +35,7 @@ REFUSALS = [
         "Exactly one",
     ),
     Refusal(
-        "a version of it that does not exist",
+        "a nonexistent launch template version",
         "create_nodegroup",
         lambda world: world.group(launchTemplate={**world.user_template, "version": "9"}),
         PARAMETER,
@@ -43,7 +43,7 @@ REFUSALS = [
         "Could not find launch template version 9",
     ),
     Refusal(
-        "a subnet",
+        "a subnet in the launch template",
         "create_nodegroup",
         lambda world: world.with_template({"NetworkInterfaces": [{"DeviceIndex": 0, "SubnetId": world.subnets[0]}]}),
         PARAMETER,
@@ -51,7 +51,7 @@ REFUSALS = [
         "subnet",
     ),
     Refusal(
-        "an instance profile",
+        "an instance profile in the launch template",
         "create_nodegroup",
         lambda world: world.with_template({"IamInstanceProfile": {"Name": "p"}}),
         PARAMETER,
@@ -67,7 +67,7 @@ REFUSALS = [
         "shutdown behavior",
     ),
     Refusal(
-        "hibernation",
+        "hibernation in the launch template",
         "create_nodegroup",
         lambda world: world.with_template({"HibernationOptions": {"Configured": True}}),
         PARAMETER,
@@ -75,7 +75,7 @@ REFUSALS = [
         "hibernation",
     ),
     Refusal(
-        "spot, which is the node group's matter",
+        "spot market options in the launch template",
         "create_nodegroup",
         lambda world: world.with_template({"InstanceMarketOptions": {"MarketType": "spot"}}),
         PARAMETER,
@@ -83,7 +83,7 @@ REFUSALS = [
         "Instance market options are not supported with the launch template.",
     ),
     Refusal(
-        "an instance type beside the node group's",
+        "instance types in the launch template and in the request",
         "create_nodegroup",
         lambda world: world.with_template({"InstanceType": "m7i.large"}, instanceTypes=["m7i.large"]),
         REQUEST,
@@ -91,7 +91,7 @@ REFUSALS = [
         "Cannot specify instance types in launch template and API request",
     ),
     Refusal(
-        "a disk size beside it",
+        "a disk size and a launch template",
         "create_nodegroup",
         lambda world: world.with_template({"EbsOptimized": True}, diskSize=100),
         PARAMETER,
@@ -99,7 +99,7 @@ REFUSALS = [
         "Disk size must be specified within the launch template.",
     ),
     Refusal(
-        "remote access beside it",
+        "remote access and a launch template",
         "create_nodegroup",
         lambda world: world.with_template({"EbsOptimized": True}, remoteAccess={"ec2SshKey": "k"}),
         PARAMETER,
@@ -107,7 +107,7 @@ REFUSALS = [
         "Remote access configuration cannot be specified with a launch template.",
     ),
     Refusal(
-        "an image beside an AMI type",
+        "an image and an AMI type",
         "create_nodegroup",
         lambda world: world.with_template({"ImageId": world.image()}, amiType="AL2023_x86_64_STANDARD"),
         PARAMETER,
@@ -115,7 +115,7 @@ REFUSALS = [
         "You cannot specify an AMI Type other than CUSTOM, when specifying an image id in your launch template.",
     ),
     Refusal(
-        "an image beside a version",
+        "an image and a Kubernetes version",
         "create_nodegroup",
         lambda world: world.with_template({"ImageId": world.image()}, version="1.34"),
         PARAMETER,
@@ -123,7 +123,7 @@ REFUSALS = [
         "custom AMIs",
     ),
     Refusal(
-        "an image beside a release",
+        "an image and a release version",
         "create_nodegroup",
         lambda world: world.with_template({"ImageId": world.image()}, releaseVersion="1.34.8-20260714"),
         PARAMETER,
@@ -131,7 +131,7 @@ REFUSALS = [
         "custom AMIs",
     ),
     Refusal(
-        "an image that does not exist",
+        "a nonexistent image",
         "create_nodegroup",
         lambda world: world.with_template({"ImageId": "ami-0123456789abcdef0"}),
         REQUEST,
@@ -139,7 +139,7 @@ REFUSALS = [
         "does not exist",
     ),
     Refusal(
-        "security groups of the instance and of interfaces",
+        "security groups on both the instance and its interfaces",
         "create_nodegroup",
         lambda world: world.with_template(
             {"SecurityGroupIds": [world.security_group(name="s")], "NetworkInterfaces": [{"DeviceIndex": 0}]}
@@ -149,7 +149,7 @@ REFUSALS = [
         "Network interfaces and an instance-level security groups may not be specified on the same request",
     ),
     Refusal(
-        "a security group that does not exist",
+        "a nonexistent security group",
         "create_nodegroup",
         lambda world: world.with_template({"SecurityGroupIds": ["sg-0123456789abcdef0"]}),
         REQUEST,
@@ -173,7 +173,7 @@ REFUSALS = [
         "launch template is required",
     ),
     Refusal(
-        "a capacity block without its market",
+        "a capacity block without its market type",
         "create_nodegroup",
         lambda world: world.block({"InstanceMarketOptions": None}),
         PARAMETER,
@@ -189,7 +189,7 @@ REFUSALS = [
         "capacity reservation target",
     ),
     Refusal(
-        "a capacity block without its type",
+        "a capacity block without an instance type",
         "create_nodegroup",
         lambda world: world.block({"InstanceType": None}, instanceTypes=["p5.48xlarge"]),
         PARAMETER,
@@ -197,7 +197,7 @@ REFUSALS = [
         "instance type must be specified in the launch template",
     ),
     Refusal(
-        "the market of a capacity block without that capacity type",
+        "the capacity-block market type without that capacity type",
         "create_nodegroup",
         lambda world: world.with_template({"InstanceMarketOptions": {"MarketType": "capacity-block"}}),
         PARAMETER,

@@ -1,4 +1,4 @@
-"""Calls that IAM and STS refuse."""
+"""Calls that IAM and STS reject."""
 
 from typing import Any
 
@@ -35,21 +35,23 @@ def statements(count: int) -> str:
 
 REFUSALS = [
     role("a name in use", "EntityAlreadyExists", RoleName="node"),
-    role("65 letters", "ValidationError", QUOTAS, RoleName="r" * 65),
+    role("a name of 65 characters", "ValidationError", QUOTAS, RoleName="r" * 65),
     role("a space in the name", "ValidationError", QUOTAS, RoleName="a role"),
-    role("a long dash in the description", "ValidationError", Description="nodes \u2014 all of them"),
-    role("sessions of a day", "ValidationError", MaxSessionDuration=86400),
-    role("a boundary that does not exist", "NoSuchEntity", PermissionsBoundary="arn:aws:iam::123456789012:policy/missing"),
-    bad_trust("no JSON", "{nope", "Json"),
-    bad_trust("no principal", policy(allow(Action="sts:AssumeRole")), "Principal"),
+    role("an em dash in the description", "ValidationError", Description="nodes \u2014 all of them"),
+    role("sessions of 24 hours", "ValidationError", MaxSessionDuration=86400),
+    role("a nonexistent permissions boundary", "NoSuchEntity", PermissionsBoundary="arn:aws:iam::123456789012:policy/missing"),
+    bad_trust("a trust policy that is not JSON", "{nope", "Json"),
+    bad_trust("a statement without a principal", policy(allow(Action="sts:AssumeRole")), "Principal"),
     bad_trust(
-        "a resource", policy(allow(Principal={"Service": "ec2.amazonaws.com"}, Action="sts:AssumeRole", Resource="*")), "Resource"
+        "a trust policy with a resource",
+        policy(allow(Principal={"Service": "ec2.amazonaws.com"}, Action="sts:AssumeRole", Resource="*")),
+        "Resource",
     ),
     bad_trust("another service's action", trust({"Service": "ec2.amazonaws.com"}, "ec2:RunInstances"), "STS AssumeRole actions"),
-    bad_trust("a role that does not exist", trust({"AWS": "arn:aws:iam::123456789012:role/nobody"}), "Invalid principal"),
-    bad_trust("a service that is none", trust({"Service": "ec2"}), "Invalid principal"),
-    bad_trust("a principal of no kind", trust({"Role": "arn:aws:iam::123456789012:role/node"}), "Invalid principal"),
-    bad_trust("effect in small letters", policy({"Effect": "allow", "Principal": "*", "Action": "sts:AssumeRole"}), "effect"),
+    bad_trust("a nonexistent role", trust({"AWS": "arn:aws:iam::123456789012:role/nobody"}), "Invalid principal"),
+    bad_trust("an invalid service principal", trust({"Service": "ec2"}), "Invalid principal"),
+    bad_trust("an unknown principal type", trust({"Role": "arn:aws:iam::123456789012:role/node"}), "Invalid principal"),
+    bad_trust("a lowercase effect", policy({"Effect": "allow", "Principal": "*", "Action": "sts:AssumeRole"}), "effect"),
     role(
         "a trust policy over 2048 characters",
         "LimitExceeded",
@@ -57,20 +59,22 @@ REFUSALS = [
         AssumeRolePolicyDocument=trust({"Service": [f"service-{number:040}.amazonaws.com" for number in range(50)]}),
     ),
     Refusal(
-        "a trust policy without principal",
+        "a trust policy without a principal",
         "update_assume_role_policy",
         {"RoleName": "node", "PolicyDocument": policy(allow(Action="sts:AssumeRole"))},
         "MalformedPolicyDocument",
         f"{API}UpdateAssumeRolePolicy.html",
     ),
-    bad_policy("no JSON", "{nope"),
-    bad_policy("an action without service", policy(allow(Action="GetObject", Resource="*")), "vendor"),
-    bad_policy("no resource", policy(allow(Action="s3:GetObject")), "resources"),
-    bad_policy("a principal", policy(allow(Action="s3:GetObject", Resource="*", Principal="*")), "principal"),
-    bad_policy("a name that is no resource", policy(allow(Action="s3:GetObject", Resource="some-bucket"))),
+    bad_policy("a policy that is not JSON", "{nope"),
+    bad_policy("an action without a service prefix", policy(allow(Action="GetObject", Resource="*")), "vendor"),
+    bad_policy("a statement without a resource", policy(allow(Action="s3:GetObject")), "resources"),
+    bad_policy(
+        "an identity policy with a principal", policy(allow(Action="s3:GetObject", Resource="*", Principal="*")), "principal"
+    ),
+    bad_policy("a resource that is not an ARN", policy(allow(Action="s3:GetObject", Resource="some-bucket"))),
     bad_policy("a statement id with a hyphen", policy(allow(Sid="read-objects", Action="s3:GetObject", Resource="*")), "SID"),
     bad_policy(
-        "an id twice",
+        "a duplicate statement id",
         policy(allow(Sid="A", Action="s3:GetObject", Resource="*"), allow(Sid="A", Action="s3:PutObject", Resource="*")),
     ),
     Refusal(
@@ -95,20 +99,20 @@ REFUSALS = [
         QUOTAS,
     ),
     Refusal(
-        "a policy that does not exist",
+        "a nonexistent policy",
         "attach_role_policy",
         {"RoleName": "node", "PolicyArn": "arn:aws:iam::aws:policy/AmazonEKSEverythingPolicy"},
         "NoSuchEntity",
         f"{API}AttachRolePolicy.html",
     ),
     Refusal(
-        "a name in the place of an ARN",
+        "a name instead of an ARN",
         "attach_role_policy",
         {"RoleName": "node", "PolicyArn": "AmazonEKSClusterPolicy"},
         "InvalidInput",
         f"{API}AttachRolePolicy.html",
     ),
-    Refusal("a role with a policy", "delete_role", {"RoleName": "full"}, "DeleteConflict", f"{API}DeleteRole.html"),
+    Refusal("a role with an attached policy", "delete_role", {"RoleName": "full"}, "DeleteConflict", f"{API}DeleteRole.html"),
     Refusal("a missing role", "get_role", {"RoleName": "missing"}, "NoSuchEntity", f"{API}GetRole.html"),
 ]
 
@@ -136,7 +140,7 @@ def assume(what: str, role_name: str, code: str = "AccessDenied", **params: Any)
     "refusal",
     [
         assume("a missing role", "missing"),
-        assume("a role for instances", "node"),
+        assume("a role that only EC2 may assume", "node"),
         assume("a session longer than the role allows", "mine", "ValidationError", DurationSeconds=7200),
     ],
     ids=str,

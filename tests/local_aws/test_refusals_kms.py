@@ -1,4 +1,4 @@
-"""Calls that KMS refuses."""
+"""Calls that KMS rejects."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ def bad_policy(what: str, text: str, message: str = "") -> Refusal:
 
 
 def of_it(what: str, operation: str, code: str, key: str = "key", **params: Any) -> Refusal:
-    """A call on the test's key."""
+    """Return a rejected call for the test's key."""
     source = f"{API}{''.join(word.capitalize() for word in operation.split('_'))}.html"
     return Refusal(what, operation, lambda **made: {"KeyId": made[key], **params}, code, source)
 
@@ -29,30 +29,32 @@ def alias(what: str, name: str, code: str, key: str = "key") -> Refusal:
 
 
 REFUSALS = [
-    bad_policy("no JSON", "{nope"),
-    bad_policy("no principal", policy(allow(Action="kms:*", Resource="*")), "Principal"),
-    bad_policy("no resource", policy(allow(Principal={"AWS": ACCOUNT_ROOT}, Action="kms:*")), "Resource"),
+    bad_policy("a policy that is not JSON", "{nope"),
+    bad_policy("a statement without a principal", policy(allow(Action="kms:*", Resource="*")), "Principal"),
+    bad_policy("a statement without a resource", policy(allow(Principal={"AWS": ACCOUNT_ROOT}, Action="kms:*")), "Resource"),
     bad_policy(
-        "a role that does not exist",
+        "a nonexistent role",
         policy(allow(Principal={"AWS": "arn:aws:iam::123456789012:role/nobody"}, Action="kms:*", Resource="*")),
         "Invalid principal",
     ),
     bad_policy(
-        "one that locks everybody out",
+        "a key policy that locks everyone out",
         policy(allow(Principal={"AWS": ACCOUNT_ROOT}, Action="kms:Encrypt", Resource="*")),
         "update the key policy in the future",
     ),
     bad_policy(
-        "one for another account alone",
+        "a key policy for only another account",
         policy(allow(Principal={"AWS": "arn:aws:iam::111122223333:root"}, Action="kms:*", Resource="*")),
         "update the key policy in the future",
     ),
-    of_it("no JSON", "put_key_policy", "MalformedPolicyDocumentException", PolicyName="default", Policy="{nope"),
-    of_it("ten years", "enable_key_rotation", "ValidationException", RotationPeriodInDays=3650),
+    of_it(
+        "a policy that is not JSON", "put_key_policy", "MalformedPolicyDocumentException", PolicyName="default", Policy="{nope"
+    ),
+    of_it("a rotation period of ten years", "enable_key_rotation", "ValidationException", RotationPeriodInDays=3650),
     of_it("a key pending deletion", "enable_key_rotation", "KMSInvalidStateException", key="dying"),
     of_it("an asymmetric key", "enable_key_rotation", "UnsupportedOperationException", key="asymmetric"),
-    of_it("6 days", "schedule_key_deletion", "ValidationException", PendingWindowInDays=6),
-    of_it("31 days", "schedule_key_deletion", "ValidationException", PendingWindowInDays=31),
+    of_it("a waiting period of 6 days", "schedule_key_deletion", "ValidationException", PendingWindowInDays=6),
+    of_it("a waiting period of 31 days", "schedule_key_deletion", "ValidationException", PendingWindowInDays=31),
     of_it("a key pending deletion", "schedule_key_deletion", "KMSInvalidStateException", key="dying"),
     Refusal(
         "a missing key",
@@ -61,9 +63,9 @@ REFUSALS = [
         "NotFoundException",
         f"{API}DescribeKey.html",
     ),
-    alias("without its prefix", "mine", "ValidationException"),
-    alias("a reserved name", "alias/aws/mine", "NotAuthorizedException"),
-    alias("a space", "alias/my key", "ValidationException"),
+    alias("an alias without its prefix", "mine", "ValidationException"),
+    alias("a reserved alias", "alias/aws/mine", "NotAuthorizedException"),
+    alias("a name with a space", "alias/my key", "ValidationException"),
     alias("a name in use", "alias/in-use", "AlreadyExistsException"),
     alias("a key pending deletion", "alias/new", "KMSInvalidStateException", key="dying"),
     alias("a missing key", "alias/new", "NotFoundException", key="missing"),

@@ -1,4 +1,4 @@
-"""Calls that CloudWatch Logs refuses."""
+"""Calls that CloudWatch Logs rejects."""
 
 import pytest
 
@@ -21,17 +21,17 @@ REFUSALS = [
     Refusal("a name in use", "create_log_group", {"logGroupName": "group"}, "ResourceAlreadyExistsException", CREATE),
     Refusal("a space in the name", "create_log_group", {"logGroupName": "my group"}, "InvalidParameterException", CREATE),
     Refusal("a colon in the name", "create_log_group", {"logGroupName": "my:group"}, "InvalidParameterException", CREATE),
-    Refusal("513 letters", "create_log_group", {"logGroupName": "g" * 513}, "InvalidParameterException", CREATE),
+    Refusal("a name of 513 characters", "create_log_group", {"logGroupName": "g" * 513}, "InvalidParameterException", CREATE),
     Refusal("a reserved name", "create_log_group", {"logGroupName": "aws/mine"}, "InvalidParameterException", CREATE),
     Refusal(
-        "a key by its alias",
+        "a key given by alias",
         "create_log_group",
         {"logGroupName": "new", "kmsKeyId": "alias/mine"},
         "InvalidParameterException",
         CREATE,
     ),
     Refusal(
-        "a key that does not exist",
+        "a nonexistent key",
         "create_log_group",
         {"logGroupName": "new", "kmsKeyId": "arn:aws:kms:us-west-2:123456789012:key/missing"},
         "InvalidParameterException",
@@ -42,14 +42,14 @@ REFUSALS = [
     retention(100),
     retention(3654),
     Refusal(
-        "a missing group",
+        "a missing log group",
         "put_retention_policy",
         {"logGroupName": "missing", "retentionInDays": 7},
         "ResourceNotFoundException",
         RETAIN,
     ),
     Refusal(
-        "a missing group",
+        "a missing log group",
         "delete_log_group",
         {"logGroupName": "missing"},
         "ResourceNotFoundException",

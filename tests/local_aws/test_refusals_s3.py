@@ -1,4 +1,4 @@
-"""Calls that S3 refuses."""
+"""Calls that S3 rejects."""
 
 import pytest
 
@@ -37,24 +37,24 @@ def encryption(what: str, code: str, **default: str) -> Refusal:
 
 
 REFUSALS = [
-    name("capitals", "Capitals"),
-    name("underscore", "under_score"),
-    name("two letters", "ab"),
-    name("too long", "a" * 64),
-    name("an address", "192.168.5.4"),
-    name("two dots", "a..b"),
-    name("a hyphen at the end", "bucket-"),
+    name("a name with capitals", "Capitals"),
+    name("a name with an underscore", "under_score"),
+    name("a name of two letters", "ab"),
+    name("a name that is too long", "a" * 64),
+    name("a name in the form of an IP address", "192.168.5.4"),
+    name("a name with consecutive dots", "a..b"),
+    name("a trailing hyphen", "bucket-"),
     name("a reserved prefix", "xn--bucket"),
     name("a reserved suffix", "bucket-s3alias"),
     Refusal(
-        "a region's bucket asked of another region",
+        "a create request to another Region without a location constraint",
         "create_bucket",
         {"Bucket": "some-bucket"},
         "IllegalLocationConstraintException",
         "https://docs.aws.amazon.com/AmazonS3/latest/API/API_CreateBucket.html",
     ),
     Refusal(
-        "a name that one has",
+        "the name of the caller's own bucket",
         "create_bucket",
         {"Bucket": "key-bucket", "CreateBucketConfiguration": HERE},
         "BucketAlreadyOwnedByYou",
@@ -75,27 +75,27 @@ REFUSALS = [
         "MalformedXML",
         "https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutBucketOwnershipControls.html",
     ),
-    bad_policy("no JSON", "{nope", "valid JSON"),
-    bad_policy("no statement", policy(), "Statement"),
+    bad_policy("a policy that is not JSON", "{nope", "valid JSON"),
+    bad_policy("a policy without statements", policy(), "Statement"),
     bad_policy("an unknown version", policy(allow(), Version="2020-01-01"), "version"),
-    bad_policy("no principal", policy(deny(Action="s3:*", Resource=BUCKET)), "Principal"),
-    bad_policy("no resource", policy(deny(Principal="*", Action="s3:*")), "Resource"),
+    bad_policy("a statement without a principal", policy(deny(Action="s3:*", Resource=BUCKET)), "Principal"),
+    bad_policy("a statement without a resource", policy(deny(Principal="*", Action="s3:*")), "Resource"),
     bad_policy("another bucket", policy(deny(Principal="*", Action="s3:*", Resource="arn:aws:s3:::other")), "invalid resource"),
     bad_policy(
         "another service's action", policy(deny(Principal="*", Action="ec2:RunInstances", Resource=BUCKET)), "invalid action"
     ),
     bad_policy(
-        "an object's action on the bucket alone",
+        "an object action on only the bucket",
         policy(deny(Principal="*", Action="s3:GetObject", Resource=BUCKET)),
         "does not apply to any resource",
     ),
     bad_policy(
-        "the bucket's action on objects alone",
+        "a bucket action on only objects",
         policy(deny(Principal="*", Action="s3:ListBucket", Resource=f"{BUCKET}/*")),
         "does not apply to any resource",
     ),
     bad_policy(
-        "a role that does not exist",
+        "a nonexistent role",
         policy(allow(Principal={"AWS": "arn:aws:iam::123456789012:role/nobody"}, Action="s3:*", Resource=BUCKET)),
         "Invalid principal",
     ),
@@ -106,23 +106,23 @@ REFUSALS = [
         "Booll",
     ),
     bad_policy(
-        "effect in small letters", policy({"Effect": "deny", "Principal": "*", "Action": "s3:*", "Resource": BUCKET}), "effect"
+        "a lowercase effect", policy({"Effect": "deny", "Principal": "*", "Action": "s3:*", "Resource": BUCKET}), "effect"
     ),
     Refusal(
-        "a public policy while those are blocked",
+        "a public policy on a bucket that blocks them",
         "put_bucket_policy",
         {"Bucket": "key-bucket", "Policy": policy(allow(Principal="*", Action="s3:GetObject", Resource=f"{BUCKET}/*"))},
         "AccessDenied",
         PUBLIC,
         "BlockPublicPolicy",
     ),
-    lifecycle("no action", "InvalidRequest"),
-    lifecycle("expiry after no day", "InvalidArgument", Expiration={"Days": 0}),
-    lifecycle("a status that is none", "MalformedXML", Status="On", Expiration={"Days": 1}),
+    lifecycle("a rule without an action", "InvalidRequest"),
+    lifecycle("expiration after 0 days", "InvalidArgument", Expiration={"Days": 0}),
+    lifecycle("an invalid status", "MalformedXML", Status="On", Expiration={"Days": 1}),
     encryption("an unknown algorithm", "MalformedXML", SSEAlgorithm="AES512"),
-    encryption("a key for AES256", "InvalidArgument", SSEAlgorithm="AES256", KMSMasterKeyID="alias/k"),
+    encryption("a KMS key with AES256", "InvalidArgument", SSEAlgorithm="AES256", KMSMasterKeyID="alias/k"),
     Refusal(
-        "no versioning status",
+        "an unknown versioning status",
         "put_bucket_versioning",
         {"Bucket": "key-bucket", "VersioningConfiguration": {"Status": "On"}},
         "IllegalVersioningConfigurationException",

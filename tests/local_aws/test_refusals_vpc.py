@@ -1,4 +1,4 @@
-"""VPC calls that EC2 refuses."""
+"""VPC calls that EC2 rejects."""
 
 from collections.abc import Iterator
 
@@ -18,7 +18,9 @@ def made() -> Iterator[tuple[World, Network]]:
 
 NETWORKS = [
     Refusal("a CIDR larger than /16", "create_vpc", {"CidrBlock": "10.0.0.0/8"}, "InvalidVpc.Range", f"{API}/API_CreateVpc.html"),
-    Refusal("a dry run of a good VPC", "create_vpc", {"CidrBlock": "10.5.0.0/16", "DryRun": True}, "DryRunOperation", ERRORS),
+    Refusal(
+        "a dry run that would succeed", "create_vpc", {"CidrBlock": "10.5.0.0/16", "DryRun": True}, "DryRunOperation", ERRORS
+    ),
     Refusal(
         "a VPC with subnets",
         "delete_vpc",
@@ -26,9 +28,9 @@ NETWORKS = [
         "DependencyViolation",
         f"{VPC}/userguide/delete-vpc.html",
     ),
-    Refusal("a VPC that is not there", "delete_vpc", {"VpcId": "vpc-00000000000000000"}, "InvalidVpcID.NotFound", ERRORS),
+    Refusal("a nonexistent VPC", "delete_vpc", {"VpcId": "vpc-00000000000000000"}, "InvalidVpcID.NotFound", ERRORS),
     Refusal(
-        "a subnet outside of the VPC",
+        "a subnet outside the VPC",
         "create_subnet",
         lambda network: {"VpcId": network.vpc, "CidrBlock": "10.1.0.0/24"},
         "InvalidSubnet.Range",
@@ -42,7 +44,7 @@ NETWORKS = [
         f"{VPC}/userguide/subnet-sizing.html",
     ),
     Refusal(
-        "a subnet over another",
+        "an overlapping subnet",
         "create_subnet",
         lambda network: {"VpcId": network.vpc, "CidrBlock": "10.0.0.0/25"},
         "InvalidSubnet.Conflict",
@@ -70,14 +72,14 @@ NETWORKS = [
         ERRORS,
     ),
     Refusal(
-        "a host name type that is not there",
+        "an unknown host name type",
         "modify_subnet_attribute",
         lambda network: {"SubnetId": network.subnets[0], "PrivateDnsHostnameTypeOnLaunch": "pretty-name"},
         "InvalidParameterValue",
         f"{API}/API_ModifySubnetAttribute.html",
     ),
     Refusal(
-        "a subnet that has a route table",
+        "a subnet that already has a route table",
         "associate_route_table",
         lambda network: {"RouteTableId": network.other_table, "SubnetId": network.subnets[1]},
         "Resource.AlreadyAssociated",
@@ -99,14 +101,14 @@ NETWORKS = [
         ERRORS,
     ),
     Refusal(
-        "a route that is there",
+        "an existing route",
         "create_route",
         lambda network: {"RouteTableId": network.table, "DestinationCidrBlock": "0.0.0.0/0", "NatGatewayId": network.nat},
         "RouteAlreadyExists",
         ERRORS,
     ),
     Refusal(
-        "a NAT gateway that is not there",
+        "a nonexistent NAT gateway",
         "create_route",
         lambda network: {
             "RouteTableId": network.other_table,
@@ -124,7 +126,7 @@ NETWORKS = [
         f"{API}/API_CreateRoute.html",
     ),
     Refusal(
-        "two targets",
+        "a route with two targets",
         "create_route",
         lambda network: {
             "RouteTableId": network.other_table,
@@ -136,7 +138,7 @@ NETWORKS = [
         f"{API}/API_CreateRoute.html",
     ),
     Refusal(
-        "an internet gateway that is attached",
+        "an attached internet gateway",
         "attach_internet_gateway",
         lambda network: {"InternetGatewayId": network.gateway, "VpcId": network.quiet_vpc},
         "Resource.AlreadyAssociated",
@@ -165,28 +167,28 @@ NETWORKS = [
         ERRORS,
     ),
     Refusal(
-        "an address that is not there",
+        "a nonexistent Elastic IP address",
         "release_address",
         {"AllocationId": "eipalloc-00000000"},
         "InvalidAllocationID.NotFound",
         ERRORS,
     ),
     Refusal(
-        "no address for a public NAT gateway",
+        "a public NAT gateway without an Elastic IP address",
         "create_nat_gateway",
         lambda network: {"SubnetId": network.subnets[0]},
         "MissingParameter",
         f"{API}/API_CreateNatGateway.html",
     ),
     Refusal(
-        "an address that is not there",
+        "a nonexistent Elastic IP address",
         "create_nat_gateway",
         lambda network: {"SubnetId": network.subnets[0], "AllocationId": "eipalloc-00000000000000000"},
         "InvalidAllocationID.NotFound",
         ERRORS,
     ),
     Refusal(
-        "a NAT gateway that is not there",
+        "a nonexistent NAT gateway",
         "delete_nat_gateway",
         {"NatGatewayId": "nat-00000000000000000"},
         "NatGatewayNotFound",
@@ -196,7 +198,7 @@ NETWORKS = [
 
 GROUPS = [
     Refusal(
-        "a VPC that is not there",
+        "a nonexistent VPC",
         "create_security_group",
         {"GroupName": "g", "Description": "d", "VpcId": "vpc-00000000000000000"},
         "InvalidVpcID.NotFound",
@@ -210,14 +212,14 @@ GROUPS = [
         ERRORS,
     ),
     Refusal(
-        "a name like an id",
+        "a name that looks like an id",
         "create_security_group",
         lambda network: {"GroupName": "sg-nodes", "Description": "d", "VpcId": network.vpc},
         "InvalidParameterValue",
         f"{API}/API_CreateSecurityGroup.html",
     ),
     Refusal(
-        "a description with a dash of Unicode",
+        "a description with a non-ASCII dash",
         "create_security_group",
         lambda network: {"GroupName": "g", "Description": "nodes \u2013 all", "VpcId": network.vpc},
         "InvalidParameterValue",
@@ -232,20 +234,24 @@ GROUPS = [
         "has a dependent object",
     ),
     Refusal(
-        "the default group",
+        "the default security group",
         "delete_security_group",
         lambda network: {"GroupId": network.default_group},
         "CannotDelete",
         f"{API}/API_DeleteSecurityGroup.html",
     ),
     Refusal(
-        "a group that is not there", "delete_security_group", {"GroupId": "sg-00000000000000000"}, "InvalidGroup.NotFound", ERRORS
+        "a nonexistent security group",
+        "delete_security_group",
+        {"GroupId": "sg-00000000000000000"},
+        "InvalidGroup.NotFound",
+        ERRORS,
     ),
 ]
 
 TAGS = [
     Refusal(
-        "a tag of AWS's",
+        "a reserved tag",
         "create_tags",
         lambda network: {"Resources": [network.vpc], "Tags": [{"Key": "aws:name", "Value": "x"}]},
         "InvalidParameterValue",
@@ -253,7 +259,7 @@ TAGS = [
         "reserved for internal use",
     ),
     Refusal(
-        "a key of 129 characters",
+        "a tag key of 129 characters",
         "create_tags",
         lambda network: {"Resources": [network.vpc], "Tags": [{"Key": "k" * 129, "Value": "x"}]},
         "InvalidParameterValue",
@@ -267,7 +273,7 @@ TAGS = [
         ERRORS,
     ),
     Refusal(
-        "a NAT gateway that is not there",
+        "a nonexistent NAT gateway",
         "create_tags",
         {"Resources": ["nat-00000000000000000"], "Tags": [{"Key": "a", "Value": "x"}]},
         "NatGatewayNotFound",
@@ -281,7 +287,7 @@ TAGS = [
         f"{API}/API_CreateFlowLogs.html",
     ),
     Refusal(
-        "flow logs of a traffic that is not there",
+        "flow logs of an unknown traffic type",
         "create_flow_logs",
         lambda network: {"ResourceIds": [network.vpc], "ResourceType": "VPC", "TrafficType": "SOME", "LogGroupName": "g"},
         "InvalidParameterValue",

@@ -1,4 +1,4 @@
-"""Calls on VPC endpoints that EC2 refuses."""
+"""VPC endpoint calls that EC2 rejects."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -27,7 +27,7 @@ def interface_endpoint(**changes: Any) -> Any:
 
 ENDPOINTS = [
     Refusal(
-        "a service that is not there",
+        "a nonexistent service",
         "create_vpc_endpoint",
         interface_endpoint(ServiceName="com.amazonaws.us-west-2.nothing"),
         "InvalidServiceName",
@@ -42,7 +42,7 @@ ENDPOINTS = [
         ERRORS,
     ),
     Refusal(
-        "a gateway endpoint for a service without",
+        "a gateway endpoint for an interface-only service",
         "create_vpc_endpoint",
         interface_endpoint(VpcEndpointType="Gateway"),
         "InvalidParameter",
@@ -64,14 +64,14 @@ ENDPOINTS = [
         ERRORS,
     ),
     Refusal(
-        "two subnets of one zone",
+        "two subnets in one zone",
         "create_vpc_endpoint",
         interface_endpoint(SubnetIds=lambda network: [network.subnets[0], network.subnets[0]]),
         "DuplicateSubnetsInSameZone",
         ERRORS,
     ),
     Refusal(
-        "private DNS in a VPC without host names",
+        "private DNS in a VPC without DNS host names",
         "create_vpc_endpoint",
         interface_endpoint(VpcId=lambda network: network.quiet_vpc),
         "InvalidParameter",
@@ -79,7 +79,7 @@ ENDPOINTS = [
         "enableDnsSupport and enableDnsHostnames",
     ),
     Refusal(
-        "a private name that is taken",
+        "a private DNS name in use",
         "create_vpc_endpoint",
         interface_endpoint(ServiceName=STS),
         "InvalidParameter",
@@ -96,14 +96,14 @@ ENDPOINTS = [
         ERRORS,
     ),
     Refusal(
-        "a policy that is no JSON",
+        "a policy that is not JSON",
         "create_vpc_endpoint",
         interface_endpoint(PolicyDocument="allow everything"),
         "InvalidPolicyDocument",
         f"{LINK}/vpc-endpoints-access.html",
     ),
     Refusal(
-        "an endpoint that is not there",
+        "a nonexistent endpoint",
         "describe_vpc_endpoints",
         {"VpcEndpointIds": ["vpce-00000000000000000"]},
         "InvalidVpcEndpointId.NotFound",

@@ -1,4 +1,4 @@
-"""S3 buckets behave like AWS's."""
+"""S3 buckets of the local AWS behave like those of AWS."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The local AWS as a separate process."""
+"""The local AWS server, run as a separate process."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A VPC whose resources depend on each other, for calls that EC2 refuses because of it."""
+"""A VPC whose resources depend on each other, for calls that EC2 rejects because of these dependencies."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,7 +30,7 @@ class Network:
     other_table: str
     association: str
     quiet_vpc: str
-    """Without DNS host names."""
+    """A VPC without DNS host names."""
     quiet_subnet: str
     default_group: str
 
@@ -86,7 +86,7 @@ def counts(ec2: Any, vpc: str) -> dict[str, int]:
 
 
 def check(made: tuple[World, Network], refusal: Refusal) -> None:
-    """The call fails with AWS's error; nothing is created or deleted."""
+    """Check that the call fails with AWS's error and neither creates nor deletes anything."""
     world, network = made
     before = counts(world.ec2, world.vpc)
     refusal.check(world.ec2, **({"network": network} if callable(refusal.params) else {}))
@@ -95,7 +95,7 @@ def check(made: tuple[World, Network], refusal: Refusal) -> None:
 
 @contextmanager
 def refusing_network() -> Iterator[tuple[World, Network]]:
-    """Shared by all refusals of a module: a refused call leaves nothing behind."""
+    """An environment for all rejected calls of a module, which leave nothing behind."""
     with mock_aws():
         world = make_world(lambda service, region=REGION: boto3.client(service, region, config=NO_RETRIES))
         yield world, make_network(world)

@@ -1,6 +1,7 @@
 """Pytest plugin (`-p tests.mission.plugin`) that reports the result of each mission row; `--mission-table FILE` writes it.
 
-It works under xdist: a test's reports carry its rows. The run fails if a row neither passes nor needs missing hardware.
+Test reports carry their rows, so the plugin works under xdist. The run fails if a row does not pass, unless it needs
+hardware that this machine lacks.
 """
 
 from pathlib import Path
@@ -17,7 +18,7 @@ PROPERTY = "mission"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--mission-table", type=Path, help="the Markdown file to write")
+    parser.addoption("--mission-table", type=Path, help="Markdown file for the mission table")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -35,7 +36,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 class Reporter:
-    """Collects the reports of all workers."""
+    """Collect the test reports of all xdist workers."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._file: Path | None = config.getoption("--mission-table")
@@ -65,5 +66,5 @@ class Reporter:
 def _reason(report: pytest.TestReport) -> str:
     if not report.skipped:
         return ""
-    told: Any = report.longrepr  # file, line and reason; a list once it has been sent by a worker
+    told: Any = report.longrepr  # (file, line, reason); xdist workers send it as a list
     return str(told[-1] if isinstance(told, tuple | list) else told).removeprefix("Skipped: ")

@@ -1,4 +1,4 @@
-"""Features of the five reference systems that this project must match, one per row. A test names the row that it proves:
+"""Features of the five reference systems that this project must match, one per row. A test's marker names its row:
 
     @pytest.mark.mission("B", "slots and hosts")
 
@@ -17,7 +17,7 @@ SYSTEMS: Final = {
 }
 
 Hardware = Literal["pure_nccl", "CUDA buffers and NCCL", "NVIDIA container runtime", "EFA", "kernel modules"]
-"""Hardware that a row can lack here. Its tests then cover everything else; its `elsewhere` command proves the rest."""
+"""Hardware that a row may need. The row's tests cover everything else; its `elsewhere` command covers the rest."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Row:
     elsewhere: str = ""
     """Command to run on a machine with the hardware."""
     emulated: str = ""
-    """What emulates AWS or hardware in its tests here."""
+    """What emulates AWS or hardware in the row's tests."""
 
 
 SMALL_NODES: Final = "nodes are real kubelets in network namespaces; their GPUs are simulated by a device plugin"
@@ -277,5 +277,5 @@ NOT_YET: Final[frozenset[tuple[str, str]]] = frozenset()
 
 
 def row_of(system: str, name: str) -> Row:
-    """Return the row of a system by name. Raises KeyError."""
+    """Return a system's row by name. Raise KeyError if there is none."""
     return {(row.system, row.name): row for row in ROWS}[system, name]

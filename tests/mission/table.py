@@ -46,7 +46,7 @@ class Results:
 
 
 def result(row: Row, tests: Mapping[str, Test]) -> str:
-    """Return `passed`, `needs pure_nccl`, `failed: test_x`, `not run: reason`, `missing`."""
+    """Return the row's verdict: `passed`, `needs pure_nccl`, `failed: test_x`, `not run: reason` or `missing`."""
     if not tests:
         return "missing" if (row.system, row.name) in NOT_YET else "not run"
     failed = [_short(name) for name, test in tests.items() if test.outcome == "failed"]
@@ -67,7 +67,7 @@ def _short(test: str) -> str:
 
 
 def lines(results: Results) -> list[tuple[Row, str, float]]:
-    """Return row, result and seconds of each row."""
+    """Return each row with its verdict and the duration of its tests in seconds."""
     found = []
     for row in ROWS:
         tests = results.of(row)

@@ -30,8 +30,8 @@ def marked() -> Iterator[tuple[str, str]]:
 def test_every_row_has_a_test_or_is_listed_in_not_yet() -> None:
     proven = set(marked())
     rows = {(row.system, row.name) for row in ROWS}
-    assert proven <= rows, "markers name rows of the table"
-    assert rows - proven == NOT_YET, "remove a row with a test from NOT_YET"
+    assert proven <= rows, "a marker names a row that does not exist"
+    assert rows - proven == NOT_YET, "remove rows that have a test from NOT_YET"
 
 
 def test_row_names_are_unique_and_rows_lack_only_known_hardware() -> None:

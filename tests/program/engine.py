@@ -1,4 +1,4 @@
-"""Runs the program under Pulumi's mocks and records every resource as the engine would see it."""
+"""Run the program under Pulumi's mocks and record every resource as the engine would see it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -68,7 +68,7 @@ class Resource:
     inputs: Mapping[str, Any]
     state: Mapping[str, Any]
     parents: tuple[str, ...]
-    """Types of its ancestors, the parent last."""
+    """Types of its ancestors, from the outermost to the parent."""
     dependencies: frozenset[str]
     """URNs of the resources that it depends on."""
     ignored_changes: tuple[str, ...]
@@ -116,7 +116,7 @@ class Deployment:
 
 
 class RecordingMonitor(MockMonitor):
-    """Records what the program sends to the engine about a resource besides its inputs."""
+    """Record each registered resource with its options, parents and dependencies."""
 
     def __init__(self, mocks: Mocks, deployment: Deployment) -> None:
         super().__init__(mocks)
@@ -148,10 +148,10 @@ class RecordingMonitor(MockMonitor):
 
 
 class Defaults(Mocks):
-    """Returns a resource's inputs plus the minimum of computed outputs that AWS would add."""
+    """Return a resource's inputs plus the few computed outputs of AWS that the program uses."""
 
     def call(self, args: Any) -> Any:
-        raise AssertionError(f"the program looks up {args.token}: lookups belong into infra.facts")
+        raise AssertionError(f"the program looks up {args.token}; move the lookup to infra.facts")
 
     def new_resource(self, args: MockResourceArgs) -> tuple[str | None, dict[Any, Any]]:
         computed: dict[str, Any] = {"arn": f"arn:aws:mock:us-west-2:123456789012:{args.name}", "name": args.name}
@@ -179,12 +179,12 @@ class Defaults(Mocks):
 
 
 def deploy(settings: Settings, facts: Facts, mocks: Mocks | None = None) -> Deployment:
-    """Run the program to its end for one stack in AWS."""
+    """Run the program to completion for one AWS stack, and return what it registered."""
     return recorded(settings.stack, lambda: program.build(settings, facts), mocks)
 
 
 def recorded(stack: str, build: Callable[[], Mapping[str, object]], mocks: Mocks | None = None) -> Deployment:
-    """Run a function that builds a stack to its end."""
+    """Run a function that builds a stack to completion, and return what it registered."""
     deployment = Deployment()
     mocks = mocks or Defaults()
     set_mocks(mocks, project="gpumpi", stack=stack, monitor=RecordingMonitor(mocks, deployment))

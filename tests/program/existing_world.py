@@ -1,4 +1,4 @@
-"""Stacks for an existing cluster, and such a cluster."""
+"""Stack settings for an existing cluster, and the facts of such a cluster."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -27,7 +27,7 @@ def node(name: str, labels: Mapping[str, str] = RACK, *, gpus: int | None = None
 
 
 def cluster(*nodes: Node, **more: Any) -> ClusterFacts:
-    """Cluster with a tainted control plane, a node for operators and, by default, two rack nodes."""
+    """Return a cluster with a tainted control-plane node, a node for operators and, by default, two rack nodes."""
     control = Taint("node-role.kubernetes.io/control-plane", "")
     own = (node("control", {}, taints=(control,)), node("cpu", {}))
     found = ClusterFacts(SERVER, "admin", "1.35", (*own, *(nodes or (node("gpu1"), node("gpu2")))), frozenset({"cephfs"}))
@@ -41,7 +41,7 @@ def examined(values: Mapping[str, Any], facts: ClusterFacts | None = None) -> Ex
 
 
 def deployed(values: Mapping[str, Any], facts: ClusterFacts | None = None) -> Deployment:
-    """Return the resources that the program creates."""
+    """Return the resources that the program creates for these values."""
     settings, found = examined(values, facts).whole
     found = replace(found, manifests=manifests.load(manifests_of(settings.platform), str(mirror.ensure(print))))
     return recorded("test", lambda: existing.build(settings, found))

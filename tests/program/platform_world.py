@@ -1,4 +1,4 @@
-"""Stacks with a platform, and the objects in their clusters as sent to Kubernetes."""
+"""Stacks with a platform, and the Kubernetes objects that the program creates for them."""
 
 import json
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ SINGLE = pool("single", "g5.xlarge", 2)
 
 
 def asked(*pools: dict[str, Any], storage: dict[str, Any] | None = None, **platform: Any) -> Settings:
-    """Settings of a stack with a public API endpoint; by default with two pools, one with EFA."""
+    """Return settings with a public API endpoint and, by default, two pools, one of them with EFA."""
     more = {"storage": storage} if storage else {}
     return settings(*(pools or (TRAIN, SINGLE)), target=PUBLIC, platform={"install": None, **platform}, **more)
 
@@ -33,7 +33,7 @@ def deployed(stack: Settings) -> Deployment:
 
 @cache
 def usual() -> Deployment:
-    """Deployment with the default platform."""
+    """Return a deployment with the default platform."""
     return deployed(asked())
 
 
@@ -42,7 +42,7 @@ def in_cluster(stack: Deployment) -> list[Resource]:
 
 
 def manifest(resource: Resource) -> Manifest:
-    """Return the object with integers, which Pulumi sends as floating-point numbers."""
+    """Return the object as a manifest, with whole numbers as integers: Pulumi sends all numbers as floats."""
     found: Manifest = _whole(json.loads(json.dumps(dict(resource.inputs))))
     return found
 
@@ -56,7 +56,7 @@ def _whole(value: Any) -> Any:
 
 
 def objects(stack: Deployment, *kinds: str) -> list[Manifest]:
-    """Return all objects in the cluster, or those of some kinds."""
+    """Return the objects in the cluster, optionally only those of the given kinds."""
     found = [manifest(one) for one in in_cluster(stack)]
     return [one for one in found if not kinds or one["kind"] in kinds]
 
@@ -72,17 +72,17 @@ def only(stack: Deployment, kind: str, name: str, namespace: str | None = None) 
 
 
 def pods(stack: Deployment) -> Iterator[tuple[str, Manifest]]:
-    """Return the pod specs of all workloads with their namespaces."""
+    """Yield the namespace and pod spec of every Deployment and DaemonSet."""
     for one in objects(stack, "Deployment", "DaemonSet"):
         yield one["metadata"]["namespace"], one["spec"]["template"]["spec"]
 
 
 def quotas(stack: Deployment) -> dict[str, dict[str, str]]:
-    """Return flavor -> resource -> quota."""
+    """Return the quota of each resource in each flavor."""
     (group,) = only(stack, "ClusterQueue", "default")["spec"]["resourceGroups"]
     return {flavor["name"]: {one["name"]: one["nominalQuota"] for one in flavor["resources"]} for flavor in group["flavors"]}
 
 
 def description(stack: Deployment) -> ClusterDescription:
-    """Return the cluster's description from its ConfigMap."""
+    """Return the cluster description stored in the cluster's ConfigMap."""
     return ClusterDescription.from_json(only(stack, "ConfigMap", CONFIG_MAP)["data"][CONFIG_MAP_KEY])

@@ -1,4 +1,4 @@
-"""EC2 clusters: head node and workers, their user data and their permissions."""
+"""EC2 clusters: head node, workers, user data and permissions."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""Invariants of every stack in this repository, deployed to an account that has the resources named in its file."""
+"""Invariants of every stack in this repository, deployed to an emulated account with the resources that it needs."""
 
 import inspect
 import json
@@ -50,7 +50,7 @@ TOKENS = {
     *("kubernetes:kueue.x-k8s.io/v1beta2:ClusterQueue", "kubernetes:kueue.x-k8s.io/v1beta2:LocalQueue"),
     *("kubernetes:kueue.x-k8s.io/v1beta2:ResourceFlavor", "kubernetes:storage.k8s.io/v1:StorageClass"),
 }
-"""Resource types of the program; the local cloud emulates each of them."""
+"""Resource types that the program creates; the local cloud emulates each of them."""
 
 NAME_LIMITS = {
     engine.ROLE: 64,
@@ -60,7 +60,7 @@ NAME_LIMITS = {
     engine.LAUNCH_TEMPLATE: 128,
     engine.SECURITY_GROUP: 255,
 }
-"""AWS's length limits for names that Pulumi generates: the logical name plus 8 characters."""
+"""AWS length limits for names that Pulumi generates by adding 8 characters to the logical name."""
 
 
 @cache
@@ -94,7 +94,7 @@ def cluster_name(path: Path) -> str:
 
 
 def tags_of(one: Resource) -> dict[str, str]:
-    """Return a resource's tags; those of an Auto Scaling group are a list."""
+    """Return a resource's tags as a dictionary; an Auto Scaling group has them in a list."""
     tags = one.inputs.get("tags", {})
     return {tag["key"]: tag["value"] for tag in tags} if isinstance(tags, list) else dict(tags)
 
@@ -104,7 +104,7 @@ def is_eks(stack: Deployment) -> bool:
 
 
 def takes_tags(token: str) -> bool:
-    """Whether the SDK's class has `tags`."""
+    """Return whether the SDK's resource class has a `tags` argument."""
     parts = re.fullmatch(r"aws:(\w+)/\w+:(\w+)", token)
     if parts is None:
         return False
@@ -154,7 +154,7 @@ def test_every_resource_belongs_to_one_of_our_components(stack: Deployment) -> N
 def test_names_begin_with_the_parent_s_name_and_have_no_index(stack: Deployment, path: Path) -> None:
     for one in stack.resources:
         assert one.name.startswith(f"{cluster_name(path)}-"), one.name
-        assert not re.search(r"-\d$", one.name), f"{one.name}: is it named by an index?"
+        assert not re.search(r"-\d$", one.name), f"{one.name} ends with an index"
 
 
 def test_urns_are_unique(stack: Deployment) -> None:

@@ -1,4 +1,4 @@
-"""Resources that the program creates in an existing cluster, none of them in AWS."""
+"""Resources that the program creates in an existing cluster, without using AWS."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -28,10 +28,10 @@ CONTROLLER = "queue-controller"
 
 @pytest.fixture(autouse=True)
 def no_aws(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fail on any request for an AWS client."""
+    """Fail if the program creates an AWS client."""
 
     def refuse(*_: object, **__: object) -> None:
-        raise AssertionError("an AWS client was requested")
+        raise AssertionError("the program created an AWS client")
 
     monkeypatch.setattr(boto3.session, "Session", refuse)
     monkeypatch.delenv("KUBECONFIG", raising=False)
@@ -126,7 +126,7 @@ def test_up_fails_at_once_with_a_clear_message_if_the_cluster_is_unreachable() -
         set_all_config({})
 
 
-# --- a change of each setting
+# --- effect of changing each setting
 
 
 CHANGES: dict[str, tuple[Mapping[str, Any], set[str]]] = {
@@ -156,7 +156,7 @@ CHANGES: dict[str, tuple[Mapping[str, Any], set[str]]] = {
 
 
 def differences(before: Deployment, after: Deployment) -> set[str]:
-    """Return the created, deleted and changed resources, without the cluster's name prefix."""
+    """Return the names of created, deleted and changed resources, without the cluster's prefix."""
 
     def by_name(stack: Deployment) -> dict[str, str]:
         return {one.name.removeprefix("gpumpi-test-"): repr(one.inputs) for one in stack.resources}
@@ -177,7 +177,7 @@ TRIED_ELSEWHERE = {
     *("pools", "pools[].name", "pools[].nodeSelector", "pools[].nodes"),
     *("platform.mpiOperator", "platform.queue", "platform.namespaces", "platform.imageRegistry", "platform.cpuRequestFactor"),
 }
-"""Settings tested above, or platform settings of any target (tests/stacks/test_platform_changes.py)."""
+"""Settings tested above, and platform settings tested for all targets in tests/stacks/test_platform_changes.py."""
 
 
 def test_every_setting_is_changed_in_some_test() -> None:

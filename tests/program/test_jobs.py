@@ -1,4 +1,4 @@
-"""Jobs listed in a stack: the objects of `submit`, registered with Pulumi."""
+"""Jobs listed in a stack: Pulumi manages the same objects that `submit` creates."""
 
 from typing import Any
 
@@ -80,13 +80,14 @@ def test_a_stack_without_jobs_has_no_job_resources() -> None:
 @pytest.mark.parametrize(
     ("jobs", "platform", "message"),
     [
-        ([job(workers=3)], {}, "jobs[0].workers: 3 can never fit: pool train has at most 2 nodes, 1 worker per node; "
-         "write at most 2, or raise the pool's maxSize"),
-        ([job(), job()], {}, 'jobs[1].name: "mnist" is the name of jobs[0] too; choose another'),
-        ([job(namespace="mine")], {}, 'jobs[0].namespace: "mine" is not in platform.namespaces; add it there'),
-        ([job()], {"install": False}, "jobs: need the platform, but platform.install is false; write true there, or remove them"),
+        ([job(workers=3)], {}, "jobs[0].workers: 3 can never fit: pool train has at most 2 nodes, 1 worker per node. "
+         "Use at most 2, or raise the pool's maxSize."),
+        ([job(), job()], {}, 'jobs[1].name: "mnist" is already the name of jobs[0]. Choose another.'),
+        ([job(namespace="mine")], {}, 'jobs[0].namespace: "mine" is not in platform.namespaces. Add it there.'),
+        ([job()], {"install": False},
+         "jobs: require the platform, but platform.install is false. Set it to true, or remove the jobs."),
         ([job()], {"mpiOperator": False},
-         "jobs[0].launcher: mpijob needs mpi-operator, which gpumpi-test does not have; write openmpi or torchrun"),
+         "jobs[0].launcher: mpijob needs mpi-operator, which gpumpi-test does not have. Use openmpi or torchrun."),
     ],
 )  # fmt: skip
 def test_an_impossible_job_is_reported_before_anything_is_created(

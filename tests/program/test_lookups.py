@@ -1,4 +1,4 @@
-"""Lookups after a killed run find each resource of the program by its inputs, and nothing else."""
+"""After a killed Pulumi operation, lookups by inputs find each resource of the stack and no other."""
 
 import json
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ ALL_TYPES = ("local", "full-ec2")
 
 
 class World(NamedTuple):
-    """Deploy the stack."""
+    """A deployed stack with the resources that recovery can look up."""
 
     stack: str
     created: list[Created]
@@ -52,7 +52,7 @@ def test_each_resource_is_found_and_no_other(world: World) -> None:
 
 
 def test_resources_of_another_stack_are_not_found(world: World) -> None:
-    """Replace the stack's names, tags and ids by another stack's."""
+    """Look up the same resources with the names, tags and IDs of another stack."""
     names = {
         f"gpumpi-{world.stack}": "gpumpi-other",
         f"/{world.stack}/": "/other/",

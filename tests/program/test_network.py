@@ -1,4 +1,4 @@
-"""The network for each setting of a stack."""
+"""Network resources for each network setting."""
 
 from dataclasses import replace
 from typing import Any

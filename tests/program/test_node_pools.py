@@ -1,4 +1,4 @@
-"""Node pools for each setting of a stack."""
+"""Node groups and launch templates for each pool setting."""
 
 import base64
 import email
@@ -41,7 +41,7 @@ def group_tags(of: Deployment, name: str = "train") -> dict[str, str]:
 
 
 def boot(of: Deployment, name: str = "train") -> list[Any]:
-    """Return the parts of the user data, the parsed NodeConfig first."""
+    """Return the parts of the user data, beginning with the parsed NodeConfig."""
     text = base64.b64decode(of.only(engine.LAUNCH_TEMPLATE, name).inputs["userData"]).decode()
     parts = [part.get_payload() for part in email.message_from_string(text).get_payload()]  # type: ignore[union-attr]
     return [yaml.safe_load(str(parts[0]))["spec"], *parts[1:]]
@@ -72,7 +72,7 @@ def test_a_node_has_the_interfaces_of_its_type(instance_type: str, plain_interfa
 def test_every_interface_is_in_the_cluster_s_and_in_the_nodes_security_group(fabric: Deployment) -> None:
     for interface in template(fabric)["networkInterfaces"]:
         assert interface["securityGroups"] == [CLUSTER_GROUP, NODES_GROUP]
-    assert "vpcSecurityGroupIds" not in template(fabric), "EC2 rejects groups in both places"
+    assert "vpcSecurityGroupIds" not in template(fabric), "EC2 rejects security groups on both the instance and its interfaces"
 
 
 def test_a_node_without_efa_has_the_groups_on_the_instance(plain: Deployment) -> None:
@@ -162,7 +162,7 @@ def test_the_system_pool_uses_the_standard_eks_ami_of_its_architecture(instance_
 def test_a_custom_ami_gets_cluster_labels_and_taints_in_user_data() -> None:
     own = pool(amiId=world.IMAGE)
     assert template(own)["imageId"] == world.IMAGE
-    assert not {"amiType", "version"} & set(group(own).inputs), "EKS rejects both with a custom AMI"
+    assert not {"amiType", "version"} & set(group(own).inputs), "EKS rejects amiType and version with a custom AMI"
     config = boot(own)[0]
     assert config["cluster"] == {
         "name": "gpumpi-test",
@@ -189,7 +189,7 @@ def test_a_targeted_reservation_is_on_demand_capacity_with_a_target() -> None:
     found = pool("p5.48xlarge", capacity={"kind": "targeted-odcr", "reservationId": world.RESERVATION})
     target = {"capacityReservationTarget": {"capacityReservationId": world.RESERVATION}}
     assert template(found)["capacityReservationSpecification"] == target
-    assert "instanceMarketOptions" not in template(found), "that would make it a capacity block"
+    assert "instanceMarketOptions" not in template(found), "market options would make it a capacity block"
     assert group(found).inputs["capacityType"] == "ON_DEMAND"
     assert group(found).inputs["instanceTypes"] == ["p5.48xlarge"]
 
@@ -296,7 +296,7 @@ def test_instances_get_the_pool_s_tags_from_the_group_but_not_the_autoscaler_s(f
 
 
 def test_a_changed_tag_creates_no_new_launch_template_version(fabric: Deployment) -> None:
-    """EKS would replace all nodes for a new version."""
+    """A new version would make EKS replace all nodes."""
     assert {one.ignored_changes for one in fabric.created(engine.LAUNCH_TEMPLATE)} == {("tagSpecifications",)}
 
 

@@ -1,4 +1,4 @@
-"""Dependencies: nothing waits for the control plane unnecessarily, and nodes wait for everything that they need."""
+"""Dependencies: nothing waits unnecessarily for the control plane, and nodes wait for everything they need."""
 
 import pytest
 
@@ -29,7 +29,7 @@ BESIDE_THE_CONTROL_PLANE = (
     engine.BUCKET,
     engine.BUCKET_POLICY,
 )
-"""Resources that can be created during the nine minutes that EKS takes."""
+"""Resources that can be created during the nine minutes in which EKS creates the control plane."""
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def deployment() -> Deployment:
 @pytest.mark.parametrize("token", BESIDE_THE_CONTROL_PLANE)
 def test_it_does_not_wait_for_the_control_plane(deployment: Deployment, token: str) -> None:
     resources = deployment.created(token)
-    assert resources, "there are resources to check"
+    assert resources, f"the stack has no {token}"
     assert not [one.name for one in resources if deployment.only(engine.CLUSTER) in deployment.waits_for(one)]
 
 

@@ -1,4 +1,4 @@
-"""Objects of the platform in the cluster."""
+"""Kubernetes objects of the platform."""
 
 import re
 from collections import Counter
@@ -112,7 +112,7 @@ def test_every_container_has_requests_and_a_memory_limit(stack: Deployment) -> N
     for container in containers(stack):
         assert {"cpu", "memory"} == set(container["resources"]["requests"]), container["name"]
         limits = container["resources"]["limits"]
-        assert set(limits) == {"memory"}, "a CPU limit would only throttle"
+        assert set(limits) == {"memory"}, "a CPU limit would only throttle the container"
         assert bytes_of(limits["memory"]) >= bytes_of(container["resources"]["requests"]["memory"])
 
 
@@ -129,7 +129,7 @@ def test_one_setting_reduces_cpu_requests_and_the_outputs_reflect_it(stack: Depl
 
 
 def is_restricted(pod: Any) -> bool:
-    """Check Pod Security `restricted` without exceptions.
+    """Return whether the pod meets Pod Security `restricted` without exceptions.
 
     https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted
     """
@@ -283,9 +283,9 @@ def test_the_shared_volume_is_the_access_point_s_directory_and_read_write_many(s
     file_system, access_point = stack.outputs["fileSystemId"], stack.outputs["accessPointId"]
     assert volume["csi"] == {"driver": "efs.csi.aws.com", "volumeHandle": f"{file_system}::{access_point}"}
     assert volume["accessModes"] == claim["accessModes"] == ["ReadWriteMany"]
-    assert volume["persistentVolumeReclaimPolicy"] == "Retain", "the data outlives the claim"
+    assert volume["persistentVolumeReclaimPolicy"] == "Retain", "deleting the claim must keep the data"
     assert (claim["selector"], claim["storageClassName"]) == ({"matchLabels": made["metadata"]["labels"]}, "")
-    assert "volumeName" not in claim, "with it the binding is often ended only by the binder's next round, up to 15 s later"
+    assert "volumeName" not in claim, "with volumeName, binding can take up to 15 s longer, until the binder's next sync"
     assert volume["claimRef"] == {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": "mpi-jobs", "name": "shared"}
 
 

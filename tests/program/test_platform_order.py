@@ -1,4 +1,4 @@
-"""Dependencies in the platform: only real ones, for a fast start and the right order of deletion."""
+"""Platform dependencies: only necessary ones, for a fast start and the right order of deletion."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def test_the_provider_waits_for_its_caller_s_access_entry(stack: Deployment) -> 
 def test_workloads_on_system_nodes_wait_for_them_and_are_deleted_before_them(stack: Deployment, name: str) -> None:
     before = waits(stack, stack.only(DEPLOYMENT, name))
     assert SYSTEM in before
-    assert not {"gpumpi-test-train", "gpumpi-test-single"} & before, "a GPU pool without capacity blocks nothing"
+    assert not {"gpumpi-test-train", "gpumpi-test-single"} & before, "a GPU pool without capacity must not block the platform"
 
 
 def test_node_agents_wait_for_no_node(stack: Deployment) -> None:
@@ -58,7 +58,7 @@ def test_a_controller_waits_for_its_crds_and_permissions(stack: Deployment) -> N
     queue = waits(stack, stack.only(DEPLOYMENT, "queue-controller"))
     assert len(stack.created(DEFINITION, "queue")) == 11
     assert {one.name for one in stack.created(DEFINITION, "queue")} <= queue
-    assert any("webhookconfiguration" in name for name in queue), "it waits for its certificate in them"
+    assert any("webhookconfiguration" in name for name in queue), "the controller waits until they contain its certificate"
 
 
 def test_crds_wait_for_nothing_in_the_cluster(stack: Deployment) -> None:

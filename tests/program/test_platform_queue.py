@@ -49,7 +49,7 @@ def test_cpu_quotas_shrink_with_the_requests() -> None:
 
 @pytest.mark.parametrize("launcher", ["mpijob", "torchrun", "openmpi"])
 def test_the_largest_job_of_a_pool_is_within_its_quota(stack: Deployment, launcher: str) -> None:
-    """Every resource requested by its pods has a quota and the sum fits; otherwise the job would wait forever."""
+    """Every resource that the job's pods request has a sufficient quota; otherwise the job would wait forever."""
     total = requests(description(stack), launcher, workers=4)
     train, system = quotas(stack)["train"], quotas(stack)["system"]
     for resource, amount in total["train"].items():
@@ -59,7 +59,7 @@ def test_the_largest_job_of_a_pool_is_within_its_quota(stack: Deployment, launch
 
 
 def requests(cluster: ClusterDescription, launcher: str, workers: int) -> dict[str, Counter[str]]:
-    """Return pool -> requests of all pods of a job on whole nodes of `train`."""
+    """Return the total pod requests in each pool, for a job whose workers use whole nodes of `train`."""
     from infra.jobs.keys import KeyPair
     from infra.jobs.render import render
 

@@ -1,4 +1,4 @@
-"""Entry point: from Pulumi's configuration to resources, or to all errors at once."""
+"""Entry point: Pulumi's configuration becomes resources, or all its errors are reported at once."""
 
 import json
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ def mocks() -> Iterator[MotoMocks]:
 
 
 def configure(**values: Any) -> None:
-    """Return the configuration as the engine passes it to the program: text, structured values as JSON."""
+    """Set the configuration as the engine passes it to the program: text, with structured values as JSON."""
     texts = {f"gpumpi:{key}": value if isinstance(value, str) else json.dumps(value) for key, value in values.items()}
     set_all_config({"aws:region": "us-west-2", **texts})
 

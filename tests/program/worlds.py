@@ -1,4 +1,4 @@
-"""Account with the existing resources that a stack of this repository refers to."""
+"""Emulated AWS accounts with the existing resources that a stack refers to."""
 
 import os
 from collections.abc import Iterator
@@ -23,8 +23,10 @@ STACKS = [path for path in FILES if not stack_file.is_existing(stack_file.read(p
 
 @contextmanager
 def account_for(path: Path) -> Iterator[tuple[Settings, Facts, MotoMocks]]:
-    """Start the local AWS in this process with the stack's prerequisites; yield its settings, facts and mocks that create
-    its resources there."""
+    """Start the local AWS in this process and create the stack's prerequisites.
+
+    Yield the stack's settings, its facts, and mocks that create its resources in the local AWS.
+    """
     raw = stack_file.read(path)
     with MotoMocks(raw.region) as mocks, patch.dict(os.environ, {MIRROR_VARIABLE: str(mirror.ensure(print))}):
         prerequisites.make(raw.region, raw.values)

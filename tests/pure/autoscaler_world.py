@@ -1,4 +1,4 @@
-"""Nodes, pods and groups for the autoscaler's tests, and a cluster and a cloud that only remember."""
+"""Nodes, pods and groups for autoscaler tests, with an in-memory cluster and cloud."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,7 +19,7 @@ POOL = "gpumpi.io/pool"
 
 
 def gpu_tags(pool: str = "train") -> dict[str, str]:
-    """As infra.naming.autoscaler_tags makes them."""
+    """Return tags like those from infra.naming.autoscaler_tags."""
     return {
         f"{TEMPLATE}/label/{POOL}": pool,
         f"{TEMPLATE}/label/k8s.amazonaws.com/accelerator": "nvidia-h100",
@@ -40,7 +40,7 @@ def system(desired: int = 1) -> Group:
 
 
 def node(of: Group, number: int = 0, **settings: Any) -> Node:
-    """A node that one of the group's instances has become."""
+    """Return the node of one of the group's instances."""
     template = of.template
     made = replace(template, name=f"{of.name}-{number}", instance_id=f"i-{of.name}-{number}")
     made = replace(made, labels={**template.labels, "kubernetes.io/hostname": made.name})
@@ -48,7 +48,7 @@ def node(of: Group, number: int = 0, **settings: Any) -> Node:
 
 
 def pod(name: str = "worker-0", *, on: Node | None = None, requests: dict[str, str] | None = None, **spec: Any) -> Pod:
-    """Pending for want of a place, or on a node."""
+    """Return a pod that runs on the given node, or a pending pod that the scheduler could not place."""
     metadata: dict[str, Any] = {"namespace": spec.pop("namespace", "jobs"), "name": name, "uid": f"uid-{name}"}
     for key in ("labels", "annotations"):
         metadata[key] = spec.pop(key, {})
@@ -73,7 +73,7 @@ def gpu_pod(name: str = "worker-0", gpus: int = 8, efa: int = 32, **spec: Any) -
 
 @dataclass
 class Cluster:
-    """The API server's objects, and the requests it received."""
+    """In-memory API server: its objects and the requests it received."""
 
     nodes_: list[Node] = field(default_factory=list)
     pods_: list[Pod] = field(default_factory=list)
@@ -115,7 +115,7 @@ class Cluster:
 
 @dataclass
 class Account:
-    """Groups that get what is asked for; instances come with `launch`."""
+    """In-memory Auto Scaling groups; `launch` adds the instances of a resized group."""
 
     groups_: dict[str, Group] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
@@ -149,7 +149,7 @@ class Account:
 
 
 class Scene:
-    """A loop over a remembered cluster and cloud, and a clock that only the test moves."""
+    """An autoscaler loop over an in-memory cluster and cloud, with a clock that only the test advances."""
 
     def __init__(self, *groups: Group, arguments: tuple[str, ...] = ()) -> None:
         self.now = 10_000.0
@@ -162,7 +162,7 @@ class Scene:
         self.loop.run_once()
 
     def boot(self, name: str) -> None:
-        """The group's instances become nodes."""
+        """Launch the group's instances and register them as nodes."""
         self.account.launch(name)
         known = self.account.groups_[name]
         others = [one for one in self.cluster.nodes_ if not one.name.startswith(f"{name}-")]

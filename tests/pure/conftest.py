@@ -1,4 +1,4 @@
-"""What tests of this folder share."""
+"""Fixtures for the tests in this folder."""
 
 import os
 import signal

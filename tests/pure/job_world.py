@@ -1,4 +1,4 @@
-"""One small cluster for jobs: a pool of EFA nodes, one of plain GPU nodes, the CPU pool."""
+"""A small cluster for job tests: one pool of EFA nodes, one of GPU nodes without EFA, and the CPU pool."""
 
 from typing import Any
 
@@ -59,7 +59,7 @@ def cluster(**more: Any) -> ClusterDescription:
 
 
 def values(**more: Any) -> dict[str, Any]:
-    """A job file that is fine."""
+    """Return the values of a valid job file."""
     least = {"name": "mnist", "pool": "small", "workers": 2, "image": "gpumpi/openmpi:5", "command": ["python3", "train.py"]}
     return {**least, **more}
 
@@ -74,12 +74,12 @@ def pieces(described: ClusterDescription | None = None, **more: Any) -> list[Pie
 
 
 def manifest(kind: str, described: ClusterDescription | None = None, **more: Any) -> dict[str, Any]:
-    """The first object of a kind that the job is made of."""
+    """Return the job's first object of a kind."""
     return next(piece.manifest for piece in pieces(described, **more) if piece.manifest["kind"] == kind)
 
 
 def pods(described: ClusterDescription | None = None, **more: Any) -> dict[str, dict[str, Any]]:
-    """The pod specifications of a job, by role."""
+    """Return the job's pod specs by role."""
     found: dict[str, dict[str, Any]] = {}
     for piece in pieces(described, **more):
         spec = piece.manifest.get("spec", {})

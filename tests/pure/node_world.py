@@ -1,4 +1,4 @@
-"""Machines of local nodes, as the local AWS would have them."""
+"""Instances of the local AWS that become local nodes."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ LABELS = {"gpumpi.io/pool": "train", "nvidia.com/gpu.present": "true"}
 
 
 def node_user_data(*, huge_pages: int = 0, labels: dict[str, str] | None = None, cluster: str = "demo") -> str:
-    """User data of a GPU pool on its own AMI."""
+    """Return the user data of a GPU pool with a custom AMI."""
     access = eks_node.ClusterAccess(cluster, "https://10.0.0.1", "Y2E=", "172.20.0.0/16")
     config = eks_node.node_config(
         raid0=True, pinned_memory=True, cluster=access, labels=LABELS if labels is None else labels, taints=[GPU_TAINT]
@@ -22,7 +22,7 @@ def node_user_data(*, huge_pages: int = 0, labels: dict[str, str] | None = None,
 
 
 def described(instance_id: str = "i-0a", kind: str = "p4d.24xlarge", address: str = "10.0.1.7", **more: Any) -> dict[str, Any]:
-    """As DescribeInstances shows it."""
+    """Return an instance as DescribeInstances reports it."""
     tags = {"eks:cluster-name": "demo", "eks:nodegroup-name": "train"}
     return {
         "InstanceId": instance_id,

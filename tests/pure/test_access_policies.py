@@ -1,4 +1,4 @@
-"""EKS's access policies, and who an IAM principal is in Kubernetes."""
+"""EKS access policies, and the Kubernetes user and groups of an IAM principal."""
 
 from typing import Any
 

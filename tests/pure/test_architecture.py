@@ -1,4 +1,4 @@
-"""Import arrows point one way, and nothing in the program asks where it runs."""
+"""Imports point one way, and nothing in the program checks whether it runs locally."""
 
 import ast
 import re
@@ -32,18 +32,18 @@ ARROWS: dict[str, set[str]] = {
     "clusters": {*BASE, "settings", "facts", "plan", "components", "platform", "jobs", "kubernetes", "outputs"},
     "program": {"clusters", "config", "facts", "kubernetes", "settings"},
 }
-"""Package or module of infra/ -> what it may import of the others. CONTRIBUTING.md explains the order."""
+"""Package or module in infra/ -> the others that it may import. CONTRIBUTING.md explains the order."""
 SHARED_PARTS = ("__init__", "iam", "launch_template")
-"""Functions that several components call."""
+"""Files with functions that several components call."""
 FOR_COMPONENTS = {
     *("infra.boot", "infra.components", "infra.naming", "infra.versions"),
     *("infra.plan.efa_interfaces", "infra.plan.specs", "infra.plan.subnet_cidrs"),
 }
-"""Components build what the plan decided: they see its specs, never its decisions."""
+"""Modules that components may import. They include the plan's specs, but not the code that makes its decisions."""
 
 
 def imports(path: Path) -> set[str]:
-    """Modules that a file imports; `from infra import x` counts as `infra.x`."""
+    """Return the modules that a file imports; `from infra import x` counts as `infra.x`."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -55,7 +55,7 @@ def imports(path: Path) -> set[str]:
 
 
 def circle(folder: Path) -> list[str]:
-    """Modules that import each other, directly or through others; empty without such a circle."""
+    """Return the modules of an import cycle, or an empty list if there is none."""
     known = {
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in folder.rglob("*.py")
     }
@@ -92,7 +92,7 @@ def test_the_program_never_asks_whether_it_runs_locally(path: Path) -> None:
 
 
 def package(module: str) -> str:
-    """`infra.facts.ec2` -> `facts`."""
+    """Return a module's package in infra/: `facts` for `infra.facts.ec2`."""
     return module.split(".")[1]
 
 
@@ -124,14 +124,14 @@ def test_components_know_neither_settings_nor_facts(path: Path) -> None:
 def test_components_read_no_configuration_and_look_nothing_up(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert "pulumi.Config" not in text
-    assert not re.search(r"\baws(\.\w+)?\.get_\w+\(", text), "a lookup belongs into infra.facts"
+    assert not re.search(r"\baws(\.\w+)?\.get_\w+\(", text), "move the lookup to infra.facts"
 
 
 @pytest.mark.parametrize("path", [path for path in COMPONENTS if path.stem not in SHARED_PARTS], ids=name)
 def test_every_component_says_what_it_creates_and_ends_with_its_outputs(path: Path) -> None:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     classes = [one for one in tree.body if isinstance(one, ast.ClassDef) and "ComponentResource" in ast.unparse(one)]
-    assert len(classes) == 1, "one file, one component"
+    assert len(classes) == 1, "each file defines one component"
     component = classes[0]
     assert (ast.get_docstring(component) or "").startswith("Creates")
     init = next(one for one in component.body if isinstance(one, ast.FunctionDef) and one.name == "__init__")
@@ -160,7 +160,7 @@ def test_the_architecture_fits_on_one_screen() -> None:
 
 
 def test_importing_the_program_loads_no_boto3() -> None:
-    """`pulumi preview` pays for every import; clients are made where facts are gathered."""
+    """Every import slows down `pulumi preview`, and only the code that gathers facts needs AWS clients."""
     code = "import sys, infra.program; print(sorted({'boto3', 'botocore', 'pulumi_kubernetes', 'moto'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

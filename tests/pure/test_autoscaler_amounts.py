@@ -1,4 +1,4 @@
-"""Amounts, durations and command lines as Kubernetes and the real autoscaler write them."""
+"""Quantities, durations and flags are parsed as Kubernetes and the real autoscaler do."""
 
 import pytest
 

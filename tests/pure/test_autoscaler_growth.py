@@ -1,4 +1,4 @@
-"""How many nodes pending pods need, in which group, and the reason given for a pod that stays pending."""
+"""Scale-up plans: how many nodes pending pods need, in which group, and why a pod stays pending."""
 
 from dataclasses import replace
 from typing import Any
@@ -53,7 +53,7 @@ def test_a_group_never_grows_past_its_maximum() -> None:
     busy = [node(group(desired=2), n) for n in range(2)]
     plan = scale_up.plan([gpu_pod(), *full], busy, [group(desired=2, maximum=2)])
     assert not plan.increases
-    assert reasons(plan) == {"worker-0": "train: its maximum of 2 is reached"}
+    assert reasons(plan) == {"worker-0": "train: already at its maximum size of 2"}
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_pod_that_does_not_tolerate_the_taint_of_the_tags_stays_pending() -> N
 
 
 def test_without_the_taint_tag_the_group_grows_for_a_pod_that_its_nodes_will_refuse() -> None:
-    """The autoscaler believes the tags: that is why they must be right."""
+    """The autoscaler trusts the tags, so they must be right."""
     intruder = gpu_pod(tolerations=[])
     wrong = group(tags=without(f"taint/{GPU}"))
     assert scale_up.plan([intruder], [], [wrong]).increases == {"train": 1}
@@ -105,7 +105,7 @@ def test_no_group_at_all_is_reported_as_a_matter_of_tags() -> None:
     }
 
 
-# --- what is there, and what is coming
+# --- existing nodes and nodes that are starting
 
 
 def test_nodes_that_are_coming_are_not_asked_for_again() -> None:
@@ -128,7 +128,10 @@ def test_a_lost_node_is_not_waited_for() -> None:
 def test_a_node_whose_device_plugin_has_not_registered_is_waited_for_if_it_has_the_accelerator_label(
     label: bool, increases: dict[str, int]
 ) -> None:
-    """https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/cloudprovider/aws/README.md: GPU instances."""
+    """The AWS provider's README describes this for GPU instances.
+
+    https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/cloudprovider/aws/README.md
+    """
     tags = gpu_tags() if label else without("label/k8s.amazonaws.com/accelerator")
     there = group(desired=1, tags=tags)
     young = node(there, 0)
@@ -168,7 +171,7 @@ def test_only_pods_that_the_scheduler_could_not_place_count(status: dict[str, An
     assert not scale_up.plan([gpu_pod(status=status)], [], [group()]).increases
 
 
-# --- choosing, and what takes room on a new node
+# --- choice of the group, and overhead on a new node
 
 
 def test_with_least_waste_the_smaller_node_that_fits_is_chosen() -> None:

@@ -1,4 +1,4 @@
-"""The autoscaler over time: a pool goes 0 -> 2 -> 0; what is needed stays; what does not come is given up."""
+"""The autoscaler over time: it scales a pool 0 -> 2 -> 0, keeps needed nodes and gives up on failed launches."""
 
 from dataclasses import replace
 
@@ -22,16 +22,16 @@ def test_a_pool_goes_from_nothing_to_two_and_back_to_nothing() -> None:
     scene.look()
     assert scene.account.desired("train") == 2
     scene.look()
-    assert scene.account.desired("train") == 2, "what is coming is not asked for again"
+    assert scene.account.desired("train") == 2, "nodes that are starting must not be requested again"
     scene.boot("train")
     scene.cluster.pods_ = [running("worker-0", "train", 0), running("worker-1", "train", 1)]
     scene.look(3600)
     scene.look(3600)
-    assert scene.account.terminated == [], "nodes with running pods stay"
+    assert scene.account.terminated == [], "nodes with running pods must stay"
     scene.cluster.pods_ = []
     scene.look()
     scene.look(50)
-    assert scene.account.terminated == [], "the unneeded time is not over"
+    assert scene.account.terminated == [], "the scale-down-unneeded-time has not passed yet"
     scene.look(10)
     assert sorted(scene.account.terminated) == ["i-train-0", "i-train-1"]
     assert scene.account.desired("train") == 0
@@ -170,11 +170,11 @@ def test_a_pod_that_came_while_we_looked_keeps_its_node() -> None:
     assert TO_BE_DELETED not in scene.cluster.taints_of("train-0")
 
 
-# --- nodes in little use
+# --- underused nodes
 
 
 def little_used(**spec: object) -> Scene:
-    """Two system nodes; one pod on the second would fit on the first."""
+    """Return two system nodes; the pod on the second node would fit on the first."""
     scene = Scene(system(desired=2), arguments=QUICK)
     scene.boot("system")
     one, two = (node(system(), number) for number in range(2))
@@ -234,7 +234,7 @@ def test_a_drain_that_does_not_end_is_taken_back() -> None:
     assert scene.account.terminated == []
 
 
-# --- what goes wrong
+# --- failures
 
 
 def test_a_launch_that_fails_is_taken_back_and_the_group_rests() -> None:
@@ -244,7 +244,7 @@ def test_a_launch_that_fails_is_taken_back_and_the_group_rests() -> None:
     scene.account.failures["train"] = "InsufficientInstanceCapacity"
     scene.look()
     assert scene.account.desired("train") == 0
-    assert "its last instance could not be launched: InsufficientInstanceCapacity" in scene.cluster.events[-1][2]
+    assert "the last launch of an instance failed: InsufficientInstanceCapacity" in scene.cluster.events[-1][2]
     scene.look(100)
     assert scene.account.desired("train") == 0
     scene.account.failures.clear()
@@ -270,7 +270,7 @@ def test_a_refusal_of_aws_is_reported_and_not_repeated_at_once() -> None:
     scene.look()
     scene.look()
     assert scene.cluster.events == [
-        ("worker-0", "NotTriggerScaleUp", "pod didn't trigger scale-up: train: AWS refuses to let it grow: AccessDenied")
+        ("worker-0", "NotTriggerScaleUp", "pod didn't trigger scale-up: train: AWS rejected the scale-up: AccessDenied")
     ]
 
 

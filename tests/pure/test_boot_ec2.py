@@ -1,4 +1,4 @@
-"""User data of EC2 cluster nodes: compared whole with `tests/golden/boot`, looked at by shellcheck, and run."""
+"""User data of EC2 cluster nodes equals the files in `tests/golden/boot`, passes shellcheck and reports failures."""
 
 import os
 import shutil
@@ -44,7 +44,7 @@ def test_user_data_fits(name: str) -> None:
 
 
 def test_a_node_that_fails_leaves_its_log_and_says_where_it_failed(tmp_path: Path) -> None:
-    """The script itself, on programs that only say that they were called; the first one fails."""
+    """Run the script with stub programs that only record their calls; the first one fails."""
     programs = tmp_path / "bin"
     programs.mkdir()
     for name, code in (("install", 1), ("gpumpi-join", 0), ("sleep", 0), ("systemctl", 0)):

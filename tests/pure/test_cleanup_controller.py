@@ -1,4 +1,7 @@
-"""The keeper of a job: what it takes for the end, and when keys on a volume go. It runs as in a pod, but for the API server."""
+"""A job's cleanup controller: how it detects the job's end, and when it deletes keys on a volume.
+
+It runs as in a pod, except that the API server is a stub.
+"""
 
 import os
 import shutil
@@ -28,7 +31,7 @@ def keys(tmp_path: Path) -> Path:
 
 
 class Api:
-    """Pods by labels, look after look; the last look stays. No time passes but by sleeping."""
+    """A stub that returns scripted pod lists by label selector and repeats the last one; only `sleep` advances time."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **looks: "list[Any]") -> None:
         self._looks, self._now, self.signal_at = looks, 0.0, -1.0
@@ -66,10 +69,10 @@ def test_the_keys_go_when_the_launcher_has_ended(keys: Path, monkeypatch: pytest
 
 
 TAKEN_AWAY: dict[str, dict[str, list[Any]]] = {
-    "the workers go": {"launcher": [[RUNS]], "workers": [[RUNS, GOES], [GOES, GOES]]},
-    "the workers have gone": {"launcher": [[GOES]], "workers": [[]]},
-    "its rights have gone": {"launcher": [[RUNS]], "workers": [[RUNS], denied(403)]},
-    "its account has gone": {"launcher": [[RUNS]], "workers": [denied(401)]},
+    "workers are being deleted": {"launcher": [[RUNS]], "workers": [[RUNS, GOES], [GOES, GOES]]},
+    "workers are deleted": {"launcher": [[GOES]], "workers": [[]]},
+    "its permissions are revoked": {"launcher": [[RUNS]], "workers": [[RUNS], denied(403)]},
+    "its service account is deleted": {"launcher": [[RUNS]], "workers": [denied(401)]},
     "no launcher is left": {"launcher": [[RUNS], []], "workers": [[RUNS]]},
 }
 
@@ -85,9 +88,9 @@ def test_the_keys_go_when_the_job_is_taken_away(keys: Path, monkeypatch: pytest.
 
 
 STAYS: dict[str, dict[str, list[Any]]] = {
-    "the others run": {"launcher": [[RUNS]], "workers": [[RUNS, RUNS]]},
-    "its node is drained, with the launcher on it": {"launcher": [[RUNS], [GOES], [], [RUNS]], "workers": [[RUNS, GOES]]},
-    "nobody answers": {"launcher": [[RUNS]], "workers": [denied(503)]},
+    "the other pods run": {"launcher": [[RUNS]], "workers": [[RUNS, RUNS]]},
+    "its node is drained with the launcher": {"launcher": [[RUNS], [GOES], [], [RUNS]], "workers": [[RUNS, GOES]]},
+    "the API server is unavailable": {"launcher": [[RUNS]], "workers": [denied(503)]},
 }
 
 
@@ -102,7 +105,7 @@ def test_the_keys_stay_when_the_keeper_alone_has_to_go(
     assert (keys / "id_rsa").exists()
 
 
-@pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="ssh-keygen is not on the PATH")
+@pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="ssh-keygen is not on PATH")
 def test_every_pod_takes_the_same_pair_from_the_volume_in_any_order(tmp_path: Path) -> None:
     folder, script = tmp_path / "volume" / "ssh" / "mpi-jobs.mnist", Path(controller.__file__).with_name("keys_on_volume.sh")
     owns = [tmp_path / f"pod-{number}" for number in range(8)]
@@ -113,4 +116,4 @@ def test_every_pod_takes_the_same_pair_from_the_volume_in_any_order(tmp_path: Pa
     for name in ("id_rsa", "id_rsa.pub", "authorized_keys"):
         assert {(own / name).read_bytes() for own in owns} == {(folder / name).read_bytes()}
     assert [oct((own / "id_rsa").stat().st_mode) for own in owns] == ["0o100600"] * len(owns)
-    assert [path.name for path in folder.parent.iterdir()] == [folder.name], "no half-made one is left"
+    assert [path.name for path in folder.parent.iterdir()] == [folder.name], "no temporary folder must be left"

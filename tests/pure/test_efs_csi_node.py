@@ -1,4 +1,4 @@
-"""The EFS driver on a node, over gRPC as the kubelet speaks to it."""
+"""The EFS CSI driver on a node, called over gRPC as the kubelet does."""
 
 import os
 import subprocess
@@ -48,7 +48,7 @@ def test_another_handle_is_refused_with_the_reason(text: str, message: str) -> N
 
 @dataclass
 class Scene:
-    """A driver on a unix socket, and what it was asked to mount."""
+    """A driver on a Unix socket that records its mounts."""
 
     channel: Any
     asked: list[tuple[Handle, bool]] = field(default_factory=list)
@@ -107,7 +107,7 @@ def test_the_driver_tells_who_it_is_and_what_it_can(scene: Scene) -> None:
 
 
 def test_a_request_has_the_bytes_that_kubernetes_sends() -> None:
-    """By the field numbers of csi.proto: volume_id 1, target_path 4, volume_capability 5, readonly 6, volume_context 8."""
+    """Field numbers in csi.proto: volume_id 1, target_path 4, volume_capability 5, readonly 6, volume_context 8."""
     sent = b"\x0a\x04fs-1\x22\x02/t\x2a\x02\x12\x00\x30\x01\x42\x06\x0a\x01k\x12\x01v"
     request = csi("NodePublishVolumeRequest").FromString(sent)
     assert (request.volume_id, request.target_path, request.readonly) == ("fs-1", "/t", True)

@@ -1,4 +1,4 @@
-"""A claim becomes an access point of its own and a volume; what cannot be is refused with the reason."""
+"""Each claim gets its own access point and volume; an invalid claim or storage class is rejected with the reason."""
 
 from typing import Any
 
@@ -74,18 +74,18 @@ def test_user_and_group_are_those_of_the_class_or_the_next_free_one(parameters: 
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"provisioningMode": "efs-dir"}, "Provisioning mode efs-dir is not supported; use efs-ap"),
+        ({"provisioningMode": "efs-dir"}, "Provisioning mode efs-dir is not supported. Use efs-ap"),
         ({"fileSystemId": ""}, "Missing fileSystemId parameter"),
-        ({"directoryPerms": ""}, "directoryPerms must be an octal number, as \"700\", not ''"),
-        ({"directoryPerms": "rwx"}, "directoryPerms must be an octal number, as \"700\", not 'rwx'"),
+        ({"directoryPerms": ""}, "directoryPerms must be an octal number such as \"700\" (got '')"),
+        ({"directoryPerms": "rwx"}, "directoryPerms must be an octal number such as \"700\" (got 'rwx')"),
         ({"fileSystem": "fs-1"}, "Unknown parameter fileSystem"),
         ({"reuseAccessPoint": "true"}, "the local EFS CSI driver does not emulate the parameter reuseAccessPoint"),
-        ({"uid": "mpi"}, "uid must be a number, not 'mpi'"),
+        ({"uid": "mpi"}, "uid must be a number (got 'mpi')"),
         ({"gidRangeStart": "1"}, "gidRangeStart and gidRangeEnd must be set together"),
         ({"gidRangeStart": "1", "gidRangeEnd": "2"}, "no group ID from 1 to 2 is free"),
         (
             {"subPathPattern": "${.Pod.name}"},
-            "subPathPattern has the unknown variable ${.Pod.name}; use one of ${.PVC.name}, ${.PVC.namespace}, ${.PV.name}",
+            "subPathPattern contains the unknown variable ${.Pod.name}. Use ${.PVC.name}, ${.PVC.namespace}, ${.PV.name}",
         ),
         ({"basePath": "/a/b/c/d"}, f"Proposed path '/a/b/c/d/pvc-{UID}' exceeds EFS limits: 100 characters and 4 directories"),
     ],

@@ -1,4 +1,4 @@
-"""Whole files: those with mistakes and the text beside them, the least one can write and the most."""
+"""Complete stack files: faulty ones with their expected messages, and the smallest and largest valid ones."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +22,7 @@ STACKS = [
 
 
 def everything_exists(settings: Settings) -> Facts:
-    """Facts in which all is there that a stack names."""
+    """Return facts of an account that has everything the stack names."""
     by_id = {pool.reservation_id: pool for pool in settings.pools if pool.reservation_id}
     reservations = {
         one: CapacityReservation(

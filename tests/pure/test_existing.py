@@ -1,4 +1,4 @@
-"""Stacks of a cluster that is there already: what may not be said, and what of the cluster does not fit."""
+"""Stacks for an existing cluster: invalid settings, and settings that do not match the cluster."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -34,136 +34,140 @@ def kubeconfig(**values: Any) -> dict[str, Any]:
 ALONE: dict[str, tuple[dict[str, Any], str]] = {
     "a relative path": (
         kubeconfig(path="admin.conf"),
-        'target.kubeconfig.path: "admin.conf" depends on where `pulumi` runs; write an absolute path, or one from ~/',
+        'target.kubeconfig.path: "admin.conf" depends on the working directory of `pulumi`. Use an absolute path, or '
+        "one that starts with ~/",
     ),
-    "a number for a context": (kubeconfig(context=1), 'target.kubeconfig.context: 1 is a number; write it in quotes, like "1"'),
-    "a setting of AWS": (
+    "number as the kubeconfig context": (
+        kubeconfig(context=1),
+        'target.kubeconfig.context: 1 is a number; write it in quotes, like "1"',
+    ),
+    "setting for AWS only": (
         {"network": {"cidr": "10.0.0.0/16"}},
-        "network: is not a setting; here there are jobs, platform, pools, storage and target",
+        "network: is not a setting; the settings here are jobs, platform, pools, storage and target",
     ),
-    "a part that needs AWS": (
+    "platform component that needs AWS": (
         {"platform": {"autoscaler": True}},
-        "platform.autoscaler: is not a setting; here there are cpuRequestFactor, devicePlugin, imageRegistry, manifestMirror, "
-        "mpiOperator, namespaces, queue and queueOrder",
+        "platform.autoscaler: is not a setting; the settings here are cpuRequestFactor, devicePlugin, imageRegistry, "
+        "manifestMirror, mpiOperator, namespaces, queue and queueOrder",
     ),
     "a version": (
         {"target": {"kind": "existing", "kubernetesVersion": "1.35"}},
-        "target.kubernetesVersion: is not a setting; here there are kind, kubeconfig and system",
+        "target.kubernetesVersion: is not a setting; the settings here are kind, kubeconfig and system",
     ),
-    "labels of no form": (
+    "invalid label key": (
         {"target": {"kind": "existing", "system": {"nodeSelector": {"a b": "c"}}}},
-        "target.system.nodeSelector.a b: is not a valid label key; write one like team or example.com/team",
+        "target.system.nodeSelector.a b: is not a valid label key. Use one such as team or example.com/team.",
     ),
     "no labels": (
         pool(nodeSelector={}),
-        "pools[0].nodeSelector: is empty, which selects every node; write labels of the pool's nodes, "
-        'like {example.com/rack: "1"}',
+        "pools[0].nodeSelector: is empty, which selects every node. Set labels of the pool's nodes, such as "
+        '{example.com/rack: "1"}.',
     ),
-    "a value of no form": (
+    "invalid label value": (
         pool(nodeSelector={"rack": "a/b"}),
-        'pools[0].nodeSelector.rack: "a/b" is not a valid label value; use at most 63 letters, digits and inner - _ .',
+        'pools[0].nodeSelector.rack: "a/b" is not a valid label value. Use at most 63 letters, digits and inner - _ .',
     ),
-    "too many GPUs": (pool(gpusPerNode=800), "pools[0].gpusPerNode: 800 is not possible; write 0 to 64"),
-    "no node": (pool(nodes=0), "pools[0].nodes: 0 is too small; write at least 1, or remove the pool"),
-    "no number of nodes": (
+    "too many GPUs": (pool(gpusPerNode=800), "pools[0].gpusPerNode: 800 is out of range. Use 0 to 64."),
+    "no node": (pool(nodes=0), "pools[0].nodes: 0 is too small. Use at least 1, or remove the pool."),
+    "missing number of nodes": (
         {"pools": [{key: value for key, value in POOL.items() if key != "nodes"}]},
         "pools[0].nodes: is missing; add it, like `nodes: 4`",
     ),
-    "a name of no form": (
+    "invalid pool name": (
         pool(name="Rack1"),
-        'pools[0].name: "Rack1" is not a DNS label; use lower-case letters, digits and inner hyphens, a letter first',
+        'pools[0].name: "Rack1" is not a DNS label. Use lowercase letters, digits and inner hyphens, starting with a letter.',
     ),
-    "an unknown sort of storage": (
+    "unknown kind of storage": (
         {"storage": {"kind": "efs"}},
         'storage.kind: "efs" is not known; write none, nfs or storage-class; did you mean nfs?',
     ),
     "no host": (
         {"storage": {"kind": "nfs", "server": "10.0.0.5:/export", "path": "/export"}},
-        'storage.server: "10.0.0.5:/export" is not a host name or address; write one like 10.0.0.5',
+        'storage.server: "10.0.0.5:/export" is not a host name or IP address. Use one such as 10.0.0.5.',
     ),
-    "a path of no export": (
+    "export path that is not absolute": (
         {"storage": {"kind": "nfs", "server": "10.0.0.5", "path": "export"}},
-        'storage.path: "export" is not an absolute, plain path; write one like /export/jobs',
+        'storage.path: "export" is not an absolute path without `..`. Use one such as /export/jobs.',
     ),
-    "a mount path of the system": (
+    "mount path in a system folder": (
         {"storage": {"kind": "nfs", "server": "10.0.0.5", "path": "/export", "mountPath": "/usr"}},
-        'storage.mountPath: "/usr" is a system folder; write one like /shared',
+        'storage.mountPath: "/usr" is a system directory. Use a path such as /shared.',
     ),
-    "no name of a class": (
+    "invalid storage class name": (
         {"storage": {"kind": "storage-class", "name": "Ceph FS"}},
-        'storage.name: "Ceph FS" is not a valid storage class name; `kubectl get storageclass` shows them',
+        'storage.name: "Ceph FS" is not a valid StorageClass name. `kubectl get storageclass` lists them.',
     ),
     "no size": (
         {"storage": {"kind": "storage-class", "name": "cephfs", "size": "much"}},
-        'storage.size: "much" is not a quantity; write one like 100Gi',
+        'storage.size: "much" is not a quantity. Use one such as 100Gi.',
     ),
     "a namespace of Kubernetes": (
         {"platform": {"namespaces": ["kube-system"]}},
-        'platform.namespaces[0]: "kube-system" is not for jobs: the cluster\'s own pods run there; choose another',
+        'platform.namespaces[0]: "kube-system" is reserved: the cluster\'s own pods run there. Choose another.',
     ),
-    "two jobs of one name": (
+    "two jobs with the same name": (
         {"jobs": [{"name": "a", "pool": "rack1", "workers": 1, "image": "i:1", "command": ["x"]}] * 2},
-        'jobs[1].name: "a" is the name of jobs[0] too; choose another',
+        'jobs[1].name: "a" is already the name of jobs[0]. Choose another.',
     ),
 }
 IN_CLUSTER: dict[str, tuple[dict[str, Any], ClusterFacts, str]] = {
     "an old Kubernetes": (
         {},
         cluster(version="1.29"),
-        "target.kubeconfig: the cluster at https://10.0.0.1:6443 has Kubernetes 1.29, but the platform needs 1.33 or newer; "
-        "upgrade the cluster",
+        "target.kubeconfig: the cluster at https://10.0.0.1:6443 has Kubernetes 1.29, but the platform needs 1.33 or "
+        "newer. Upgrade the cluster.",
     ),
-    "no node with the labels": (
+    "no node with the pool's labels": (
         {},
         cluster(node("gpu1", {})),
-        "pools[0].nodeSelector: no node of the cluster has the label example.com/rack=1; "
-        "label them: kubectl label nodes NAME example.com/rack=1",
+        "pools[0].nodeSelector: no node of the cluster has the label example.com/rack=1. Label the pool's nodes: "
+        "kubectl label nodes NAME example.com/rack=1",
     ),
     "too few nodes": (
         pool(nodes=3),
         cluster(),
-        "pools[0].nodes: is 3, but only 2 (gpu1 and gpu2) of the cluster's nodes have the label example.com/rack=1; "
-        "write 2, or join and label the others",
+        "pools[0].nodes: is 3, but only 2 (gpu1 and gpu2) of the cluster's nodes have the label example.com/rack=1. "
+        "Set 2, or join and label more nodes.",
     ),
     "a node in two pools": (
         {"pools": [POOL, {**POOL, "name": "big", "nodeSelector": {"size": "big"}, "nodes": 1}]},
         cluster(node("gpu1", {**RACK, "size": "big"}), node("gpu2")),
-        "pools[1].nodeSelector: selects node gpu1, which is of pools[0] too; tell them apart by a label",
+        "pools[1].nodeSelector: selects node gpu1, which pools[0] also selects. Give the two pools different labels.",
     ),
-    "a plugin that finds no GPU": (
+    "device plugin that finds no GPU": (
         {},
         cluster(node("gpu1", gpus=8), node("gpu2", has_plugin=True)),
-        "pools[0].gpusPerNode: is 8, but gpu2 offers no GPU, although the device plugin runs; "
-        "look at its driver there with `nvidia-smi`, or take the label off",
+        "pools[0].gpusPerNode: is 8, but gpu2 offers no GPU although the device plugin is running. Check the driver "
+        "there with `nvidia-smi`, or remove the label.",
     ),
     "fewer GPUs": (
         {},
         cluster(node("gpu1", gpus=8), node("gpu2", gpus=4)),
-        "pools[0].gpusPerNode: is 8, but gpu2 offers 4; write 4, or give that node a pool of its own",
+        "pools[0].gpusPerNode: is 8, but gpu2 offers 4. Set 4, or put that node into its own pool.",
     ),
-    "no plugin wanted and none there": (
+    "device plugin disabled and not installed": (
         {"platform": {"devicePlugin": False}},
         cluster(),
-        "pools[0].gpusPerNode: is 8, but nothing offers GPUs on gpu1 and gpu2; "
-        "remove platform.devicePlugin: false, or install the plugin there",
+        "pools[0].gpusPerNode: is 8, but no device plugin offers GPUs on gpu1 and gpu2. Remove platform.devicePlugin: "
+        "false, or install a device plugin there.",
     ),
     "nowhere for operators": (
         {},
         cluster(nodes=(node("gpu1", taints=(TAINTED,)), node("gpu2", taints=(TAINTED,)))),
-        "target.system.nodeSelector: all nodes that it selects (gpu1 and gpu2) have taints; "
-        "name others, or take the taint from one (`kubectl taint nodes NAME KEY-`)",
+        "target.system.nodeSelector: all selected nodes (gpu1 and gpu2) have taints. Select other nodes, or remove the "
+        "taint from one (`kubectl taint nodes NAME KEY-`).",
     ),
     "no node for operators": (
         {"target": {"kind": "existing", "system": {"nodeSelector": {"role": "ops"}}}},
         cluster(),
-        "target.system.nodeSelector: no node has the label role=ops; label one, or remove the key",
+        "target.system.nodeSelector: no node has the label role=ops. Label a node, or remove the key.",
     ),
-    "a class that is not there": (
+    "storage class that does not exist": (
         {"storage": {"kind": "storage-class", "name": "ceph"}},
         cluster(),
-        'storage.name: "ceph" is not a storage class of the cluster; did you mean cephfs?',
+        'storage.name: "ceph" is not a StorageClass of the cluster; did you mean cephfs?',
     ),
-    "a job that is too large": (
+    "job that is too large for its pool": (
         {"jobs": [{"name": "a", "pool": "rack1", "workers": 3, "image": "i:1", "command": ["x"]}]},
         cluster(),
         "jobs[0].workers",
@@ -205,11 +209,11 @@ def test_a_node_is_read_as_kubernetes_shows_it() -> None:
     }
     found = node_of(shown, ["gpu1"])
     assert (found.cpu_millis, found.memory_mib, found.gpus, found.has_plugin) == (63_900, 528, 8, True)
-    assert found.taints == (TAINTED,), "a node that is not ready for a moment is no reason to tolerate that forever"
+    assert found.taints == (TAINTED,), "a temporary not-ready taint must not become a toleration"
 
 
 def test_gpus_of_a_node_that_lost_its_plugin_are_not_judged_before_the_new_one_runs() -> None:
-    """As after `pulumi destroy`: its kubelet says 0 until it restarts."""
+    """After `pulumi destroy` removes the plugin, the kubelet reports 0 GPUs until it restarts."""
     lost = cluster(node("gpu1", gpus=0), node("gpu2", gpus=8))
     found = examined(LEAST, lost)
     assert found.settings is not None
@@ -222,14 +226,14 @@ def test_aws_is_not_told_a_region(tmp_path: Path) -> None:
     file = tmp_path / "Pulumi.mine.yaml"
     file.write_text("config:\n  aws:region: us-west-2\n  gpumpi:target: {kind: existing}\n")
     (problem,) = preflight.examine_existing(stack_file.read(file), offline=True).problems
-    assert str(problem) == "aws:region: is not read, since a stack of an existing cluster does not query AWS; remove it"
+    assert str(problem) == "aws:region: is ignored, because a stack on an existing cluster does not query AWS; remove it"
 
 
 # --- an unreachable cluster
 
 
 def write(folder: Path, server: str = "https://127.0.0.1:1", **context: Any) -> Path:
-    """A kubeconfig."""
+    """Write a kubeconfig and return its path."""
     file = folder / "admin.conf"
     content = {
         "apiVersion": "v1",
@@ -290,7 +294,7 @@ def test_validate_shows_the_pools_and_asks_nothing_of_aws(
         "rack1      8      2  example.com/rack=1",
         "at most 16 GPUs",
         "Pulumi.mine.yaml: no problems found",
-        "not checked: GPUs of gpu2: no device plugin has reported yet how many there are",
+        "not checked: GPUs of gpu2: no device plugin has reported the number yet",
     ]
 
 

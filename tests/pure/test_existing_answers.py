@@ -1,4 +1,4 @@
-"""Servers behind a kubeconfig: a bad answer, or none, is reported in one sentence with a fix."""
+"""A bad or missing answer from the server in a kubeconfig is reported in one sentence with a fix."""
 
 import json
 import ssl
@@ -26,7 +26,7 @@ POOL = {"name": "rack1", "nodeSelector": {"example.com/rack": "1"}, "gpusPerNode
 
 
 class Answering(ThreadingHTTPServer):
-    """Answers what it is given, by path; the rest with 404. `status` is for all paths."""
+    """Serve `answers` by path with the common `status`; other paths return 404."""
 
     daemon_threads = True
 
@@ -53,7 +53,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Not on stderr."""
+        """Do not log to stderr."""
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def server() -> Iterator[Answering]:
 
 
 def asked(folder: Path, address: str, user: dict[str, Any], **cluster: str) -> preflight.Examined[Any, Any]:
-    """What is found by a kubeconfig that leads there."""
+    """Validate a stack whose kubeconfig names this address and user."""
     content = {
         "current-context": "admin",
         "clusters": [{"name": "rack", "cluster": {"server": address, **cluster}}],
@@ -85,8 +85,8 @@ ANSWERS: dict[str, tuple[int, Any, dict[str, Any], str]] = {
     "a web page": (200, b"<html>", TOKEN, "http://{} is not a Kubernetes API server. Check context admin"),
     "another API": (200, {"name": "x"}, TOKEN, "http://{} is not a Kubernetes API server. Check context admin"),
     "a list": (200, [1], TOKEN, "http://{} is not a Kubernetes API server. Check context admin"),
-    "an error": (500, {}, TOKEN, "http://{} responds with 500 to /version. Check that it is a Kubernetes cluster"),
-    "not whom it knows": (
+    "an error": (500, {}, TOKEN, "http://{} returned status 500 for /version. Check that it is a Kubernetes API server"),
+    "rejected credentials": (
         401,
         {},
         TOKEN,
@@ -98,7 +98,7 @@ ANSWERS: dict[str, tuple[int, Any, dict[str, Any], str]] = {
         TOKEN,
         "the credentials of context admin may not read /version. `pulumi up` needs cluster-admin permissions",
     ),
-    "nobody": (
+    "no credentials": (
         403,
         {},
         {},
@@ -119,18 +119,18 @@ def test_an_old_kubernetes_is_reported_with_the_one_that_is_needed(server: Answe
         "/version": {"major": "1", "minor": "29+"},
         "/api/v1/nodes": {"items": [NODE]},
         "/api/v1/namespaces/kube-system/pods": NOTHING,
-        "/apis/storage.k8s.io/v1/storageclasses": {"items": None},  # as an empty list may be written
+        "/apis/storage.k8s.io/v1/storageclasses": {"items": None},  # an empty list may be null
     }
     (problem,) = asked(tmp_path, f"http://{server.address}", TOKEN).problems
     assert str(problem) == (
-        f"target.kubeconfig: the cluster at http://{server.address} has Kubernetes 1.29, but the platform needs 1.33 or newer; "
-        "upgrade the cluster"
+        f"target.kubeconfig: the cluster at http://{server.address} has Kubernetes 1.29, but the platform needs 1.33 or newer. "
+        "Upgrade the cluster."
     )
 
 
 def test_a_server_that_takes_the_question_and_says_nothing_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kubeconfigs, "TIMEOUT", (5, 0.05))
-    with Answering() as silent:  # listens, and nobody takes what arrives
+    with Answering() as silent:  # listens, but never answers
         told = asked(tmp_path, f"http://{silent.address}", TOKEN).not_queried
         assert told == (
             f"target.kubeconfig: http://{silent.address} does not respond (timeout). "

@@ -1,4 +1,4 @@
-"""Facts are read from AWS: the answers of an in-process moto, and botocore's stubs for what moto lacks."""
+"""Facts are read from AWS: an in-process moto answers, and stubs answer the calls that moto lacks."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ from tests.pure.world import FILE_SYSTEM, IMAGE, REGION, RESERVATION, VPC, pool,
 
 ACCOUNT = "123456789012"
 KEY = "AKIALOCALCLOUDENGINE"
-"""moto takes any key; where other tests have made it the local AWS, only this one."""
+"""moto accepts any key. If other tests have extended it to the local AWS, it accepts only this one."""
 USER = f"arn:aws:iam::{ACCOUNT}:user/ada"
 
 
@@ -32,14 +32,14 @@ def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def aws() -> Iterator[None]:
-    """One account for all, since emptying it takes longer than the tests; each makes what it needs."""
+    """One account for all tests, because resetting it takes longer than the tests. Each test creates what it needs."""
     with mock_aws():
         yield
 
 
 @pytest.fixture
 def answer(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Make an operation answer, or fail, in a certain way: for what moto lacks."""
+    """Return a function that sets an operation's response or error code, for calls that moto lacks."""
     answers: dict[str, Any] = {}
     real = BaseClient._make_api_call  # type: ignore[attr-defined]
 
@@ -73,7 +73,7 @@ def test_facts_of_a_new_stack(answer: Callable[..., None]) -> None:
     assert sorted(found.instance_types) == ["m7i.large", "p5.48xlarge"]
     assert found.instance_types["p5.48xlarge"].efa_maximum == 32
     assert "us-west-2a" in found.offerings["p5.48xlarge"]
-    assert found.type_names == frozenset(), "the list of all types is read only where one is unknown"
+    assert found.type_names == frozenset(), "the list of all types must be read only for an unknown type"
     assert found.quotas == {"L-417A185B": 96.0, "L-1216C47A": 96.0}
     assert found.kubernetes_versions == ("1.9", "1.35", "1.36")
     assert (found.existing.cluster_version, found.existing.zones, found.existing.pools) == (None, (), {})
@@ -85,7 +85,7 @@ def test_facts_of_a_new_stack(answer: Callable[..., None]) -> None:
 def test_an_unknown_type_brings_the_names_of_all(answer: Callable[..., None]) -> None:
     answer(**IDENTITY, **OFFERED)
     found = gather(settings(pool(instance_type="g5.*")))
-    assert sorted(found.instance_types) == ["m7i.large"], "a name is no wild card"
+    assert sorted(found.instance_types) == ["m7i.large"], "a name must not act as a wildcard"
     assert {"g5.xlarge", "p5.48xlarge"} <= found.type_names
 
 
@@ -96,11 +96,11 @@ def test_zones_where_eks_has_no_control_plane_are_left_out() -> None:
     assert len(zones) == 5
 
 
-# --- what the stack names ----------------------------------------------------------------------------------------------
+# --- resources named in the stack --------------------------------------------------------------------------------------
 
 
 def network(client: Any) -> tuple[str, str, str]:
-    """A VPC with a private and a public subnet."""
+    """Create a VPC with a private and a public subnet."""
     vpc_id = client.create_vpc(CidrBlock="10.9.0.0/16")["Vpc"]["VpcId"]
     private, public = (
         client.create_subnet(VpcId=vpc_id, CidrBlock=f"10.9.{number}.0/24", AvailabilityZone=f"{REGION}{letter}")["Subnet"]
@@ -172,7 +172,7 @@ TRUST = {
     "Version": "2012-10-17",
     "Statement": [{"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}],
 }
-"""A trust policy that the local AWS accepts too, whose rules hold for a whole test process once it was loaded."""
+"""A trust policy that the local AWS accepts too. Once loaded, its rules apply to the whole test process."""
 
 
 @pytest.mark.usefixtures("aws")
@@ -314,7 +314,7 @@ def test_the_caller_is_resolved_to_a_user_or_role(
     assert found.caller.is_root is arn.endswith(":root")
 
 
-# --- what AWS does not say ---------------------------------------------------------------------------------------------
+# --- what AWS does not report ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("aws")

@@ -1,6 +1,6 @@
-"""Tests of an `xdist_group` share what takes minutes to bring up; scattered over processes each would bring up its own.
+"""Tests of an `xdist_group` share fixtures that take minutes to start, so they must run in one process.
 
-pytest 9.2 does scatter them, without a word: https://github.com/pytest-dev/pytest-xdist/issues/1386
+pytest 9.2 silently distributes them over processes: https://github.com/pytest-dev/pytest-xdist/issues/1386
 """
 
 import subprocess
@@ -11,7 +11,7 @@ from tests.conftest import LONGEST_FIRST
 
 ROOT = Path(__file__).parents[1]
 KILLS = ("kill_engine(", "engine.kill()", ".recover(")
-"""How tests end an engine, or recover from its end."""
+"""Calls with which tests kill the Pulumi engine or recover a stack afterwards."""
 
 MODULE = """
 import os

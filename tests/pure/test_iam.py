@@ -1,4 +1,4 @@
-"""What every policy of the program lets and does not let anybody do."""
+"""What each IAM policy of the program allows and denies."""
 
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
@@ -73,7 +73,10 @@ def test_no_statement_allows_a_wildcard_action(name: str) -> None:
 
 
 def test_wildcard_actions_on_a_key_are_those_that_cloudwatch_logs_documents() -> None:
-    """`*` as the resource of a key's policy is that key: https://docs.aws.amazon.com/kms/latest/developerguide/key-policy-overview.html"""
+    """In a key policy, the resource `*` means the key that the policy is attached to.
+
+    https://docs.aws.amazon.com/kms/latest/developerguide/key-policy-overview.html
+    """
     wild = {action for one in KEYS.values() for part in statements(one) for action in as_list(part["Action"]) if "*" in action}
     assert wild == {"kms:Decrypt*", "kms:Describe*", "kms:Encrypt*", "kms:GenerateDataKey*", "kms:ReEncrypt*"}
     wild_statements = [part["Sid"] for one in KEYS.values() for part in statements(one) if wild & set(as_list(part["Action"]))]

@@ -1,4 +1,4 @@
-"""EC2's facts about types become the interfaces, GPUs and quotas of pools."""
+"""EC2's descriptions of instance types determine the interfaces, GPUs and quotas of pools."""
 
 import json
 
@@ -12,11 +12,11 @@ from tests.pure.world import described_types, instance_type
 EFA_TYPES = sorted(name for name, one in described_types().items() if one["NetworkInfo"].get("EfaSupported"))
 
 FEWER_THAN_AWS_ALLOWS = {
-    # Two EFA interfaces, but one interface a card: the primary takes card 0's only place.
+    # AWS allows two EFA interfaces, but one interface per card, and the primary interface occupies card 0.
     "hpc6id.32xlarge": 1,
 }
 ONE_EFA_ON_TWO_CARDS = {"i7ie.48xlarge", "i7ie.metal-48xl", "i8ge.48xlarge", "i8ge.metal-48xl"}
-"""Both cards take EFA, but AWS allows one interface in all: the layout is capped, on card 0."""
+"""Both cards support EFA, but AWS allows only one EFA interface, so the layout has one, on card 0."""
 
 
 def efa_only(layout: tuple[Interface, ...]) -> list[Interface]:
@@ -40,9 +40,9 @@ def test_every_layout_obeys_ec2(name: str) -> None:
     layout = efa_layout(found)
     places = [(interface.network_card, interface.device) for interface in layout]
     room = {card.index: card.maximum_interfaces for card in found.network_cards}
-    assert layout[0] == Interface(0, 0, "interface"), "the primary interface is a plain one"
-    assert len(set(places)) == len(places), "no place is taken twice"
-    assert all(device < room[card] for card, device in places), "no card carries more than it can"
+    assert layout[0] == Interface(0, 0, "interface"), "the primary interface must not be an EFA interface"
+    assert len(set(places)) == len(places), "two interfaces share a card and device index"
+    assert all(device < room[card] for card, device in places), "a card has more interfaces than it supports"
     assert all(interface.device == (1 if interface.network_card == 0 else 0) for interface in efa_only(layout))
 
 
@@ -52,7 +52,7 @@ def test_the_layout_is_as_large_where_the_sdk_does_not_tell_what_a_card_takes(na
     blind = InstanceType.from_ec2(described)
     assert all(card.efa is None for card in blind.network_cards)
     if name in ONE_EFA_ON_TWO_CARDS:
-        assert efa_only(efa_layout(blind)) == [Interface(1, 0, "efa-only")], "the other card is as good"
+        assert efa_only(efa_layout(blind)) == [Interface(1, 0, "efa-only")], "the other card works as well"
     else:
         assert efa_layout(blind) == efa_layout(instance_type(name))
 
@@ -65,7 +65,7 @@ def test_the_layout_is_as_large_where_the_sdk_does_not_tell_what_a_card_takes(na
         ("p5e.48xlarge", 32, Interface(0, 1, "efa-only")),
         ("p5en.48xlarge", 16, Interface(0, 1, "efa-only")),
         ("p6-b200.48xlarge", 8, Interface(0, 1, "efa-only")),
-        ("p6-b300.48xlarge", 16, Interface(1, 0, "efa-only")),  # its card 0 is for ENA alone
+        ("p6-b300.48xlarge", 16, Interface(1, 0, "efa-only")),  # its card 0 supports only ENA
         ("g5.8xlarge", 1, Interface(0, 1, "efa-only")),
         ("g6e.48xlarge", 4, Interface(0, 1, "efa-only")),
         ("p3dn.24xlarge", 1, Interface(0, 1, "efa-only")),

@@ -1,4 +1,4 @@
-"""Jobs as objects: compared whole with `tests/golden/jobs`, the rules behind them one by one.
+"""Job manifests equal the files in `tests/golden/jobs`; further tests check single rules.
 
 `python -m tests.pure.test_job_manifests` rewrites the golden files; review the difference before you commit it.
 """
@@ -57,7 +57,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 def golden_text(name: str) -> str:
-    """The objects of a variant; the scripts by their names, since each is a file of its own."""
+    """Return a variant's objects as YAML. Script names replace the scripts, because each script has its own file."""
     manifests = [piece.manifest for piece in pieces(**VARIANTS[name])]
     whole: str = yaml.safe_dump_all(_without_scripts(manifests), sort_keys=False, width=120)
     return whole
@@ -201,7 +201,7 @@ def test_without_a_queue_nothing_asks_for_admission() -> None:
 
 
 def test_nothing_in_a_pod_is_expanded_by_kubernetes_by_mistake() -> None:
-    """In commands `$(NAME)` is a variable of the pod and `$$` one dollar."""
+    """In a container's command, Kubernetes expands `$(NAME)` to a variable and `$$` to one dollar sign."""
     for script in SCRIPTS:
         assert "$$" not in text(script)
         assert not [name for name in environment(pods()["launcher"]) if f"$({name})" in text(script)]
@@ -231,7 +231,7 @@ def test_a_subset_of_hosts_is_all_that_mpirun_is_reported(hosts: set[int], ranks
 
 
 def test_no_variable_that_a_launcher_decides_by_can_come_from_the_user() -> None:
-    """What the user may set comes last in a pod, so it must be none of these."""
+    """The user's variables come last in a pod and override earlier ones, so these names must be reserved."""
     for implementation in ("OpenMPI", "Intel", "MPICH"):
         told = environment(pods(mpiImplementation=implementation)["launcher"])
         plumbing = {name for name in told if "hostfile" in name.lower() or "HOST_FILE" in name or "slots" in name}

@@ -1,4 +1,4 @@
-"""A job's objects are made although webhooks learn late of what was made before."""
+"""A job's objects are created even if a webhook learns late of objects that were created before."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ UNSEEN = 'cannot create StatefulSet a: admission webhook "mstatefulset.kb.io" de
 
 
 class Cluster:
-    """Refuses StatefulSets so many times."""
+    """A cluster that rejects the given number of attempts to create a StatefulSet."""
 
     def __init__(self, refusals: int, message: str = UNSEEN) -> None:
         self.refusals, self.message = refusals, message

@@ -1,4 +1,4 @@
-"""The verdict of the smoke job: each thing that can be wrong, alone."""
+"""The smoke job's verdict on each possible fault alone."""
 
 import os
 import subprocess
@@ -32,7 +32,7 @@ def report(rank: int, **more: Any) -> Report:
 
 
 def reports(**by_rank: Any) -> list[Report]:
-    """What eight sound ranks report, each changed by `change(rank)`."""
+    """Return the reports of eight healthy ranks, each changed by `change(rank)`."""
     change = by_rank.get("change", lambda rank: {})
     return [{**report(rank), **change(rank)} for rank in range(8)]
 
@@ -51,52 +51,52 @@ FLIPPED: dict[str, tuple[Any, list[str]]] = {
     "all ranks on the launcher": (
         lambda rank: {**ON_LAUNCHER, "transports": [], "gpus": 0},
         [
-            "8 ranks on the launcher, smoke-launcher, where none belongs",
+            "8 ranks on the launcher smoke-launcher, which must run none",
             "ranks ran on 0 workers, not 2: none",
             "smoke-launcher sees 0 GPUs, not 4",
-            "no rank tells what carried its messages between workers",
+            "no rank reported the transport of its messages between workers",
         ],
     ),
     "one rank on the launcher": (
         lambda rank: ON_LAUNCHER if rank == 7 else {},
-        ["1 rank on the launcher, smoke-launcher, where none belongs", "smoke-worker-1 has 3 ranks, not 4"],
+        ["1 rank on the launcher smoke-launcher, which must run none", "smoke-worker-1 has 3 ranks, not 4"],
     ),
     "a worker is missing": (
         lambda rank: {"host": "smoke-worker-0", "node": "node-0"},
         ["ranks ran on 1 worker, not 2: smoke-worker-0", "smoke-worker-0 has 8 ranks, not 4"],
     ),
     "two workers on one node": (lambda rank: {"node": "node-0"}, ["smoke-worker-0, smoke-worker-1 share the node node-0"]),
-    "the node is not known": (
+    "unknown node of a worker": (
         lambda rank: {"node": ""} if rank < 4 else {},
-        ["smoke-worker-0: on which node is not known"],
+        ["smoke-worker-0: node unknown"],
     ),
-    "slots are not filled evenly": (
+    "unevenly filled slots of workers": (
         lambda rank: {"host": "smoke-worker-1", "node": "node-1"} if rank == 0 else {},
         ["smoke-worker-0 has 3 ranks, not 4", "smoke-worker-1 has 5 ranks, not 4"],
     ),
     "a GPU is missing": (lambda rank: {"gpus": 3} if rank >= 4 else {}, ["smoke-worker-1 sees 3 GPUs, not 4"]),
-    "a wrong sum": (lambda rank: {"sum": 35.0} if rank == 2 else {}, ["allreduce gave a wrong sum on rank 2: not 36"]),
-    "sums that differ within a rank": (
+    "a wrong sum": (lambda rank: {"sum": 35.0} if rank == 2 else {}, ["allreduce returned a wrong sum on rank 2; expected 36"]),
+    "inconsistent sums on one rank": (
         lambda rank: {"sum": None} if rank == 2 else {},
-        ["allreduce gave a wrong sum on rank 2: not 36"],
+        ["allreduce returned a wrong sum on rank 2; expected 36"],
     ),
-    "another transport": (lambda rank: {"transports": ["sm"]}, ["messages between workers went by sm, not tcp"]),
+    "another transport": (lambda rank: {"transports": ["sm"]}, ["messages between workers used sm, not tcp"]),
     "another transport on one rank": (
         lambda rank: {"transports": ["tcp", "ucx"]} if rank == 5 else {},
-        ["messages between workers went by tcp, ucx, not tcp"],
+        ["messages between workers used tcp, ucx, not tcp"],
     ),
     "no transport in the log": (
         lambda rank: {"transports": []},
-        ["no rank tells what carried its messages between workers"],
+        ["no rank reported the transport of its messages between workers"],
     ),
     "every rank is alone": (
         lambda rank: {"rank": 0, "size": 1, "sum": 1.0, "transports": []},
         [
             "of 8 ranks 7 did not report: 1, 2, 3, 4, 5, 6, 7",
-            "8 processes ran, each on its own: 1 rank there more than once",
-            "ranks count 1 in all, not 8",
-            "allreduce gave a wrong sum on rank 0, 0, 0, 0, 0, 0, 0, 0: not 36",
-            "no rank tells what carried its messages between workers",
+            "8 processes ran independently: 1 rank reported more than once",
+            "ranks report a world size of 1, not 8",
+            "allreduce returned a wrong sum on rank 0, 0, 0, 0, 0, 0, 0, 0; expected 36",
+            "no rank reported the transport of its messages between workers",
         ],
     ),
 }
@@ -117,14 +117,14 @@ def test_too_few_ranks_that_agree_with_each_other_are_a_failure() -> None:
     four = [report(rank, size=4, sum=10.0) for rank in range(4)]
     assert failures(four, EXPECTED) == [
         "of 8 ranks 4 did not report: 4, 5, 6, 7",
-        "ranks count 4 in all, not 8",
+        "ranks report a world size of 4, not 8",
         "ranks ran on 1 worker, not 2: smoke-worker-0",
-        "allreduce gave a wrong sum on rank 0, 1, 2, 3: not 36",
+        "allreduce returned a wrong sum on rank 0, 1, 2, 3; expected 36",
     ]
 
 
 def test_tcp_where_efa_is_expected_is_a_failure() -> None:
-    assert failures(reports(), replace(EXPECTED, transport="efa")) == ["messages between workers went by tcp, not efa"]
+    assert failures(reports(), replace(EXPECTED, transport="efa")) == ["messages between workers used tcp, not efa"]
 
 
 def test_one_worker_has_nobody_to_talk_to() -> None:
@@ -132,11 +132,11 @@ def test_one_worker_has_nobody_to_talk_to() -> None:
     assert failures(alone, replace(EXPECTED, workers=1)) == []
 
 
-# --- what libraries say ------------------------------------------------------------------------------------------------
+# --- transports in the logs of libraries -------------------------------------------------------------------------------
 
 SAYINGS = {
     "Open MPI, TCP": (["[w:1] mca: bml: Using tcp btl for send to [[24612,1],5] on node w1"], ["tcp"]),
-    "Open MPI, to a neighbor on the same host": (["[w:1] mca: bml: Using vader btl for send to [[24612,1],1] on node w"], []),
+    "Open MPI, peer on the same host": (["[w:1] mca: bml: Using vader btl for send to [[24612,1],1] on node w"], []),
     "Open MPI 4, EFA": (["[w:1] mtl_ofi_component.c:334: mtl:ofi:prov: efa"], ["efa"]),
     "Open MPI, no provider": (["[w:1] mtl_ofi_component.c:334: mtl:ofi:prov: none"], []),
     "Open MPI, UCX": (["[w:1] select: component ucx selected"], ["ucx"]),
@@ -165,7 +165,7 @@ def test_the_smoke_job_takes_whole_nodes_and_only_one_try() -> None:
 
 
 def test_the_program_needs_nothing_of_this_repository(tmp_path: Path) -> None:
-    """It is compiled and started by an interpreter that sees no package of ours, and misses only MPI."""
+    """An isolated interpreter compiles and starts it without our packages; the only missing module is mpi4py."""
     started = subprocess.run(
         [sys.executable, "-I", "-c", smoke.program(), '[2, 4, 4, "tcp"]'],
         cwd=tmp_path,

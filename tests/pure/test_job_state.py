@@ -1,4 +1,4 @@
-"""Where a job stands, read from what Kubernetes has of it."""
+"""A job's state, derived from its Kubernetes objects."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

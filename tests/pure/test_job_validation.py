@@ -1,4 +1,4 @@
-"""What a job may not say: whole messages, one rule at a time."""
+"""Invalid job settings: the full message of each rule."""
 
 from pathlib import Path
 from typing import Any
@@ -10,88 +10,89 @@ from infra.jobs.validation import check
 from tests.pure.job_world import cluster, job, values
 
 LONG = "a" * 54
-RESERVED = "is set by the launcher to place and number ranks; remove it"
+RESERVED = "is set by the launcher to place and number ranks. Remove it."
 
 IN_ENV = (
-    "in plain text, and everyone who can read the file knows it; "
-    "revoke it, put a new one into a Kubernetes Secret, and name that under secretEnv"
+    "in plain text, and everyone who can read the file can see it; "
+    "revoke it, put a new one into a Kubernetes Secret, and reference it in secretEnv"
 )
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    # more than there can ever be
+    # more than the pool can ever hold
     (
         {"workers": 3},
-        "workers: 3 can never fit: pool small has at most 2 nodes, 1 worker per node; "
-        "write at most 2, or raise the pool's maxSize",
+        "workers: 3 can never fit: pool small has at most 2 nodes, 1 worker per node. Use at most 2, or raise the "
+        "pool's maxSize.",
     ),
     (
         {"workers": 9, "gpusPerWorker": 1},
-        "workers: 9 can never fit: pool small has at most 2 nodes, 4 workers per node; "
-        "write at most 8, or raise the pool's maxSize",
+        "workers: 9 can never fit: pool small has at most 2 nodes, 4 workers per node. Use at most 8, or raise the "
+        "pool's maxSize.",
     ),
     (
         {"workers": 3, "gpusPerWorker": 1, "onePerNode": True},
-        "workers: 3 can never fit: pool small has at most 2 nodes, 1 worker per node; "
-        "write at most 2, or raise the pool's maxSize",
+        "workers: 3 can never fit: pool small has at most 2 nodes, 1 worker per node. Use at most 2, or raise the "
+        "pool's maxSize.",
     ),
-    ({"gpusPerWorker": 5}, "gpusPerWorker: 5 is more than the 4 GPUs of a node of small; lower it"),
+    ({"gpusPerWorker": 5}, "gpusPerWorker: 5 exceeds the 4 GPUs per node of pool small. Lower it."),
     (
         {"pool": "system", "gpusPerWorker": 1},
-        "gpusPerWorker: 1, but nodes of system have no GPUs; remove it or choose another pool",
+        "gpusPerWorker: is 1, but nodes of pool system have no GPUs. Remove it, or choose another pool.",
     ),
     (
         {"resources": {"memory": "200Gi"}},
-        'resources.memory: "200Gi" is more than a node of small has for jobs (180000 MiB of memory); lower it',
+        'resources.memory: "200Gi" exceeds what a node of pool small has for jobs (180000 MiB of memory). Lower it.',
     ),
     (
         {"resources": {"cpu": "48"}},
-        'resources.cpu: "48" is more than a node of small has for jobs (47000 thousandths of a CPU); lower it',
+        'resources.cpu: "48" exceeds what a node of pool small has for jobs (47000 thousandths of a CPU). Lower it.',
     ),
-    ({"resources": {"efa": 1}}, "resources.efa: 1 is more than a node of small has for jobs (0 EFA interfaces); lower it"),
+    ({"resources": {"efa": 1}}, "resources.efa: 1 exceeds what a node of pool small has for jobs (0 EFA interfaces). Lower it."),
     (
         {"resources": {"sharedMemoryMib": 200000}},
-        "resources.sharedMemoryMib: 200000 is more than the worker's memory; lower it, or raise memory: 180000 MiB hold both",
+        "resources.sharedMemoryMib: 200000 exceeds the worker's memory of 180000 MiB. Lower it, or raise memory, which "
+        "includes it.",
     ),
     # names
     ({"pool": "smal"}, 'pool: "smal" is not a pool of gpumpi-test; did you mean small?'),
-    ({"pool": "zzz"}, 'pool: "zzz" is not a pool of gpumpi-test; there is system, train or small'),
+    ({"pool": "zzz"}, 'pool: "zzz" is not a pool of gpumpi-test. Choose system, train or small.'),
     (
         {"name": "Mnist_1"},
-        'name: "Mnist_1" is not a DNS label; use lower-case letters, digits and inner hyphens, a letter first',
+        'name: "Mnist_1" is not a DNS label. Use lowercase letters, digits and inner hyphens, starting with a letter.',
     ),
-    ({"name": "1st"}, 'name: "1st" is not a DNS label; use lower-case letters, digits and inner hyphens, a letter first'),
+    ({"name": "1st"}, 'name: "1st" is not a DNS label. Use lowercase letters, digits and inner hyphens, starting with a letter.'),
     (
         {"name": f"{LONG}b"},
-        f'name: "{LONG}b" makes "{LONG}b-w...", of 64 characters; use at most 54',
+        f'name: "{LONG}b" results in "{LONG}b-w...", which has 64 characters. Use at most 54.',
     ),
     (
         {"name": LONG, "launcher": "openmpi"},
-        f'name: "{LONG}" makes "{LONG}-wo...", of 61 characters; use at most 45',
+        f'name: "{LONG}" results in "{LONG}-wo...", which has 61 characters. Use at most 45.',
     ),
     (
         {"namespace": "Team"},
-        'namespace: "Team" is not the name of a namespace; use lower-case letters, digits and inner hyphens',
+        'namespace: "Team" is not a valid namespace name. Use lowercase letters, digits and inner hyphens.',
     ),
-    ({"priority": "hihg"}, 'priority: "hihg" is not a priority class for jobs; write low or high; did you mean high?'),
-    ({"image": ""}, "image: is empty; write one like registry.example.com/train:1"),
-    ({"image": "https://example.com/a:1"}, 'image: "https://example.com/a:1" is a URL; write it without https://'),
-    ({"image": "a b"}, 'image: "a b" is not the name of an image; write one like registry.example.com/train:1'),
-    ({"home": "home"}, 'home: "home" is not an absolute path; write one like /home/mpiuser'),
+    ({"priority": "hihg"}, 'priority: "hihg" is not a priority class for jobs. Use low or high; did you mean high?'),
+    ({"image": ""}, "image: is empty. Use an image such as registry.example.com/train:1."),
+    ({"image": "https://example.com/a:1"}, 'image: "https://example.com/a:1" is a URL. Remove https:// from it.'),
+    ({"image": "a b"}, 'image: "a b" is not an image name. Use one such as registry.example.com/train:1.'),
+    ({"home": "home"}, 'home: "home" is not an absolute path. Use one such as /home/mpiuser.'),
     # environment
     (
         {"env": {"OMPI_MCA_orte_default_hostfile": "/x"}},
-        f"env.OMPI_MCA_orte_default_hostfile: {RESERVED}",
+        "env.OMPI_MCA_orte_default_hostfile: is set by the launcher to place and number ranks. Remove it.",
     ),
     (
         {"env": {"PRTE_MCA_prte_default_hostfile": "/x"}},
-        f"env.PRTE_MCA_prte_default_hostfile: {RESERVED}",
+        "env.PRTE_MCA_prte_default_hostfile: is set by the launcher to place and number ranks. Remove it.",
     ),
     (
         {"secretEnv": {"MASTER_ADDR": {"name": "a", "key": "b"}}},
-        "secretEnv.MASTER_ADDR: is set by the launcher to place and number ranks; remove it",
+        "secretEnv.MASTER_ADDR: is set by the launcher to place and number ranks. Remove it.",
     ),
-    ({"env": {"1ST": ""}}, "env.1ST: is not a valid variable name; use letters, digits and _, no digit first"),
-    ({"env": {"A": ""}, "secretEnv": {"A": {"name": "a", "key": "b"}}}, "secretEnv.A: is also in env; keep one"),
+    ({"env": {"1ST": ""}}, "env.1ST: is not a valid variable name. Use letters, digits and _, and no digit at the start."),
+    ({"env": {"A": ""}, "secretEnv": {"A": {"name": "a", "key": "b"}}}, "secretEnv.A: is also in env. Remove one."),
     (
         {"env": {"HF_TOKEN": "abc"}},
         f"env.HF_TOKEN: holds a secret (by its name) {IN_ENV}",
@@ -104,86 +105,88 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         f"env.DATABASE: holds a URL with a password {IN_ENV}",
     ),
     # numbers
-    ({"workers": 0}, "workers: 0 is too small; write at least 1"),
-    ({"backoffLimit": -1}, "backoffLimit: -1 is too small; write at least 0"),
-    ({"deadlineSeconds": 0}, "deadlineSeconds: 0 is too small; write at least 1"),
-    ({"ranks": 9}, "ranks: 9 do not fit 2 workers of 4; write at most 8, or raise workers or slots"),
-    ({"ranks": 5, "hosts": [0]}, "ranks: 5 do not fit 1 worker of 4; write at most 4, or raise workers or slots"),
-    ({"perNode": 5}, "perNode: 5 is more than the 4 slots of a worker; lower it or raise slots"),
-    ({"resources": {"memory": "much"}}, 'resources.memory: "much" is not a quantity; write one like 64Gi'),
+    ({"workers": 0}, "workers: 0 is too small. Use at least 1."),
+    ({"backoffLimit": -1}, "backoffLimit: -1 is too small. Use at least 0."),
+    ({"deadlineSeconds": 0}, "deadlineSeconds: 0 is too small. Use at least 1."),
+    ({"ranks": 9}, "ranks: 9 ranks do not fit on 2 workers with 4 each. Use at most 8, or raise workers or slots."),
+    ({"ranks": 5, "hosts": [0]}, "ranks: 5 ranks do not fit on 1 worker with 4 each. Use at most 4, or raise workers or slots."),
+    ({"perNode": 5}, "perNode: 5 exceeds the 4 slots of a worker. Lower it, or raise slots."),
+    ({"resources": {"memory": "much"}}, 'resources.memory: "much" is not a quantity. Use one such as 64Gi.'),
     ({"resources": {"cpu": 8}}, 'resources.cpu: 8 is a number; write it in quotes, like "8"'),
     # hosts
-    ({"hosts": []}, "hosts: names no worker; write numbers from 0, or remove it"),
-    ({"hosts": [2]}, "hosts[0]: 2 is not one of the 2 workers; write 0 to 1"),
-    ({"hosts": [0, 0]}, "hosts[1]: 0 is listed twice; keep one"),
-    # what a launcher does not know
+    ({"hosts": []}, "hosts: is empty. List worker indexes, starting at 0, or remove it."),
+    ({"hosts": [2]}, "hosts[0]: 2 is not one of the 2 workers. Use 0 to 1."),
+    ({"hosts": [0, 0]}, "hosts[1]: 0 is listed twice. Remove one."),
+    # options that a launcher does not support
     (
         {"launcher": "torchrun", "ranks": 2},
-        "ranks: is an option of mpirun, which launcher torchrun does not use; remove it",
+        "ranks: is an option of mpirun, which launcher torchrun does not use. Remove it.",
     ),
     (
         {"launcher": "openmpi", "mpiImplementation": "Intel"},
-        "mpiImplementation: Intel is not started by launcher openmpi; write OpenMPI, or launcher: mpijob",
+        "mpiImplementation: Intel is not supported by launcher openmpi. Use OpenMPI, or launcher: mpijob.",
     ),
     (
         {"keyExchange": "volume"},
-        "keyExchange: volume is a choice of launcher openmpi only, not of mpijob; remove it, or write launcher: openmpi",
+        "keyExchange: volume works only with launcher openmpi, not with mpijob. Remove it, or set launcher: openmpi.",
     ),
     (
         {"launcher": "openmpi", "keyExchange": "volume", "volumes": [{"name": "shared", "readOnly": True}]},
-        "keyExchange: volume needs one that the job may write, and it has none; "
-        "name a ReadWriteMany volume under volumes, or write secret",
+        "keyExchange: volume needs a volume that the job can write to, and the job has none. List a ReadWriteMany "
+        "volume under volumes, or use secret.",
     ),
     (
         {"launcher": "openmpi", "keyExchange": "s3", "namespace": "team-a"},
-        "keyExchange: s3 needs the key bucket that stacks of target eks make, and this has none; write secret or volume",
+        "keyExchange: s3 needs the key bucket that stacks with target eks create, and this cluster has none. Use "
+        "secret or volume.",
     ),
     (
         {"launcher": "openmpi", "keyExchange": "s3", "resources": {"memory": "200Mi"}},
-        "resources.memory: 200 MiB leave no room for keyExchange s3 beside the ranks; "
-        "raise it to 256Mi, or write keyExchange: secret",
+        "resources.memory: 200 MiB leaves no room for the sidecar of keyExchange s3. Raise it to 256Mi, or use "
+        "keyExchange: secret.",
     ),
     (
         {"launcher": "openmpi", "keyExchange": "volume", "cleanPodPolicy": "None"},
-        "cleanPodPolicy: None leaves the key on the volume, since workers that stay need it; "
-        "write Running, or keyExchange: secret",
+        "cleanPodPolicy: None leaves the key on the volume, because remaining workers need it. Use Running, or "
+        "keyExchange: secret.",
     ),
     (
         {"mpiImplementation": "MPICH", "perSocket": 1},
-        "perSocket: is an option of Open MPI only, not of MPICH; use perNode",
+        "perSocket: is an option of Open MPI only, not of MPICH. Use perNode.",
     ),
-    ({"perNode": 1, "perSocket": 1}, "perSocket: is given together with perNode; keep one"),
+    ({"perNode": 1, "perSocket": 1}, "perSocket: cannot be combined with perNode. Remove one."),
     (
         {"command": ["mpirun", "-n", "2", "x"], "ranks": 2},
-        "ranks: is ignored, since the command starts ranks itself; write it there, or remove mpirun",
+        "ranks: is ignored because the command starts ranks itself. Set it in the command, or remove mpirun from the command.",
     ),
     (
         {"command": ["horovodrun", "-np", "2", "x"], "perNode": 2},
-        "perNode: is ignored, since the command starts ranks itself; write it there, or remove horovodrun",
+        "perNode: is ignored because the command starts ranks itself. Set it in the command, or remove horovodrun from "
+        "the command.",
     ),
-    ({"command": ["horovodrun", "x"], "perSocket": 1}, "perSocket: is not an option of horovodrun; use perNode"),
-    ({"command": ["horovodrun", "x"], "perNode": 5}, "perNode: 5 is more than the 4 slots of a worker; lower it or raise slots"),
-    ({"command": []}, "command: is empty; write the program that every rank runs, like [python3, /shared/train.py]"),
+    ({"command": ["horovodrun", "x"], "perSocket": 1}, "perSocket: is not an option of horovodrun. Use perNode."),
+    ({"command": ["horovodrun", "x"], "perNode": 5}, "perNode: 5 exceeds the 4 slots of a worker. Lower it, or raise slots."),
+    ({"command": []}, "command: is empty. Set the program that every rank runs, such as [python3, /shared/train.py]."),
     # volumes
     (
         {"volumes": [{"name": "shard"}]},
-        'volumes[0].mountPath: is missing: "shard" is no volume of the cluster; add it; did you mean shared?',
+        'volumes[0].mountPath: is missing: "shard" is not a volume of the cluster. Add it; did you mean shared?',
     ),
     (
         {"volumes": [{"name": "shared"}, {"name": "mine", "mountPath": "/shared/"}]},
-        'volumes[1].mountPath: "/shared/" is used by volumes[0]; choose another',
+        'volumes[1].mountPath: "/shared/" is used by volumes[0]. Choose another.',
     ),
     (
         {"volumes": [{"name": "mine", "mountPath": "/tmp"}]},
-        'volumes[0].mountPath: "/tmp" is used by the pod itself; choose another',
+        'volumes[0].mountPath: "/tmp" is used by the pod itself. Choose another.',
     ),
     (
         {"volumes": [{"name": "mine", "mountPath": "/proc/data"}]},
-        'volumes[0].mountPath: "/proc/data" is a system folder; write one like /data',
+        'volumes[0].mountPath: "/proc/data" is a system directory. Use a path such as /data.',
     ),
     (
         {"volumes": [{"name": "mine", "mountPath": "/my data"}]},
-        'volumes[0].mountPath: "/my data" is not an absolute path of letters, digits and . _ -; write one like /data',
+        'volumes[0].mountPath: "/my data" is not an absolute path made of letters, digits and . _ -. Use a path such as /data.',
     ),
 ]
 
@@ -209,7 +212,7 @@ def test_all_problems_are_reported_at_once() -> None:
 
 
 def test_without_an_operator_mpijob_is_refused() -> None:
-    wanted = "launcher: mpijob needs mpi-operator, which gpumpi-test does not have; write openmpi or torchrun"
+    wanted = "launcher: mpijob needs mpi-operator, which gpumpi-test does not have. Use openmpi or torchrun."
     assert messages(values(), mpi_operator=False) == wanted
 
 
@@ -218,12 +221,12 @@ def test_without_an_operator_mpijob_is_refused() -> None:
     [
         (
             {"image": "registry.example.com:5000/train"},
-            'image: "registry.example.com:5000/train" has no tag or digest, so a retry may run another image; '
-            "add one, like registry.example.com:5000/train:1",
+            'image: "registry.example.com:5000/train" has no tag or digest, so a retry may run another image. Add one, '
+            "such as registry.example.com:5000/train:1.",
         ),
         (
             {"slots": 8},
-            "slots: 8 ranks would share the 4 GPUs of a worker; write 4, or ignore this if ranks share GPUs on purpose",
+            "slots: 8 ranks would share the 4 GPUs of a worker. Use 4, or ignore this if ranks share GPUs on purpose.",
         ),
     ],
 )

@@ -1,4 +1,7 @@
-"""Job keys exchanged through a bucket: which keys are trusted, and sshd and ssh configuration. Runs as in a pod."""
+"""Job keys exchanged through a bucket: which keys are trusted, and sshd and ssh configuration.
+
+The code runs as in a pod.
+"""
 
 import os
 import signal
@@ -44,7 +47,7 @@ def peers(s3: Any) -> Peers:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Of a pod that has made its pair."""
+    """Return the folder of a pod that has created its key pair."""
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(tmp_path / "id_rsa")], check=True)
     return tmp_path
 
@@ -54,7 +57,7 @@ def put(s3: Any, pod: str, body: str, namespace: str = NAMESPACE) -> None:
 
 
 def followed(peers: Peers, folder: Path, monkeypatch: pytest.MonkeyPatch, looks: int = 1) -> None:
-    """So many looks at the bucket."""
+    """Follow the bucket for the given number of polls."""
     left = iter(range(looks - 1))
 
     def pause(_: float) -> None:
@@ -132,7 +135,7 @@ def test_sshd_lets_all_pods_of_the_job_in_and_ssh_knows_each_worker_by_its_own_k
 
 
 def known(folder: Path, host: str) -> str:
-    """What OpenSSH itself finds of a host."""
+    """Return the entries that ssh-keygen finds for a host."""
     command = ["ssh-keygen", "-F", host, "-f", str(folder / "known_hosts")]
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
@@ -192,7 +195,7 @@ def test_a_bucket_that_lets_the_pod_not_in_is_named(s3: Any, monkeypatch: pytest
 
 
 def refused(monkeypatch: pytest.MonkeyPatch, folder: Path, bucket: str = BUCKET) -> tuple[object, str]:
-    """Exit code and termination message of the first container."""
+    """Run the container that publishes the key, and return its exit code and termination message."""
     monkeypatch.setattr(keys_in_bucket, "SAID", folder / "said")
     monkeypatch.setenv("GPUMPI_KEY_BUCKET", bucket)
     monkeypatch.setenv("GPUMPI_POD", WORKERS[0])

@@ -1,4 +1,4 @@
-"""What the local cloud does where an API server ends and another takes its place, as in every restart."""
+"""The local cloud's Kubernetes client retries while an API server restarts."""
 
 import json
 import ssl
@@ -20,7 +20,7 @@ SHUTTING_DOWN_SLOWLY = (429, "The apiserver is shutting down, please try again l
 
 @contextmanager
 def api_server(folder: Path, answers: list[Answer]) -> Iterator[Api]:
-    """One that gives these answers, the last of them from then on; what remains in the list was not asked for."""
+    """Serve these answers in order and repeat the last one. Answers left in the list were not requested."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

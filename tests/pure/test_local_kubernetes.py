@@ -1,4 +1,4 @@
-"""What local Kubernetes decides before anything runs: addresses, names of DNS, the ledger, certificates."""
+"""Parts of local Kubernetes that work without a running cluster: addresses, DNS names, ledger and certificates."""
 
 import ssl
 import subprocess
@@ -40,15 +40,13 @@ def test_the_plan_is_that_of_a_vpc_and_of_eks() -> None:
     plan = Addresses(IPv4Network("10.3.0.0/20"), SERVICES)
     assert (plan.router, plan.kubernetes, plan.dns) == tuple(map(IPv4Address, ("10.3.0.1", "172.20.0.1", "172.20.0.10")))
     assert plan.api_server == "https://10.3.0.1:443"
-    with pytest.raises(ValueError, match="at most 255 nodes with their own pod CIDR, not 256"):
+    with pytest.raises(ValueError, match=r"at most 255 nodes with a pod CIDR \(got node number 256\)"):
         plan.pods_of_node(256)
 
 
 def test_a_vpc_that_leaves_no_addresses_for_pods_is_refused_with_the_reason() -> None:
     plan = Addresses(IPv4Network("100.64.0.0/10"), IPv4Network("198.18.0.0/15"))
-    with pytest.raises(
-        ValueError, match=r"^no address range is free for pods: each of 100\.64.* overlaps the VPC 100\.64\.0\.0/10 or"
-    ):
+    with pytest.raises(ValueError, match=r"^no CIDR is free for pods: 100\.64.* each overlap the VPC 100\.64\.0\.0/10 or"):
         print(plan.pods)
 
 
@@ -79,7 +77,7 @@ def test_the_ledger_ends_a_process_and_its_children_but_not_one_with_a_used_pid(
         ledger.add("process", process_name(other.pid, psutil.Process(other.pid).create_time() - 5))
         ledger.clean()
         assert mine.wait(10) < 0
-        assert other.poll() is None, "it has the pid, but it is another process"
+        assert other.poll() is None, "another process that reuses the PID must keep running"
     finally:
         for process in (mine, other):
             process.kill()
@@ -117,7 +115,7 @@ def test_what_a_cluster_tells_is_read_again_the_oldest_first(tmp_path: Path) -> 
 def test_why_there_are_no_real_nodes_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.platform", "darwin")
     assert str(capability.examine()) == (
-        "Kubernetes runs here as an API server with simulated nodes, which run no jobs: real nodes need Linux, this is darwin"
+        "Kubernetes runs here as an API server with simulated nodes, which cannot run jobs: real nodes need Linux, this is darwin"
     )
     monkeypatch.setattr("sys.platform", "linux")
     monkeypatch.setattr("os.geteuid", lambda: 1000)

@@ -1,4 +1,4 @@
-"""Upstream's manifests: from cache, mirror or upstream, and never with another content."""
+"""Upstream manifests come from the cache, a mirror or upstream, and only with the pinned content."""
 
 import hashlib
 import urllib.error
@@ -27,7 +27,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def nobody(address: str, timeout: float) -> Any:
-    raise urllib.error.URLError(f"no way to {address}")
+    raise urllib.error.URLError(f"no route to {address}")
 
 
 def mirror(folder: Path, content: bytes = TEXT) -> str:
@@ -87,7 +87,7 @@ def test_upstream_is_asked_at_its_tag(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_way_to_upstream_is_a_sentence() -> None:
     missing = manifests.load([FILE], None).missing[FILE.path]
     address = "https://raw.githubusercontent.com/owner/project/v1.2.3/deploy/all.yaml"
-    assert missing == f"{address} cannot be fetched: no way to {address}"
+    assert missing == f"{address} cannot be fetched: no route to {address}"
 
 
 def test_an_answer_that_is_no_file_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,7 +99,7 @@ def test_an_answer_that_is_no_file_is_reported(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_mirror_without_encryption_is_not_asked() -> None:
-    assert manifests.load([FILE], "http://mirror").missing[FILE.path].endswith("is not an https address")
+    assert manifests.load([FILE], "http://mirror").missing[FILE.path].endswith("is not an https URL")
 
 
 def test_a_cache_that_cannot_be_written_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

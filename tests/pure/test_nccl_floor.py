@@ -1,4 +1,4 @@
-"""The floor for NCCL's bus bandwidth, tried on what others have published."""
+"""The minimum for NCCL's bus bandwidth, checked against published results."""
 
 import importlib.util
 import subprocess
@@ -18,7 +18,7 @@ PROGRAM = ROOT / "workloads" / "mpi-benchmarks" / "nccl.py"
 
 
 def loaded(name: str) -> ModuleType:
-    """A program of a workload; its folder's name is no package's."""
+    """Import a workload's program from its file, because the folder's name is not a valid package name."""
     found = importlib.util.spec_from_file_location(name, ROOT / "workloads" / "mpi-benchmarks" / f"{name}.py")
     assert found and found.loader
     module = importlib.util.module_from_spec(found)
@@ -36,14 +36,17 @@ GOOD = [
     ("p5en.48xlarge", 16, 16 * GIB, 369.9),
     ("p6-b200.48xlarge", 2, 8 * GIB, 523.8),
 ]
-"""https://github.com/awslabs/awsome-distributed-ai/tree/main/micro-benchmarks/nccl-tests, aws-do-eks; nodes, bytes, GB/s."""
+"""Published good results: instance type, nodes, bytes, GB/s.
+
+https://github.com/awslabs/awsome-distributed-ai/tree/main/micro-benchmarks/nccl-tests, aws-do-eks
+"""
 
 BELOW = [
-    ("p4d.24xlarge", 4, 2 * GIB, 29.6, "set up badly: https://github.com/NVIDIA/nccl/issues/527, measured at 1 GiB"),
+    ("p4d.24xlarge", 4, 2 * GIB, 29.6, "badly configured, measured at 1 GiB: https://github.com/NVIDIA/nccl/issues/527"),
     ("p3dn.24xlarge", 8, 2 * GIB, 8.0, "2019, without GPUDirect: https://github.com/NVIDIA/nccl/issues/235"),
     ("p3dn.24xlarge", 32, 2 * GIB, 6.0, "2019, without GPUDirect: https://github.com/aws/aws-ofi-nccl/issues/19"),
 ]
-"""The exceptions: published, and rightly failed."""
+"""Published results that are too slow, with the reason; the verdict on them must be a failure."""
 
 
 def rate(instance_type: str) -> float:
@@ -82,7 +85,7 @@ def test_one_node_and_a_type_without_a_rate_of_its_own_are_not_judged() -> None:
 def test_small_messages_alone_judge_nothing() -> None:
     fine, why = nccl.verdict([nccl.Result(128 << 20, 289.0, False)], 2, 3200.0)
     assert not fine
-    assert "cannot be judged below 2147483648 bytes. Measure at least up to that size" in why
+    assert "cannot be judged below 2147483648 bytes. Set --largest to at least that size" in why
 
 
 def test_wrong_sums_fail_however_fast_they_are() -> None:
@@ -102,7 +105,7 @@ PRINTED = """
 
 
 def judged(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """The program as a rank runs it, with something in nccl-tests' place that prints what that printed on two p4de.24xlarge."""
+    """Run the program as a rank does. A stub replaces nccl-tests and prints its output from two p4de.24xlarge."""
     program = folder / "all_reduce_perf"
     program.write_text(f"#!/bin/sh\ncat <<'END'\n{PRINTED}END\n")
     program.chmod(0o755)
@@ -131,7 +134,7 @@ def test_only_rank_0_prints_and_a_process_that_is_no_rank_is_reported(tmp_path: 
     other = judged(tmp_path, **(RANK_0_OF_16 | {"OMPI_COMM_WORLD_RANK": "1"}))
     assert (other.returncode, other.stdout) == (0, "")
     alone = judged(tmp_path)
-    assert alone.returncode == 1 and "Start this as an Open MPI rank" in alone.stderr
+    assert alone.returncode == 1 and "Run this as an Open MPI rank" in alone.stderr
 
 
 def test_the_table_of_nccl_tests_is_read() -> None:

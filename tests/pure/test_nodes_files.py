@@ -1,4 +1,4 @@
-"""The files that a local node runs by are compared whole with `tests/golden/nodes`; the rules behind them one by one."""
+"""Configuration files of a local node equal those in `tests/golden/nodes`; further tests check single rules."""
 
 import os
 import re
@@ -101,7 +101,7 @@ def test_a_node_sees_the_memory_and_pages_of_its_type(tmp_path: Path) -> None:
     binds = {bind.target: bind.source for bind in hardware.write(machine, "0-1", tmp_path / "hardware")}
     numa, pages = binds[Path("/sys/devices/system/node")], binds[Path("/sys/kernel/mm/hugepages")]
     assert f"MemTotal:       {machine.memory_kib} kB" in (numa / "node0" / "meminfo").read_text()
-    assert (numa / "node0" / "cpulist").read_text() == "0-1\n", "the machine's own CPUs: the kernel takes no others"
+    assert (numa / "node0" / "cpulist").read_text() == "0-1\n", "the kernel accepts only CPUs that the machine has"
     assert str((numa / "node0" / "cpu1").readlink()) == "/sys/devices/system/cpu/cpu1"
     for folder in (pages, numa / "node0" / "hugepages"):
         assert (folder / "hugepages-2048kB" / "nr_hugepages").read_text() == "5128\n"
@@ -110,7 +110,7 @@ def test_a_node_sees_the_memory_and_pages_of_its_type(tmp_path: Path) -> None:
 def test_every_image_is_asked_of_the_one_registry(tmp_path: Path) -> None:
     containerd.write_registries(tmp_path, "http://169.254.100.1:5000")
     text = (tmp_path / "_default" / "hosts.toml").read_text()
-    assert set(re.findall(r"http://[^\"]+", text)) == {"http://169.254.100.1:5000"}, "no other registry is ever asked"
+    assert set(re.findall(r"http://[^\"]+", text)) == {"http://169.254.100.1:5000"}, "containerd must use no other registry"
 
 
 def test_a_kubelet_finds_the_kernel_settings_it_would_make(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_nothing_secret_of_the_machine_is_in_a_node(tmp_path: Path) -> None:
 
 
 def make_trees(folder: Path, *names: str) -> Cgroups:
-    """Version 1, made of plain folders."""
+    """Return a cgroup version 1 hierarchy that consists of plain folders."""
     for name in names:
         (folder / name).mkdir()
         (folder / name / "cgroup.procs").touch()
@@ -141,7 +141,7 @@ def test_a_cgroup_is_made_in_every_tree_of_version_1(tmp_path: Path) -> None:
         (tmp_path / "cpuset" / file).write_text("0")
     cgroups.create("node")
     assert cgroups.folders("node") == [tmp_path / "cpuset" / "node", tmp_path / "memory" / "node"]
-    assert (tmp_path / "cpuset" / "node" / "cpuset.cpus").read_text() == "0", "no process may join before it is set"
+    assert (tmp_path / "cpuset" / "node" / "cpuset.cpus").read_text() == "0", "no process can join before this is set"
 
 
 def test_a_cgroup_of_version_2_is_made_and_removed_with_all_below(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Labels and taints of nodes, and what an update of a node group makes of them."""
+"""Labels and taints of nodes, and how a node group update changes them."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What an instance's description and user data say of its node."""
+"""Properties of a node, derived from its instance's description and user data."""
 
 import base64
 from dataclasses import replace
@@ -34,7 +34,7 @@ def test_later_parts_win_and_configurations_are_merged() -> None:
     first = config(kubelet={"flags": ["--node-labels=a=1", "--v=4"], "config": {"maxPods": 10, "evictionHard": {"x": "1"}}})
     second = config(cluster={"name": "demo"}, kubelet={"flags": ["--node-labels=b=2"], "config": {"evictionHard": {"y": "2"}}})
     found = user_data.read(mime(first, second))
-    assert found.labels == {"b": "2"}, "the kubelet takes the last flag of a name"
+    assert found.labels == {"b": "2"}, "the last occurrence of a kubelet flag wins"
     assert found.other_flags == ("--v=4",)
     assert found.kubelet_config == {"maxPods": 10, "evictionHard": {"x": "1", "y": "2"}}
     assert found.cluster == "demo"
@@ -79,5 +79,8 @@ def test_an_instance_of_no_node_group_is_no_machine() -> None:
     ("kind", "pods"), [("m5.large", 29), ("t3.small", 11), ("m6i.2xlarge", 58), ("p5.48xlarge", 100), ("p4d.24xlarge", 250)]
 )
 def test_the_most_pods_are_as_eks_computes_them(kind: str, pods: int) -> None:
-    """https://github.com/awslabs/amazon-eks-ami/blob/main/nodeadm/internal/kubelet/eni-max-pods.txt, at most 110 or 250."""
+    """The limits are in this file, capped at 110 or 250.
+
+    https://github.com/awslabs/amazon-eks-ami/blob/main/nodeadm/internal/kubelet/eni-max-pods.txt
+    """
     assert machine.maximum_pods(INSTANCE_TYPES[kind]) == pods

@@ -1,4 +1,4 @@
-"""Which instances become real nodes, and when a node group's nodes are there."""
+"""Which instances become real nodes, and when a node group's nodes are complete."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def test_instances_beyond_the_limit_are_simulated() -> None:
     roster = Roster(Limits(cpu=1, gpu=2))
     real = [admit(roster, number).is_real for number in range(3)]
     assert real == [True, True, False]
-    assert admit(roster, 3, "m5.large").is_real, "nodes with and without GPUs are counted apart"
+    assert admit(roster, 3, "m5.large").is_real, "nodes with and without GPUs are counted separately"
     assert not admit(roster, 4, "m5.large").is_real
 
 
@@ -64,7 +64,7 @@ def test_a_node_group_waits_for_those_who_come_and_go() -> None:
     assert roster.let_go("i-1") is member and roster.let_go("i-1") is None
     assert not roster.progress("train").done
     roster.settle(member, "ready")
-    assert not roster.progress("train").done, "what leaves does not come back"
+    assert not roster.progress("train").done, "a leaving node must not become ready again"
     roster.remove(member)
     assert roster.progress("train").done
 
@@ -82,7 +82,9 @@ def test_the_reason_for_a_missing_node_is_reported_once_all_others_are_there() -
 def test_a_limit_that_says_nothing_is_refused_with_the_way_to_write_it(text: str) -> None:
     with pytest.raises(BadLimit) as refused:
         Limits.parse(text)
-    assert str(refused.value) == f"{text!r} is not a valid limit of real nodes per local cluster; write it like cpu=1,gpu=2"
+    assert str(refused.value) == (
+        f"GPUMPI_LOCAL_NODES: not a valid limit of real nodes per local cluster ({text!r}). Example: cpu=1,gpu=2"
+    )
 
 
 def test_limits_come_from_the_environment() -> None:

@@ -1,4 +1,4 @@
-"""The state after a run that was killed, by what AWS has."""
+"""Repair of a stack's state after a killed Pulumi operation, based on what exists in AWS."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -21,13 +21,13 @@ def resource(token: str = VPC, name: str = "net", **more: Any) -> dict[str, Any]
 
 
 def state(*resources: dict[str, Any], **pending: dict[str, Any]) -> dict[str, Any]:
-    """`pending`: kind of operation -> resource."""
+    """Return a state. `pending` has the resource of each kind of interrupted operation."""
     begun = [{"type": kind, "resource": one} for kind, one in pending.items()]
     return {"version": 3, "deployment": {"resources": [PROVIDER, *resources], "pending_operations": begun}}
 
 
 def after(before: dict[str, Any], *found: Found) -> list[dict[str, Any]]:
-    """The resources of the settled state, without the provider."""
+    """Return the resources of the settled state, without the provider."""
     deployment = settled(before, {resource()["urn"]: found, resource(GROUP)["urn"]: found})["deployment"]
     assert deployment["pending_operations"] == []
     return list(deployment["resources"][1:])
@@ -35,7 +35,7 @@ def after(before: dict[str, Any], *found: Found) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def in_aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list[Found]]]:
-    """What AWS shows of VPCs and node groups, look for look; the last stays."""
+    """Return the results of successive lookups of VPCs and node groups; the last result repeats."""
     views: list[list[Found]] = [[]]
 
     def look(client: Any, inputs: Inputs) -> Iterator[Found]:
@@ -47,7 +47,7 @@ def in_aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list[Found]]]:
 
 
 def no_client(service: str) -> Any:
-    raise AssertionError(f"{service} was asked")
+    raise AssertionError(f"{service} was queried")
 
 
 def test_only_what_is_something_outside_of_pulumi_was_interrupted() -> None:
@@ -58,7 +58,7 @@ def test_only_what_is_something_outside_of_pulumi_was_interrupted() -> None:
 
 
 def test_an_update_is_of_the_resource_that_the_state_has() -> None:
-    """Its record has no id of its own."""
+    """The record of the interrupted update has no ID."""
     (update,) = operations(state(resource(id="vpc-0", delete=True), resource(id="vpc-1"), updating=resource()))
     assert update.resource["id"] == "vpc-1"
 
@@ -134,7 +134,7 @@ def test_a_kubernetes_object_is_where_its_inputs_say() -> None:
 
 
 def test_a_type_that_cannot_be_looked_for_is_reported_with_a_fix() -> None:
-    with pytest.raises(Unknown, match="net: what became of this aws:sqs/queue:Queue cannot be told; `pulumi refresh` asks"):
+    with pytest.raises(Unknown, match="net: the outcome for this aws:sqs/queue:Queue cannot be determined; run `pulumi"):
         made(Operation("creating", resource("aws:sqs/queue:Queue")), state(), no_client, print)
 
 
@@ -142,7 +142,7 @@ def test_a_permission_that_is_missing_is_named() -> None:
     def denied(service: str) -> Any:
         raise ClientError({"Error": {"Code": "UnauthorizedOperation", "Message": "No."}}, "DescribeVpcs")
 
-    with pytest.raises(Unknown, match="cannot be told without the permission DescribeVpcs"):
+    with pytest.raises(Unknown, match="cannot be determined without the permission DescribeVpcs"):
         made(Operation("creating", resource()), state(), denied, print)
 
 

@@ -1,4 +1,4 @@
-"""What is chosen once stays put: zones, pools, sizes."""
+"""Placement decisions (zones, pools and sizes) are stable across updates."""
 
 from dataclasses import replace
 from typing import Any
@@ -29,14 +29,14 @@ BLOCK = {"kind": "capacity-block", "reservationId": RESERVATION}
 
 
 def world(of: Settings, existing: Existing | None = None, **offered: frozenset[str]) -> Facts:
-    """Facts in which the named types (`g5_8xlarge`) are offered in some zones only."""
+    """Return facts in which the named types (`g5_8xlarge`) are offered only in the given zones."""
     found = facts(of)
     changed = {name.replace("_", "."): zones for name, zones in offered.items()}
     return replace(found, offerings={**found.offerings, **changed}, existing=existing or Existing())
 
 
 def has(*zones: str, **pools: str) -> Existing:
-    """A stack that is up, with pools in zones."""
+    """Return a running stack with its zones and the zone of each pool."""
     return Existing("1.35", zones, {name: ExistingPool(zone, 0, 1, 2) for name, zone in pools.items()})
 
 
@@ -97,7 +97,9 @@ def test_a_fourth_zone_comes_where_pools_ask_for_it() -> None:
 
 def test_zones_stay_when_offerings_change() -> None:
     stack = settings(pool())
-    assert vpc_zones(stack, world(stack, has(A, B, C), g5_8xlarge=frozenset({D}))) == (A, B, C, D), "one is added, none goes"
+    assert vpc_zones(stack, world(stack, has(A, B, C), g5_8xlarge=frozenset({D}))) == (A, B, C, D), (
+        "one zone is added, none is removed"
+    )
     assert vpc_zones(stack, world(stack, has(B, C, D), g5_8xlarge=frozenset({A, B}))) == (B, C, D)
 
 
@@ -122,11 +124,11 @@ def test_zones_of_an_existing_vpc_are_those_of_the_given_subnets() -> None:
     assert vpc_zones(stack, known) == (B, D)
 
 
-# --- the control plane and what is beside it ---------------------------------------------------------------------------
+# --- the control plane, system nodes and NAT gateways ------------------------------------------------------------------
 
 
 def up_in(zones: tuple[str, ...], *, later: tuple[str, ...] = ()) -> Existing:
-    """A stack that was created in some zones, and got others later."""
+    """Return a stack that was created in some zones and extended to others later."""
     system = ExistingPool(zones[0], 1, 2, 3, zones=zones)
     return Existing("1.35", tuple(sorted((*zones, *later))), {"system": system}, cluster_zones=zones)
 
@@ -223,13 +225,13 @@ def test_nothing_moves_between_two_runs_whatever_aws_offers(
         ({"maxSize": 4}, None, True, DesiredSize(0, ignore=False)),
         ({"minSize": 1, "maxSize": 4}, None, True, DesiredSize(1, ignore=False)),
         ({"desiredSize": 2, "maxSize": 4}, None, True, DesiredSize(2, ignore=False)),
-        # the autoscaler made it 3
+        # the autoscaler has set the size to 3
         ({"desiredSize": 2, "maxSize": 4}, (0, 3, 4), True, DesiredSize(3, ignore=True)),
-        # bounds change: the size moves between them
+        # the bounds change: the size is clamped to them
         ({"desiredSize": 2, "maxSize": 8}, (0, 3, 4), True, DesiredSize(3, ignore=False)),
         ({"minSize": 4, "maxSize": 8}, (0, 3, 4), True, DesiredSize(4, ignore=False)),
         ({"maxSize": 2}, (0, 3, 4), True, DesiredSize(2, ignore=False)),
-        # nobody else owns it
+        # without the autoscaler, the stack file sets the size
         ({"desiredSize": 2, "maxSize": 4}, (0, 3, 4), False, DesiredSize(2, ignore=False)),
         ({"desiredSize": 2, "maxSize": 4}, None, False, DesiredSize(2, ignore=False)),
     ],
@@ -277,11 +279,11 @@ def test_a_placement_group_is_made_for_efa_between_nodes_of_free_capacity(asked:
     [
         (pool(maxSize=1), "group", True),
         (pool(maxSize=4), "apart", False),
-        # what the user says, or another type, is a new choice
+        # an explicit setting or another instance type is a new decision
         (pool(maxSize=4, placementGroup="none"), "group", False),
         (pool(maxSize=4, efa=False), "group", False),
         (pool(maxSize=4, instance_type="p4d.24xlarge"), "apart", True),
-        # there was nothing to choose before
+        # no earlier decision exists
         (pool(maxSize=4), None, True),
     ],
 )

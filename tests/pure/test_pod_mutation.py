@@ -1,4 +1,4 @@
-"""What Pod Identity's webhook adds to a pod."""
+"""Changes that the Pod Identity webhook makes to a pod."""
 
 import copy
 from typing import Any
@@ -9,7 +9,7 @@ REGION, AWS = "us-west-2", "http://169.254.100.1:4566"
 
 
 def applied(pod: dict[str, Any], operations: list[dict[str, Any]]) -> dict[str, Any]:
-    """As the API server applies a JSON patch of additions."""
+    """Apply a JSON patch of additions as the API server does."""
     pod = copy.deepcopy(pod)
     for operation in operations:
         assert operation["op"] == "add"
@@ -21,7 +21,7 @@ def applied(pod: dict[str, Any], operations: list[dict[str, Any]]) -> dict[str, 
             assert last == "-"
             target.append(operation["value"])
         else:
-            assert last not in target or not target[last], "an addition must not replace what is there"
+            assert last not in target or not target[last], "an addition must not replace an existing value"
             target[last] = operation["value"]
     return pod
 

@@ -1,4 +1,4 @@
-"""The judge of our policies is judged first, against examples of AWS's documentation."""
+"""The policy evaluator agrees with the examples in AWS's documentation."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""`scripts/cluster prepare-node` hands over to the provisioners."""
+"""`scripts/cluster prepare-node` runs the node provisioner with the right arguments."""
 
 import re
 import subprocess
@@ -38,5 +38,5 @@ def test_a_folder_is_found_from_wherever_the_provisioners_look(tmp_path: Path, m
 
 def test_another_operating_system_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prepare_node.sys, "platform", "darwin")
-    with pytest.raises(CommandError, match="nodes are machines with Debian or Ubuntu; run it on the node"):
+    with pytest.raises(CommandError, match="this machine does not run Linux; run the command on a node with Debian or Ubuntu"):
         prepare_node.command(check=True)

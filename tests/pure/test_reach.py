@@ -1,4 +1,4 @@
-"""The way to the Kubernetes API, and the one sentence where there is none."""
+"""Reachability of the Kubernetes API, and the error message if it is unreachable."""
 
 import base64
 import socket
@@ -17,7 +17,7 @@ REFUSED = (
     r"the Kubernetes API of gpumpi-test at https://127\.0\.0\.1:\d+ cannot be reached from here "
     r"\(\[Errno 111\] Connection refused\): "
     r"run `pulumi up` from inside its network, or from an address in target\.endpointAccess\.publicCidrs; "
-    r"or write `platform: \{install: false\}` to leave the platform out"
+    r"or write `platform: \{install: false\}` to skip the platform"
 )
 
 
@@ -35,7 +35,7 @@ def authority(tmp_path: Path) -> Authority:
 
 @pytest.fixture
 def trusted(authority: Authority) -> str:
-    """As EKS shows it."""
+    """Return the certificate authority in base64, as EKS reports it."""
     return base64.b64encode(authority.certificate.file.read_bytes()).decode()
 
 
@@ -53,7 +53,7 @@ def listening(authority: Authority) -> Iterator[str]:
                     with connection:
                         context.wrap_socket(connection, server_side=True).close()
             except OSError:
-                return  # closed, or a client that does not trust it
+                return  # the server is closed, or the client does not trust it
 
         threading.Thread(target=serve, daemon=True).start()
         yield f"https://127.0.0.1:{server.getsockname()[1]}"
@@ -85,7 +85,7 @@ def test_a_preview_only_warns_since_the_run_may_open_the_way(closed: str, truste
 
 
 def test_another_server_at_the_address_is_not_accepted(listening: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Such as a proxy that takes connections to any address."""
+    """A proxy that accepts connections to any address is such a server."""
     stranger = base64.b64encode(Authority(tmp_path / "other").certificate.file.read_bytes()).decode()
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: False)
     with pytest.raises(pulumi.RunError, match="CERTIFICATE_VERIFY_FAILED"):

@@ -1,4 +1,4 @@
-"""Errors of form: each one sentence with the path, the value and the fix."""
+"""Malformed settings: each message has the path, the value and the fix in one sentence."""
 
 from typing import Any
 
@@ -23,10 +23,10 @@ HEADLESS = "b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAABAAAAMwAAAAtzc2gt
 
 FORM: dict[str, tuple[dict[str, Any], str]] = {
     # unknown keys
-    "unknown key at the top": (values(pool=[]), "pool: is not a setting; did you mean pools?"),
-    "unknown key without a near one": (
+    "unknown key at the top level": (values(pool=[]), "pool: is not a setting; did you mean pools?"),
+    "unknown key without a similar setting": (
         values(queue=True),
-        "queue: is not a setting; here there are costCenter, jobs, network, platform, pools, storage, tags and target",
+        "queue: is not a setting; the settings here are costCenter, jobs, network, platform, pools, storage, tags and target",
     ),
     "unknown key below": (values(pool(minsize=1)), "pools[0].minsize: is not a setting; did you mean minSize?"),
     "unknown key deep below": (
@@ -37,12 +37,12 @@ FORM: dict[str, tuple[dict[str, Any], str]] = {
         values(storage={"efs": {"mountPth": "/x"}}),
         "storage.efs.mountPth: is not a setting; did you mean mountPath?",
     ),
-    "unknown key beside a kind": (
+    "unknown key for a kind of capacity": (
         values(pool(capacity={"kind": "spot", "reservationId": "cr-0123456789abcdef0"})),
-        "pools[0].capacity.reservationId: is not a setting; here there is kind",
+        "pools[0].capacity.reservationId: is not a setting; the only setting here is kind",
     ),
     "region among our keys": (values(region="us-west-2"), "region: is not a setting; write aws:region"),
-    "stack among our keys": (values(stack="x"), "stack: is not a setting; the file's name says it"),
+    "stack among our keys": (values(stack="x"), "stack: is not a setting; it comes from the file name"),
     # wrong types
     "version without quotes": (
         values(target={"kubernetesVersion": 1.3}),
@@ -52,47 +52,47 @@ FORM: dict[str, tuple[dict[str, Any], str]] = {
         values(target={"addonVersions": {"coredns": 1.2}}),
         'target.addonVersions.coredns: 1.2 is a number; write the version in quotes, like "1.2"',
     ),
-    "number where text is wanted": (
+    "number instead of a string": (
         values(pool(labels={"team": 7})),
         'pools[0].labels.team: 7 is a number; write it in quotes, like "7"',
     ),
-    "truth where text is wanted": (
+    "boolean instead of a string": (
         values(tags={"open": True}),
         'tags.open: true is not text; write it in quotes, like "true"',
     ),
-    "text where a number is wanted": (values(pool(minSize="2")), 'pools[0].minSize: "2" is text; write it without quotes: 2'),
-    "word where a number is wanted": (values(pool(minSize="two")), 'pools[0].minSize: "two" is text; write a whole number'),
+    "quoted number instead of a number": (values(pool(minSize="2")), 'pools[0].minSize: "2" is text; write it without quotes: 2'),
+    "word instead of a number": (values(pool(minSize="two")), 'pools[0].minSize: "two" is text; write a whole number'),
     "part of a node": (values(pool(minSize=1.5)), "pools[0].minSize: 1.5 is not a whole number"),
-    "truth where a number is wanted": (values(pool(minSize=True)), "pools[0].minSize: true is yes or no; write a whole number"),
-    "text where a fraction is wanted": (
+    "boolean instead of a number": (values(pool(minSize=True)), "pools[0].minSize: true is a boolean; write a whole number"),
+    "quoted number instead of a fraction": (
         values(platform={"cpuRequestFactor": "0.5"}),
         'platform.cpuRequestFactor: "0.5" is text; write it without quotes: 0.5',
     ),
-    "word where a fraction is wanted": (
+    "word instead of a fraction": (
         values(platform={"cpuRequestFactor": "half"}),
         'platform.cpuRequestFactor: "half" is text; write a number',
     ),
-    "text where truth is wanted": (
+    "string instead of a boolean": (
         values(target={"deletionProtection": "true"}),
         'target.deletionProtection: "true" is text; write it without quotes: true',
     ),
-    "text where a list is wanted": (values(target={"admins": "me"}), 'target.admins: "me" is text; write a list'),
-    "list where a mapping is wanted": (values(network=["10.0.0.0/16"]), "network: is a list; write a mapping"),
-    "mapping where a list is wanted": ({"target": {"kind": "eks"}, "pools": pool()}, "pools: is a mapping; write a list"),
-    "text where a pool is wanted": (values("train"), 'pools[0]: "train" is text; write a mapping'),  # type: ignore[arg-type]
-    "kind where a mapping is wanted": (
+    "string instead of a list": (values(target={"admins": "me"}), 'target.admins: "me" is text; write a list'),
+    "list instead of a mapping": (values(network=["10.0.0.0/16"]), "network: is a list; write a mapping"),
+    "mapping instead of a list": ({"target": {"kind": "eks"}, "pools": pool()}, "pools: is a mapping; write a list"),
+    "string instead of a pool": (values("train"), 'pools[0]: "train" is text; write a mapping'),  # type: ignore[arg-type]
+    "kind of capacity instead of a mapping": (
         values(pool(capacity="spot")),
         'pools[0].capacity: "spot" is text; write a mapping, like {kind: spot}',
     ),
-    "nothing where a value may be left out": (values(platform=None), "platform: is empty; write a mapping, or remove the key"),
-    "nothing where a value is needed": ({"target": None}, "target: is empty; write a mapping"),
+    "empty value of an optional key": (values(platform=None), "platform: is empty; write a mapping, or remove the key"),
+    "empty value of a required key": ({"target": None}, "target: is empty; write a mapping"),
     # unions
     "neither number nor list": (
         values(network={"zones": "many"}),
         'network.zones: "many" is text; write a whole number or a list',
     ),
     "a number in quotes": (values(network={"zones": "3"}), 'network.zones: "3" is text; write it without quotes: 3'),
-    "a list of the wrong things": (
+    "list with an item of the wrong type": (
         values(network={"zones": [1, "us-west-2a"]}),
         'network.zones[0]: 1 is a number; write it in quotes, like "1"',
     ),
@@ -106,7 +106,7 @@ FORM: dict[str, tuple[dict[str, Any], str]] = {
         values(network={"natGateways": "perzone"}),
         'network.natGateways: "perzone" is not known; write none, one or perZone; did you mean perZone?',
     ),
-    "number not among the choices": (
+    "number that is not a valid choice": (
         values(storage={"efs": {"infrequentAccessAfterDays": 31}}),
         "storage.efs.infrequentAccessAfterDays: 31 is not known; write 1, 7, 14, 30, 60, 90, 180, 270 or 365",
     ),
@@ -140,32 +140,32 @@ FORM: dict[str, tuple[dict[str, Any], str]] = {
     # secrets
     "private key": (
         values(tags={"note": PEM}),
-        "tags.note: holds a private key in plain text, and everyone who can read the file knows it; remove it and revoke it",
+        "tags.note: holds a private key in plain text, and everyone who can read the file can see it; remove it and revoke it",
     ),
     "AWS secret key": (
         values(pool(labels={"x": "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"})),
         "pools[0].labels.x: holds an AWS secret key in plain text, "
-        "and everyone who can read the file knows it; remove it and revoke it",
+        "and everyone who can read the file can see it; remove it and revoke it",
     ),
     "AWS access key": (
         values(target={"admins": ["AKIAIOSFODNN7EXAMPLE"]}),
         "target.admins[0]: holds an AWS access key in plain text, "
-        "and everyone who can read the file knows it; remove it and revoke it",
+        "and everyone who can read the file can see it; remove it and revoke it",
     ),
-    "token where nothing of that name is known": (
+    "token under an unknown key": (
         values(hub={"token": "hf_abcdefghijklmnopqrstuvwxyz012345"}),
-        "hub.token: holds a Hugging Face token in plain text, and everyone who can read the file knows it; "
+        "hub.token: holds a Hugging Face token in plain text, and everyone who can read the file can see it; "
         "remove it and revoke it",
     ),
     "private key without its header line": (
         values(pool(), target={"kind": "ec2", "ssh": {"publicKeys": [HEADLESS]}}),
         "target.ssh.publicKeys[0]: holds a private key in plain text, "
-        "and everyone who can read the file knows it; remove it and revoke it",
+        "and everyone who can read the file can see it; remove it and revoke it",
     ),
     "secret by its name": (
         values(tags={"dbPassword": "hunter2"}),
         "tags.dbPassword: holds a secret (by its name) in plain text, "
-        "and everyone who can read the file knows it; remove it and revoke it",
+        "and everyone who can read the file can see it; remove it and revoke it",
     ),
 }
 
@@ -176,7 +176,7 @@ def test_an_error_of_form_is_one_sentence(case: str) -> None:
     assert expected in errors(raw)
 
 
-@pytest.mark.parametrize("case", [case for case in FORM if "nothing of that name" not in case])
+@pytest.mark.parametrize("case", [case for case in FORM if "under an unknown key" not in case])
 def test_an_error_of_form_is_reported_once(case: str) -> None:
     raw, expected = FORM[case]
     assert errors(raw) == [expected]
@@ -225,19 +225,19 @@ def test_what_can_be_understood_beside_an_error_is_kept() -> None:
     partial = parse(Settings, raw, stack="test", region="us-west-2").model
     assert partial is not None
     assert partial.network.cidr == "10.9.0.0/16"
-    assert [one.name for one in partial.pools] == ["a", "", "c"], "indexes stay, so that paths stay true"
+    assert [one.name for one in partial.pools] == ["a", "", "c"], "indexes must not shift, so that paths stay correct"
 
 
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
-        ("pools[0].minSize", True),  # the stand-in itself
-        ("pools[0].desiredSize", True),  # compared with it
+        ("pools[0].minSize", True),  # the placeholder itself
+        ("pools[0].desiredSize", True),  # compared with the placeholder
         ("pools[0].name", False),
         ("pools[0].instanceType", False),
-        ("pools[1].name", True),  # below a stand-in
+        ("pools[1].name", True),  # below a placeholder
         ("pools[2].minSize", False),
-        ("target.addonVersions.coredns", True),  # below what is compared with it
+        ("target.addonVersions.coredns", True),  # below a setting that is compared with a placeholder
         ("target.logRetentionDays", False),
         ("network.cidr", False),
         ("pools", False),
@@ -280,7 +280,7 @@ def test_settings_cannot_be_changed() -> None:
 
 
 def test_every_field_says_what_a_change_does() -> None:
-    """But for a job's: another text is another job."""
+    """A job's fields are exempt, because every change to a job creates another job."""
 
     def fields(model: Any, path: str = "") -> list[tuple[str, str]]:
         from pydantic import BaseModel

@@ -44,7 +44,7 @@ def test_a_key_without_a_namespace_is_the_projects_as_for_pulumi(tmp_path: Path)
     assert raw.values == {"costCenter": "ml"}
 
 
-# What Pulumi 3.246.0 made of each text: `pulumi config --json`.
+# The values that Pulumi 3.246.0 prints for these texts with `pulumi config --json`.
 @pytest.mark.parametrize(
     ("text", "value"),
     [
@@ -103,10 +103,10 @@ def test_duplicate_keys_are_reported_with_path_and_lines(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("", "config: is missing; a stack file has its settings below `config:`"),
-        ("pools: []", "config: is missing; a stack file has its settings below `config:`"),
-        ("config:", "config: is missing; a stack file has its settings below `config:`"),
-        ("config: [a, b]", "config: is missing; a stack file has its settings below `config:`"),
+        ("", "config: is missing; put the settings below `config:`"),
+        ("pools: []", "config: is missing; put the settings below `config:`"),
+        ("config:", "config: is missing; put the settings below `config:`"),
+        ("config: [a, b]", "config: is missing; put the settings below `config:`"),
         (
             "config:\n  a: [1, 2\n  b: 3\n",
             "Pulumi.test.yaml: is not YAML: expected ',' or ']', but got ':', line 3, column 4",
@@ -119,11 +119,11 @@ def test_duplicate_keys_are_reported_with_path_and_lines(tmp_path: Path) -> None
         ("config: {'aws:region': ''}", "aws:region: is missing; add it, like `aws:region: us-west-2`"),
         (
             "config: {'aws:region': us-west-2, 'gpumi:pools': []}",
-            "gpumi:pools: is not read; did you mean gpumpi:pools?",
+            "gpumi:pools: is ignored; did you mean gpumpi:pools?",
         ),
         (
             "config: {'aws:region': us-west-2, 'aws:secretKey': wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY}",
-            "aws:secretKey: holds an AWS secret key in plain text, and everyone who can read the file knows it; "
+            "aws:secretKey: holds an AWS secret key in plain text, and everyone who can read the file can see it; "
             "revoke it, and set a new one with `pulumi config set --secret aws:secretKey`",
         ),
     ],
@@ -143,7 +143,7 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
         (b"config: {'aws:region': \xff\xfe}", "is not UTF-8 text: byte 24 is wrong; save it as UTF-8"),
         (b"config: &all\n  gpumpi:tags: *all\n", "has an alias that contains itself, line 1; write the value out"),
         (BOMB.encode(), "has more than 100000 values once its aliases are expanded; write it without them"),
-        (b"[" * 5000, "is nested too deeply; write it flatter"),
+        (b"[" * 5000, "is nested too deeply; reduce the nesting"),
     ],
     ids=["not UTF-8", "an alias of itself", "an alias bomb", "deeply nested"],
 )
@@ -179,7 +179,7 @@ def test_keys_of_the_engine_are_left_to_it(tmp_path: Path) -> None:
 def test_a_region_that_is_none_is_a_problem_and_aws_is_not_queried(tmp_path: Path, text: str) -> None:
     raw = read(tmp_path, f"config: {{'aws:region': '{text}', 'gpumpi:target': {{kind: eks}}}}")
     (problem,) = preflight.examine_aws(raw).problems
-    assert str(problem) == f'aws:region: "{text}" is not the name of a region; write one like us-west-2'
+    assert str(problem) == f'aws:region: "{text}" is not a region name. Use one such as us-west-2.'
 
 
 def test_a_former_name_of_a_setting_is_accepted(tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ def test_an_unknown_stack_is_reported_with_those_that_are_there(tmp_path: Path) 
     assert str(caught.value) == f'there is no stack "prd" in {tmp_path}; did you mean prod?; there are prod, test'
 
 
-# --- the same from the engine ------------------------------------------------------------------------------------------
+# --- the same values from the Pulumi engine ----------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -268,7 +268,7 @@ def test_file_and_engine_agree(tmp_path: Path, engine: Any) -> None:
         """,
         name="Pulumi.prod.yaml",
     )
-    engine(  # as Pulumi 3.246.0 hands on the same file
+    engine(  # the values that Pulumi 3.246.0 passes for the same file
         {
             "aws:region": "us-west-2",
             "gpumpi:costCenter": "83",

@@ -1,4 +1,4 @@
-"""What a status says, from what Kubernetes and AWS have."""
+"""Output of `status` for given data from Kubernetes and AWS."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -53,7 +53,7 @@ def test_nodes_that_are_ready_and_take_no_job_are_reported() -> None:
     nodes = [node("a", taints=("node.kubernetes.io/unschedulable",)), node("b", gpus=3), node("c")]
     assert pool_status(POOL, nodes, []).problems == (
         "1 node accepts no jobs: taint node.kubernetes.io/unschedulable",
-        "1 ready with fewer than 4 GPUs, like b: check its device plugin",
+        "ready nodes with fewer than 4 GPUs: 1, such as b; check its device plugin",
     )
 
 
@@ -125,4 +125,4 @@ def test_a_watch_goes_on_where_one_look_fails(capsys: pytest.CaptureFixture[str]
 
     assert _watched(look, as_json=True, pause=lambda seconds: None) == 130
     first, second = capsys.readouterr().out.splitlines()
-    assert '"unknown": []' in first and '"state": "ACTIVE"' in second and "anything newer: no cluster answers" in second
+    assert '"unknown": []' in first and '"state": "ACTIVE"' in second and "current status: no cluster answers" in second

@@ -1,4 +1,4 @@
-"""How a VPC is divided."""
+"""Division of a VPC into subnets."""
 
 from ipaddress import IPv4Network
 from itertools import combinations

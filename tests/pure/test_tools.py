@@ -1,4 +1,4 @@
-"""Which programs the local cloud builds or fetches, and what it says where it cannot."""
+"""Programs that the local cloud builds or fetches, and its errors when it cannot."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Stack files of EC2 clusters that are refused."""
+"""Mistakes in stack files of EC2 clusters, with their full messages."""
 
 from dataclasses import replace
 from typing import Any
@@ -13,8 +13,8 @@ from tests.pure.world import RESERVATION, existing_network, facts, load, plain_s
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl ada@example.com"
 WORKERS = pool("workers", "g6.48xlarge", 4)
-NO_KUBERNETES = "remove it, EC2 clusters run without Kubernetes"
-NO_PORT = "remove it and use `scripts/cluster ssh`, which needs no open port"
+NO_KUBERNETES = "Remove it: EC2 clusters run without Kubernetes."
+NO_PORT = "Remove it and use `scripts/cluster ssh`, which needs no open port."
 
 
 def ssh(**more: Any) -> dict[str, Any]:
@@ -23,62 +23,80 @@ def ssh(**more: Any) -> dict[str, Any]:
 
 OFFLINE: dict[str, tuple[Settings, list[str]]] = {
     "fine": (plain_settings(**ssh(cidrs=["5.10.20.0/24"])), []),
-    "a platform": (plain_settings(platform={"queue": False}), [f"platform: is for Kubernetes; {NO_KUBERNETES}"]),
-    "labels": (plain_settings({**WORKERS, "labels": {"a": "b"}}), [f"pools[0].labels: are for Kubernetes; {NO_KUBERNETES}"]),
-    "an AMI of a pool": (
+    "a platform": (
+        plain_settings(platform={"queue": False}),
+        ["platform: requires Kubernetes. Remove it: EC2 clusters run without Kubernetes."],
+    ),
+    "labels": (
+        plain_settings({**WORKERS, "labels": {"a": "b"}}),
+        ["pools[0].labels: requires Kubernetes. Remove it: EC2 clusters run without Kubernetes."],
+    ),
+    "AMI of a pool": (
         plain_settings({**WORKERS, "amiId": "ami-0123456789abcdef0"}),
-        ["pools[0].amiId: is for EKS's nodes; write it to target.amiId, head node and workers share one AMI"],
+        ["pools[0].amiId: applies only to EKS. Set target.amiId instead: the head node and the workers share one AMI."],
     ),
     "two pools": (
         plain_settings(WORKERS, pool("more", "g6.48xlarge", 1)),
-        ["pools: has 2 entries; an EC2 cluster has one group of workers, create another stack for others"],
+        ["pools: has 2 entries, but an EC2 cluster has one group of workers. Create another stack for the others."],
     ),
     "a bad user": (
         plain_settings(target={"user": "Ada L"}),
         [
-            'target.user: "Ada L" is not a valid Linux user name; '
-            "use lower-case letters, digits, - and _, a letter first, at most 32"
+            'target.user: "Ada L" is not a valid Linux user name. Use at most 32 lowercase letters, digits, - and _, '
+            "starting with a letter."
         ],
     ),
     "root": (
         plain_settings(target={"user": "root"}),
-        ['target.user: "root" is a system user; choose another, like mpiuser'],
+        ['target.user: "root" is a system user. Choose another name, such as mpiuser.'],
     ),
     "no key": (
         plain_settings(target={"ssh": {"publicKeys": ["ada"]}}),
-        ['target.ssh.publicKeys[0]: "ada" is not a public SSH key; write the line of a file like ~/.ssh/id_ed25519.pub'],
+        ['target.ssh.publicKeys[0]: "ada" is not a public SSH key. Copy the line from a file such as ~/.ssh/id_ed25519.pub.'],
     ),
     "everybody": (
         plain_settings(**ssh(cidrs=["0.0.0.0/0"])),
         [
-            'target.ssh.cidrs[0]: "0.0.0.0/0" is the whole internet; '
-            "list your own addresses, or remove it and use Session Manager",
+            'target.ssh.cidrs[0]: "0.0.0.0/0" covers the whole internet. List your own addresses, or remove it and use '
+            "Session Manager.",
         ],
     ),
     "SSH into an existing network": (
         plain_settings(network=existing_network(), **ssh(cidrs=["5.10.20.0/24"])),
-        [f"target.ssh.cidrs: need a public subnet for the head node, but network.subnetIds are private; {NO_PORT}"],
+        [
+            "target.ssh.cidrs: requires a public subnet for the head node, but network.subnetIds are private. Remove it "
+            "and use `scripts/cluster ssh`, which needs no open port."
+        ],
     ),
     "SSH into a private network": (
         plain_settings(network={"natGateways": "none", "interfaceEndpoints": True}, **ssh(cidrs=["5.10.20.0/24"])),
-        [f"target.ssh.cidrs: need a public subnet for the head node, but natGateways is none; {NO_PORT}"],
+        [
+            "target.ssh.cidrs: requires a public subnet for the head node, but natGateways is none. Remove it and use "
+            "`scripts/cluster ssh`, which needs no open port."
+        ],
     ),
-    "an open port for nobody": (
+    "open SSH port without keys": (
         plain_settings(target={"ssh": {"cidrs": ["5.10.20.0/24"]}}),
-        ["target.ssh.publicKeys: is missing, but cidrs opens the SSH port; list the keys that may log in"],
+        ["target.ssh.publicKeys: required because cidrs opens the SSH port. List the keys that may log in."],
     ),
     "no AMI's id": (
         plain_settings(target={"amiId": "ubuntu"}),
-        ['target.amiId: "ubuntu" is not the id of an AMI; it looks like ami-0123456789abcdef0'],
+        ['target.amiId: "ubuntu" is not the ID of an AMI. Use one such as ami-0123456789abcdef0.'],
     ),
-    "the whole internet in two halves": (
+    "whole internet as two CIDR blocks": (
         plain_settings(**ssh(cidrs=["0.0.0.0/1", "128.0.0.0/1"])),
-        ["target.ssh.cidrs: together cover the whole internet; list your own addresses, or remove it and use Session Manager"],
+        [
+            "target.ssh.cidrs: the entries together cover the whole internet. List your own addresses, or remove it and "
+            "use Session Manager."
+        ],
     ),
-    "a key that ends in a newline": (plain_settings(target={"ssh": {"publicKeys": [f"{KEY}\n"]}}), []),
+    "key that ends in a newline": (plain_settings(target={"ssh": {"publicKeys": [f"{KEY}\n"]}}), []),
     "half a key": (
         plain_settings(target={"ssh": {"publicKeys": [KEY[:60]]}}),
-        [f'target.ssh.publicKeys[0]: "{KEY[:60]}" is not a public SSH key; write the line of a file like ~/.ssh/id_ed25519.pub'],
+        [
+            f'target.ssh.publicKeys[0]: "{KEY[:60]}" is not a public SSH key. Copy the line from a file such as '
+            "~/.ssh/id_ed25519.pub."
+        ],
     ),
     "one zone": (plain_settings(network={"zones": 1}), []),
 }
@@ -93,7 +111,7 @@ def test_a_mistake_is_one_sentence_with_a_fix(case: str) -> None:
 def test_a_plain_cluster_without_workers_says_what_to_write() -> None:
     settings = load({"target": {"kind": "ec2"}}, stack="test", region="us-west-2")
     example = "`pools: [{name: workers, instanceType: g6.48xlarge, maxSize: 4}]`"
-    assert [str(one) for one in check_offline(settings)] == [f"pools: is missing; name the workers, like {example}"]
+    assert [str(one) for one in check_offline(settings)] == [f"pools: is missing. Define the workers, such as {example}."]
 
 
 def problems(settings: Settings, known: Facts) -> list[str]:
@@ -109,16 +127,16 @@ def test_an_account_without_an_ami_is_reported_with_the_command_to_build_one() -
     settings = plain_settings()
     tags = "gpumpi:ami=ec2 and gpumpi:openmpi=4"
     assert problems(settings, replace(facts(settings), ami=None)) == [
-        f"target.amiId: is missing, and us-west-2 of account 123456789012 has no x86_64 AMI with the tags {tags}; "
-        "build one (docs/operations.md), or name yours"
+        f"target.amiId: is missing, and us-west-2 of account 123456789012 has no x86_64 AMI with the tags {tags}. "
+        "Build one (docs/operations.md), or set your own."
     ]
 
 
 def test_an_ami_that_is_gone_is_named() -> None:
     settings = plain_settings(target={"amiId": "ami-0123456789abcdef0"})
     assert problems(settings, replace(facts(settings), ami=None)) == [
-        'target.amiId: "ami-0123456789abcdef0" was not found in us-west-2 of account 123456789012; '
-        "share it, name another, or remove it"
+        'target.amiId: "ami-0123456789abcdef0" was not found in us-west-2 of account 123456789012. Share it, use '
+        "another, or remove the setting."
     ]
 
 
@@ -126,8 +144,8 @@ def test_master_and_workers_are_of_one_architecture() -> None:
     settings = plain_settings(target={"headNodeType": "c7g.xlarge"})
     known = facts(settings)
     assert problems(settings, known) == [
-        'pools[0].instanceType: "g6.48xlarge" is x86_64, but the head node\'s c7g.xlarge is arm64; '
-        "choose types of one architecture, they share an AMI"
+        'pools[0].instanceType: "g6.48xlarge" is x86_64, but the head node\'s c7g.xlarge is arm64. Choose types of one '
+        "architecture: they share an AMI."
     ]
 
 
@@ -136,8 +154,8 @@ def test_the_master_s_type_must_be_offered_where_the_workers_are() -> None:
     known = facts(settings)
     known = replace(known, offerings={**known.offerings, "c7i.2xlarge": frozenset({"us-west-2a"})})
     assert problems(replace_zones(settings), known) == [
-        'target.headNodeType: "c7i.2xlarge" is not offered in us-west-2c, where the workers are; '
-        "choose another type, or a zone that offers both: us-west-2a"
+        'target.headNodeType: "c7i.2xlarge" is not offered in us-west-2c, where the workers are. Choose another type, '
+        "or a zone that offers both: us-west-2a."
     ]
 
 
@@ -159,27 +177,26 @@ RESERVED: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
     "one too few": (
         {"capacity": ODCR, "maxSize": 4},
         {},
-        [f"pools[0].maxSize: 4 is too many, {RESERVATION} has 4 instances, one of them for the head node; lower it"],
+        [f"pools[0].maxSize: 4 is too many: {RESERVATION} has 4 instances, one of them for the head node. Lower it."],
     ),
     "others use it": (
         {"capacity": ODCR, "maxSize": 3, "desiredSize": 2},
         {"available": 2},
         [
-            f"pools[0].desiredSize: 2 nodes and the head node are more than the 2 that are free in {RESERVATION}; "
-            f"write at most 1",
+            f"pools[0].desiredSize: 2 nodes and the head node exceed the 2 free instances in {RESERVATION}. Use at most 1.",
         ],
     ),
-    "others use all of it": (
+    "reservation used up by others": (
         {"capacity": ODCR, "maxSize": 3},
         {"available": 0},
-        [f'target.headNodeType: "p5.48xlarge" cannot start: none is free in {RESERVATION}; choose another type'],
+        [f'target.headNodeType: "p5.48xlarge" cannot start: {RESERVATION} has no free instance. Choose another type.'],
     ),
     "not yet": (
         {"capacity": BLOCK, "maxSize": 3},
         {"kind": "capacity-block", "state": "scheduled"},
         [
-            f'target.headNodeType: "p5.48xlarge" cannot start while {RESERVATION} is scheduled; create the cluster when it is '
-            "active, or choose a type of another size, which only launches"
+            f'target.headNodeType: "p5.48xlarge" cannot start while {RESERVATION} is scheduled. Create the cluster when '
+            "it is active, or choose a type of another size: the head node then only launches jobs."
         ],
     ),
 }
@@ -203,5 +220,6 @@ def test_a_master_that_only_launches_needs_no_reserved_instance() -> None:
 def test_a_type_with_a_part_of_a_gpu_is_refused() -> None:
     settings = plain_settings(pool("workers", "g6f.xlarge", 2))
     assert problems(settings, facts(settings)) == [
-        'pools[0].instanceType: "g6f.xlarge" has only a part of a GPU (L4); choose a type with NVIDIA GPUs, like g5.xlarge'
+        'pools[0].instanceType: "g6f.xlarge" has only a fraction of a GPU (L4). Choose a type with NVIDIA GPUs, such '
+        "as g5.xlarge."
     ]

@@ -1,4 +1,4 @@
-"""Rules that ask what AWS has: each row is one mistake and the whole sentence it gets."""
+"""Rules that depend on facts from AWS: each case is one mistake with its full message."""
 
 from collections.abc import Callable
 from typing import Any
@@ -41,18 +41,26 @@ NO_ROUTE = subnets(subnet("a", has_route_out=False), subnet("b", has_route_out=F
 FINE: dict[str, tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any]]] = {
     "the least stack": ({}, [], {}),
     "one GPU pool": ({}, [pool()], {}),
-    "platform from inside an existing network": ({"network": existing_network(), "platform": {"install": True}}, [], {}),
-    "platform from inside a network that is there by now": (
+    "platform behind a private endpoint in an existing network": (
+        {"network": existing_network(), "platform": {"install": True}},
+        [],
+        {},
+    ),
+    "platform behind a private endpoint of a running cluster": (
         {"platform": {"install": True}},
         [],
         {"existing": Existing("1.35")},
     ),
-    "a public endpoint that goes, with a word on the platform": (
+    "removed public endpoint with an explicit platform.install": (
         {"platform": {"install": False}},
         [],
         {"existing": Existing("1.35", has_public_endpoint=True)},
     ),
-    "every kind of GPU type": ({}, [pool("a", "p5.48xlarge"), pool("b", "g5g.xlarge"), pool("c", "p6-b300.48xlarge")], {}),
+    "GPU types with and without EFA": (
+        {},
+        [pool("a", "p5.48xlarge"), pool("b", "g5g.xlarge"), pool("c", "p6-b300.48xlarge")],
+        {},
+    ),
     "EFA on request": ({}, [pool(efa=True)], {}),
     "no EFA on request": ({}, [pool(efa=False)], {}),
     "reservation": ({}, [pool(instance_type="p5.48xlarge", maxSize=4, desiredSize=4, capacity=ODCR)], reserved()),
@@ -61,7 +69,7 @@ FINE: dict[str, tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any]]] = {
         [pool(instance_type="p5.48xlarge", placementGroup="theirs", capacity=ODCR)],
         {"placement_groups": {"theirs": "cluster"}, **reserved(placement_group="theirs")},
     ),
-    "capacity block that has not begun": (
+    "capacity block that has not started": (
         {},
         [pool(instance_type="p5.48xlarge", capacity=BLOCK)],
         reserved(kind="capacity-block", state="scheduled"),
@@ -77,33 +85,33 @@ FINE: dict[str, tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any]]] = {
         {**reserved(available=0), **existing("1.35", (A, B, C), train=ExistingPool(B, 0, 4, 4))},
     ),
     "quota just enough": ({}, [pool(instance_type="p5.48xlarge", maxSize=2)], {"quotas": {"L-417A185B": 384.0}}),
-    "quota that could not be read": ({}, [pool(instance_type="p5.48xlarge", maxSize=2)], {"quotas": {}}),
-    "a private cluster with every endpoint": (
+    "quota that AWS did not report": ({}, [pool(instance_type="p5.48xlarge", maxSize=2)], {"quotas": {}}),
+    "private cluster with all required endpoints": (
         {"network": existing_network()},
         [],
         {"subnets": NO_ROUTE, "endpoints": frozenset({*FOR_EKS, "s3"})},
     ),
-    "a private cluster whose endpoints could not be read": ({"network": existing_network()}, [], {"subnets": NO_ROUTE}),
-    "as many node groups as EKS allows": ({}, [pool(f"p{number}", maxSize=1) for number in range(29)], {}),
-    "a raised quota of node groups": (
+    "private cluster with unknown endpoints": ({"network": existing_network()}, [], {"subnets": NO_ROUTE}),
+    "as many node groups as the quota allows": ({}, [pool(f"p{number}", maxSize=1) for number in range(29)], {}),
+    "raised quota of node groups": (
         {},
         [pool(f"p{number}", maxSize=1) for number in range(30)],
         {"node_groups_allowed": 40.0},
     ),
     "an admin that exists": ({"target": {"admins": [ADMIN]}}, [], {"admins": {ADMIN: ADMIN}}),
-    "a placement group for a pool that grew from two": (
+    "existing placement group of a pool that grew": (
         {},
         [pool(instance_type="p5.48xlarge", maxSize=16)],
         existing("1.35", (A, B), train=ExistingPool(A, 0, 0, 2, instance_type="p5.48xlarge", placement="group")),
     ),
-    "versions that could not be read": ({}, [], {"kubernetes_versions": (), "addon_versions": {}}),
+    "versions that AWS did not report": ({}, [], {"kubernetes_versions": (), "addon_versions": {}}),
     "next minor": ({"target": {"kubernetesVersion": "1.35"}}, [], existing("1.34")),
-    "version of the cluster that EKS no longer offers": (
+    "cluster version that EKS no longer offers": (
         {"target": {"kubernetesVersion": "1.33"}},
         [],
         {"kubernetes_versions": ("1.34", "1.35"), "addon_versions": {}, **existing("1.33")},
     ),
-    "role that cannot be looked up, with an admin": (
+    "caller role that IAM does not describe, with an admin": (
         {"target": {"admins": [ADMIN]}},
         [],
         {"caller": Caller(ACCOUNT, f"arn:aws:sts::{ACCOUNT}:assumed-role/Ops/ada", None)},
@@ -113,7 +121,7 @@ FINE: dict[str, tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any]]] = {
         [pool()],
         {"file_system": FileSystem(FILE_SYSTEM, "available", {A: VPC, B: VPC, C: VPC})},
     ),
-    "addresses that the pool has already": (
+    "subnet whose addresses the pool already uses": (
         {"network": existing_network()},
         [pool(maxSize=20)],
         {
@@ -121,12 +129,12 @@ FINE: dict[str, tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any]]] = {
             **existing("1.35", (), train=ExistingPool(A, 0, 20, 20)),
         },
     ),
-    "pool in a zone that offers its type no more, told so": (
+    "pool with a zone that alone offers its type": (
         {},
         [pool(zone=A)],
         {"offerings": {"g5.8xlarge": frozenset({A}), "m7i.large": frozenset(ZONES)}},
     ),
-    "pool of a type that AWS offers no more where it is": (
+    "existing pool whose zone no longer offers its type": (
         {},
         [pool()],
         {
@@ -134,8 +142,8 @@ FINE: dict[str, tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any]]] = {
             **existing("1.35", (A, B), train=ExistingPool(A, 0, 0, 2, instance_type="g5.8xlarge")),
         },
     ),
-    "cluster that stays where it is, with another zone": ({"network": {"zones": [A, B, C]}}, [], live()),
-    "own image and placement group": (
+    "running cluster with an additional network zone": ({"network": {"zones": [A, B, C]}}, [], live()),
+    "custom AMI and placement group": (
         {},
         [pool(amiId=IMAGE, placementGroup="mine")],
         {"images": {IMAGE: "x86_64"}, "placement_groups": {"mine": "cluster"}},
@@ -184,6 +192,6 @@ def no_zone(stack: Settings) -> Facts:
 
 @pytest.mark.parametrize("world", [facts, no_zone])
 def test_rules_bear_stand_ins(world: Callable[[Settings], Facts]) -> None:
-    """What a broken file leaves behind: empty names and CIDRs that are none."""
+    """A malformed file leaves placeholders such as empty names and invalid CIDRs."""
     stack = settings(pool("", "", 0), network={"cidr": "nonsense"})
     assert validation.check(stack, world(stack))

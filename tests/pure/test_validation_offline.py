@@ -1,4 +1,4 @@
-"""Rules that need only the file: each row is one mistake and the whole sentence it gets."""
+"""Rules that need only the file: each case is one mistake with its full message."""
 
 from typing import Any
 
@@ -47,7 +47,7 @@ def test_two_jobs_of_one_name_are_refused_where_only_one_names_the_default_names
     job = {"name": "a", "pool": "train", "workers": 1, "image": "i:1", "command": ["x"]}
     stack = settings(pool(), platform={"install": True, "namespaces": ["ml"]}, jobs=[job, {**job, "namespace": "ml"}])
     assert [str(problem) for problem in validation.check_offline(stack)] == [
-        'jobs[1].name: "a" is the name of jobs[0] too; choose another'
+        'jobs[1].name: "a" is already the name of jobs[0]. Choose another.'
     ]
     other = settings(pool(), platform={"install": True, "namespaces": ["ml", "b"]}, jobs=[job, {**job, "namespace": "b"}])
     assert validation.check_offline(other) == []

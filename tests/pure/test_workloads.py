@@ -1,4 +1,4 @@
-"""Every folder of `workloads/` can be submitted: a valid job, an image that is there, its program in it, a README."""
+"""Every folder in `workloads/` can be submitted: it has a valid job, an image with its program, and a README."""
 
 import re
 import shlex

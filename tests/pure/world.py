@@ -1,4 +1,4 @@
-"""One small world for rules: a stack that is fine, and facts in which it is; tests say only what differs."""
+"""A valid stack and matching facts for tests of validation rules; tests specify only what differs."""
 
 import gzip
 import json
@@ -28,7 +28,7 @@ RESERVATION, IMAGE = "cr-0123456789abcdef0", "ami-0123456789abcdef0"
 
 @cache
 def described_types() -> dict[str, Any]:
-    """Real DescribeInstanceTypes data, as moto carries it."""
+    """Return real DescribeInstanceTypes data from the copy in moto."""
     path = Path(moto.__file__).parent / "ec2" / "resources" / "instance_types.json.gz"
     with gzip.open(path) as file:
         described: dict[str, Any] = json.load(file)
@@ -40,7 +40,7 @@ def instance_type(name: str) -> InstanceType:
 
 
 def load(raw: Mapping[str, object], *, stack: str = "test", region: str = REGION) -> Settings:
-    """The settings of a stack without errors of form. Raises SettingsError."""
+    """Parse a stack's settings. Raise SettingsError if a value is malformed."""
     parsed = parse(Settings, raw, stack=stack, region=region)
     if parsed.model is None or parsed.problems:
         raise SettingsError(parsed.problems)
@@ -52,26 +52,26 @@ def pool(name: str = "train", instance_type: str = "g5.8xlarge", maxSize: int = 
 
 
 def values(*pools: dict[str, Any], **sections: Any) -> dict[str, Any]:
-    """What a stack file says under `gpumpi:`."""
+    """Return the values under `gpumpi:` in a stack file."""
     target = {"kind": "eks", **sections.pop("target", {})}
     return {"target": target, "pools": list(pools), **sections}
 
 
 def settings(*pools: dict[str, Any], stack: str = "test", region: str = REGION, **sections: Any) -> Settings:
-    """Without a platform where a test does not ask for one: most are about AWS."""
+    """Return settings without a platform unless the test configures one, because most tests are about AWS."""
     platform = {"install": False, **sections.pop("platform", {})}
     return load(values(*pools, platform=platform, **sections), stack=stack, region=region)
 
 
 def plain_settings(*pools: dict[str, Any], stack: str = "test", region: str = REGION, **sections: Any) -> Settings:
-    """An EC2 cluster (without Kubernetes), of four small workers where a test does not say which."""
+    """Return the settings of an EC2 cluster (without Kubernetes), by default with four workers."""
     target = {"kind": "ec2", **sections.pop("target", {})}
     workers = pools or (pool("workers", "g6.48xlarge", 4, desiredSize=4),)
     return load({"target": target, "pools": list(workers), **sections}, stack=stack, region=region)
 
 
 def existing_network(*subnets: str) -> dict[str, Any]:
-    """The `network` of a stack in an existing VPC."""
+    """Return the `network` section of a stack in an existing VPC."""
     return {"vpcId": VPC, "subnetIds": list(subnets) or [subnet_id("a"), subnet_id("b")]}
 
 
@@ -93,7 +93,7 @@ def vpc(**more: Any) -> Vpc:
 
 
 def facts(of: Settings, **more: Any) -> Facts:
-    """Facts of an account in which everything is possible that the settings ask for by name."""
+    """Return facts of an account that offers the settings' instance types in all zones, with ample quotas."""
     names = {of.target.head_type, *(one.instance_type for one in of.pools)}
     known = {name: instance_type(name) for name in names if name in described_types()}
     fine = Facts(

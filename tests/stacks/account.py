@@ -1,4 +1,4 @@
-"""What an account holds, counted, and the stack of those who disturb it."""
+"""Resource counts of an account, and the stack for tests with faults and killed engines."""
 
 from collections import Counter
 from pathlib import Path
@@ -7,19 +7,19 @@ from localcloud.instance import LocalCloud
 from localcloud.stack import LocalStack
 
 Kinds = Counter[tuple[str, str]]
-"""Service and kind of thing -> how many beyond an account's defaults."""
+"""(service, kind) -> number of resources in addition to an account's defaults."""
 DATA = Path(__file__).parent / "data"
 
 
 def new_stack(cloud: LocalCloud) -> LocalStack:
-    """The one that is disturbed."""
+    """Return the stack that tests disturb."""
     made = LocalStack(cloud, "faults", DATA)
     made.prepare()
     return made
 
 
 def kinds_undisturbed(cloud: LocalCloud) -> Kinds:
-    """What the account holds after an `up` of `new_stack` in which nothing failed; it is empty again."""
+    """Deploy `new_stack` without faults, count its resources, and reset the account."""
     up = new_stack(cloud).run("up")
     assert up.ok, up.output
     found = kinds(cloud)

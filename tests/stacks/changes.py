@@ -1,4 +1,4 @@
-"""Other values of settings, and all that they touch in a cluster that is up."""
+"""Changes of settings, and the resources that they affect in a deployed cluster."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 Touched = Mapping[str, tuple[str, ...]]
-"""Operation -> patterns of the names of resources, without the cluster's name in front."""
+"""Operation -> patterns of resource names, without the cluster name as prefix."""
 NOTHING: Touched = {}
 
 
@@ -23,12 +23,12 @@ def deletes(*names: str) -> Touched:
 
 
 def rolls(pool: str) -> Touched:
-    """Another version of the launch template, for which EKS starts a new node for each old one."""
+    """A new version of the launch template, for which EKS replaces each node of the pool."""
     return updates(pool, f"{pool}-launch-template")
 
 
 def replaces(pool: str) -> Touched:
-    """A new node group, and so a new auto scaling group with its tags."""
+    """A new node group, and therefore a new Auto Scaling group with its tags."""
     return {"replace": (pool, f"{pool}-tag-*")}
 
 
@@ -43,17 +43,17 @@ def both(*parts: Touched) -> Touched:
 
 @dataclass(frozen=True)
 class Change:
-    """Another value of a setting, and all that it touches."""
+    """A new value of a setting, and the resources that it affects."""
 
     setting: str
-    """Its row in the table."""
+    """The setting's row in the output of `scripts/cluster settings`."""
     values: Mapping[str, Any]
     touches: Touched
 
 
 @dataclass(frozen=True)
 class Refused:
-    """Another value of a setting, which a cluster that is up cannot have."""
+    """A new value of a setting that a deployed cluster rejects."""
 
     setting: str
     values: Mapping[str, Any]
@@ -65,7 +65,7 @@ def change(path: str, value: Any, touches: Touched, setting: str = "") -> Change
 
 
 def differences(found: Mapping[str, set[str]], changes: Sequence[Change]) -> tuple[list[str], list[str]]:
-    """What is touched and should not be, and what should be and is not."""
+    """Return the unexpected operations, and the expected operations that are missing."""
     wanted = {(operation, pattern) for one in changes for operation, patterns in one.touches.items() for pattern in patterns}
     unexpected = [
         f"{operation} {resource}"

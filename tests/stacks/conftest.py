@@ -1,4 +1,4 @@
-"""A local cloud for whole stacks: one per test process, emptied after each test."""
+"""A local cloud for whole stacks: one per test process, reset after each test."""
 
 from collections.abc import Iterator
 from pathlib import Path

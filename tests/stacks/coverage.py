@@ -1,4 +1,6 @@
-"""Which stack files go through their whole lifecycle on the engine, and what every stack file uses."""
+"""The stack files whose whole lifecycle is tested with the Pulumi engine, and the features that each stack file
+uses.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,19 +12,23 @@ from tests.program.worlds import STACKS
 URNS = Path(__file__).parents[1] / "golden" / "urns"
 
 LIFECYCLE: Final = {
-    "05-existing-vpc-and-efs": "EKS in an existing VPC with an existing file system, endpoint in the network only; eu-west-1",
-    "06-closed-network": "EKS in a private cluster's network: no NAT, interface endpoints, no platform; us-east-1",
-    "08-ec2-mnist": "EC2 cluster with defaults: no port open, one NAT gateway, on-demand workers, a head node of another type",
-    "full-ec2": "EC2 cluster with every setting: SSH from outside, AMI, user, spot workers, a head node that runs ranks",
-    "full": "EKS with every setting: admins, protection, EFS, all kinds of capacity (on-demand, spot, both ODCR, capacity block)",
+    "05-existing-vpc-and-efs": "EKS in an existing VPC with an existing file system and a private endpoint; eu-west-1",
+    "06-closed-network": "EKS in a VPC without NAT: interface endpoints, no platform; us-east-1",
+    "08-ec2-mnist": "EC2 cluster with defaults: no open port, one NAT gateway, On-Demand workers, a head node of another type",
+    "full-ec2": "EC2 cluster with every setting: public SSH, AMI, user, Spot workers, a head node that runs ranks",
+    "full": "EKS with every setting: admins, protection, EFS, all capacity kinds (On-Demand, Spot, both ODCR, capacity block)",
 }
-"""Stack -> what only it, or mainly it, covers. Together they use all that any stack file uses; the other stacks are previewed."""
+"""Stack -> the features that it covers. Together these stacks use every feature of all stack files; the other stacks
+are only previewed.
+"""
 IN_KUBERNETES: Final = ("platform", "jobs")
-"""Left out where an EKS cluster is a record: the demo, test_platform_changes.py and tests/kubernetes install and run them."""
+"""Settings that are omitted if EKS clusters are only records. The demo, test_platform_changes.py and tests/kubernetes
+cover them.
+"""
 FREE_KEYS: Final = ("tags", "pools[].labels", "target.addonVersions")
 """Maps whose keys the user chooses."""
 CHOICES: Final = ("kind", "natGateways", "placementGroup")
-"""Settings whose values each lead to other resources."""
+"""Settings whose values each create different resources."""
 
 
 def name_of(file: Path) -> str:
@@ -30,7 +36,9 @@ def name_of(file: Path) -> str:
 
 
 def used() -> dict[str, set[str]]:
-    """Stack -> settings, choices and types of AWS resources, each with the kind of target: EKS and EC2 clusters share little."""
+    """Return each stack's settings, choices and AWS resource types. Each has the target kind as prefix, because EKS
+    and EC2 clusters share little.
+    """
     return {name_of(file): _used_by(file) for file in STACKS}
 
 
@@ -54,7 +62,7 @@ def _settings(value: Any, path: str = "") -> Iterator[str]:
 
 
 def resource_types(name: str) -> Iterator[str]:
-    """Types with those of their parents, e.g. gpumpi:infra:Network$aws:ec2/vpc:Vpc."""
+    """Yield resource types with those of their parents, e.g. gpumpi:infra:Network$aws:ec2/vpc:Vpc."""
     for line in (URNS / f"{name}.txt").read_text(encoding="utf-8").splitlines():
         chain = line.partition("::")[0]
         if chain.rpartition("$")[2].startswith("aws:"):

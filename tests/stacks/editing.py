@@ -1,4 +1,4 @@
-"""Stack files that a test writes, and what a run of the engine does to each resource."""
+"""Edited stack files, and what a Pulumi operation does to each resource."""
 
 import copy
 import re
@@ -15,12 +15,14 @@ from tests.stacks.changes import Change
 DATA = Path(__file__).parent / "data"
 Values = dict[str, Any]
 REMOVED = object()
-"""Stands for a setting that is taken out."""
+"""Marks a setting that a change removes."""
 _REPLACING = {"create-replacement", "delete-replaced", "replace"}
 
 
 def read(stack: LocalStack) -> Values:
-    """What the stack's own file says under `gpumpi:`, without platform and jobs where there should be Kubernetes and is none."""
+    """Return the `gpumpi:` settings of the stack file; without platform and jobs if the local cloud lacks
+    Kubernetes.
+    """
     config: Values = yaml.safe_load(stack.source.read_text())["config"]
     values = {key.removeprefix("gpumpi:"): value for key, value in config.items() if key.startswith("gpumpi:")}
     if values["target"]["kind"] == "eks" and not stack.cloud.has_kubernetes:
@@ -30,7 +32,7 @@ def read(stack: LocalStack) -> Values:
 
 
 def with_changes(values: Values, changes: Mapping[str, Any]) -> Values:
-    """The values with other ones at some paths: `pools[0].maxSize`."""
+    """Return a copy of the settings with new values at the given paths, e.g. `pools[0].maxSize`."""
     changed = copy.deepcopy(values)
     for path, value in changes.items():
         *way, last = [int(step) if step.isdecimal() else step for step in re.findall(r"[^.\[\]]+", path)]
@@ -47,7 +49,7 @@ def with_changes(values: Values, changes: Mapping[str, Any]) -> Values:
 
 
 def write(stack: LocalStack, values: Values) -> None:
-    """Let the copy that the engine reads say this; the user's file stays as it is."""
+    """Write the settings to the copy that the engine reads; the user's file stays unchanged."""
     found = yaml.safe_load(stack.config_file.read_text())
     kept = {key: value for key, value in found["config"].items() if not key.startswith("gpumpi:")}
     config = kept | {f"gpumpi:{key}": value for key, value in values.items()}
@@ -55,8 +57,7 @@ def write(stack: LocalStack, values: Values) -> None:
 
 
 def operations(run: Run) -> dict[str, set[str]]:
-    """Operation -> the resources it is done to in AWS and in the cluster, by name without the cluster's; what stays the same is
-    left out."""
+    """Return the changed AWS and Kubernetes resources by operation, with names that omit the cluster name."""
     done: dict[str, set[str]] = {}
     for step in run.steps:
         if step.type.startswith(("aws:", "kubernetes:")) and step.operation != "same":
@@ -66,7 +67,7 @@ def operations(run: Run) -> dict[str, set[str]]:
 
 
 def brought_up(cloud: LocalCloud, name: str) -> LocalStack:
-    """A stack of data/ that is up, with what its user bought or built for it."""
+    """Deploy a stack of data/, with the existing resources that its file names."""
     made = LocalStack(cloud, name, DATA)
     made.prepare()
     made.grant()
@@ -76,7 +77,7 @@ def brought_up(cloud: LocalCloud, name: str) -> LocalStack:
 
 
 def previewed(stack: LocalStack, values: Values, changes: Sequence[Change]) -> dict[str, set[str]]:
-    """What all these changes together would do, with what their user bought or built for them."""
+    """Preview the changes together, with the existing resources that they name; return the operations."""
     changed = with_changes(values, {path: value for one in changes for path, value in one.values.items()})
     stack.cloud.control().grant("us-west-2", changed)
     write(stack, changed)
@@ -86,6 +87,6 @@ def previewed(stack: LocalStack, values: Values, changes: Sequence[Change]) -> d
 
 
 def new_stack(stack: LocalStack, values: Values, folder: Path) -> None:
-    """Write a stack file for the stack into a folder."""
+    """Write a stack file with these settings into a folder."""
     config = {"aws:region": "us-west-2"} | {f"gpumpi:{key}": value for key, value in values.items()}
     (folder / f"Pulumi.{stack.name}.yaml").write_text(yaml.safe_dump({"config": config}, sort_keys=False))

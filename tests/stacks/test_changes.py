@@ -1,7 +1,7 @@
-"""What another value of each setting does to a cluster that is up: what `scripts/cluster settings` says, on the real engine.
+"""Effect of changing each setting of a deployed cluster, as `scripts/cluster settings` describes it, with the real
+engine.
 
-A cluster with a pool of each kind is created once; previews show what a change would do to it. Changes of things that have
-nothing to do with each other share a preview.
+The tests create one cluster with a pool of each kind and preview changes to it. Independent changes share a preview.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,7 +29,7 @@ RESOURCE_GROUP = {"kind": "targeted-odcr", "resourceGroupArn": "arn:aws:resource
 OTHER_IMAGE = "ami-0123456789abcdef1"
 
 PREVIEWS: dict[str, list[Change]] = {
-    "nothing is touched": [
+    "changes without effect": [
         change("target.endpointAccess.allowAnywhere", True, NOTHING),
         change("target.admins", [CALLER], NOTHING),
         change("target.system.desiredSize", 3, NOTHING),
@@ -45,7 +45,7 @@ PREVIEWS: dict[str, list[Change]] = {
         change(f"{ALONE}.maxSize", 3, updates("alone")),
         change(f"{OWN}.maxSize", 1, updates("own")),
     ],
-    "other sizes, other addresses, more NAT": [
+    "sizes, public CIDRs and NAT gateways": [
         change("target.system.maxSize", 5, updates("system")),
         change("target.endpointAccess.publicCidrs", ["198.51.100.0/24"], updates("cluster")),
         change(
@@ -59,7 +59,7 @@ PREVIEWS: dict[str, list[Change]] = {
         change(f"{OWN}.amiId", OTHER_IMAGE, rolls("own")),
         change(f"{RESERVED}.capacity.reservationId", OTHER_RESERVATION, rolls("reserved")),
     ],
-    "no public endpoint, other types": [
+    "no public endpoint, new instance types": [
         Change(
             "target.endpointAccess.public",
             {"target.endpointAccess.public": False, "target.endpointAccess.publicCidrs": []},
@@ -74,7 +74,7 @@ PREVIEWS: dict[str, list[Change]] = {
         change(f"{OWN}.amiId", REMOVED, both(replaces("own"), updates("own-launch-template"))),
         Change("pools[].capacity.resourceGroupArn", {f"{RESERVED}.capacity": RESOURCE_GROUP}, rolls("reserved")),
     ],
-    "a private cluster, no storage, a pool less": [
+    "no NAT, no storage, one pool removed": [
         change("target.deletionProtection", True, updates("cluster")),
         Change(
             "network.natGateways",
@@ -90,7 +90,7 @@ PREVIEWS: dict[str, list[Change]] = {
         change(f"{OWN}.labels", {"team": "blue"}, both(rolls("own"), creates("own-tag-*/label/team"))),
         change(RESERVED, REMOVED, deletes("reserved", "reserved-launch-template", "reserved-tag-*"), "pools"),
     ],
-    "a zone, an admin, a pool more": [
+    "a zone, an admin and a pool added": [
         change("target.admins", [ADA], creates("cluster-*-user-ada-access", "cluster-*-user-ada-admin")),
         change("target.logRetentionDays", 30, updates("cluster-logs", "network-flow-logs-group")),
         change(
@@ -119,12 +119,12 @@ PREVIEWS: dict[str, list[Change]] = {
             "pools",
         ),
     ],
-    "own placement group, labels, disks": [
+    "placement group, labels and disk size": [
         change(f"{TRAIN}.placementGroup", "mine", both(rolls("train"), deletes("train-*placement-group"))),
         change(f"{ALONE}.labels", {"team": "blue"}, both(updates("alone"), creates("alone-tag-*/label/team"))),
         change(f"{OWN}.rootVolumeGib", 200, rolls("own")),
     ],
-    "the version": [
+    "Kubernetes version": [
         change(
             "target.kubernetesVersion",
             "1.35",
@@ -144,18 +144,16 @@ PREVIEWS: dict[str, list[Change]] = {
             ),
         )
     ],
-    "the cost center": [change("costCenter", "vision", updates("*"))],
-    "a tag": [change("tags", {"owner": "ada"}, both(updates("*"), creates("*-tag-owner")))],
+    "cost center": [change("costCenter", "vision", updates("*"))],
+    "tags": [change("tags", {"owner": "ada"}, both(updates("*"), creates("*-tag-owner")))],
 }
 REFUSED: dict[str, list[Refused]] = {
     "another network": [
         Refused("network.cidr", {"network.cidr": "10.1.0.0/16"}, "the cluster's VPC has 10.0.0.0/16, which cannot change"),
-        Refused("target.kubernetesVersion", {"target.kubernetesVersion": "1.36"}, "skips a minor, since the cluster has 1.34"),
+        Refused("target.kubernetesVersion", {"target.kubernetesVersion": "1.36"}, "skips a minor version: the cluster has 1.34"),
     ],
     "fewer zones": [
-        Refused(
-            "network.zones", {"network.zones": ["us-west-2a", "us-west-2b"]}, "leaves out us-west-2c, but the control plane is"
-        )
+        Refused("network.zones", {"network.zones": ["us-west-2a", "us-west-2b"]}, "omits us-west-2c, but the control plane is")
     ],
     "another VPC": [
         Refused(
@@ -174,17 +172,17 @@ REFUSED: dict[str, list[Refused]] = {
 VPC, IN_A, IN_B = "vpc-0123456789abcdef0", "subnet-0aaaaaaaaaaaaaaaa", "subnet-0bbbbbbbbbbbbbbbb"
 FILE_SYSTEM = "fs-0123456789abcdef0"
 ALSO_IN_A, IN_C = "another subnet in zone a", "a subnet in zone c"
-"""Get their ids when they are made."""
+"""Placeholders for the ids of subnets that a fixture creates."""
 INSIDE: dict[str, Change] = {
-    "another order": change("network.subnetIds", [IN_B, IN_A], NOTHING),
-    "another subnet": change("network.subnetIds", [ALSO_IN_A, IN_A, IN_B], updates("cluster")),
-    "another zone": change("network.subnetIds", [IN_C, IN_A, IN_B], creates("storage-us-west-2c-mount-target")),
-    "a subnet less": change(
+    "subnets in another order": change("network.subnetIds", [IN_B, IN_A], NOTHING),
+    "an additional subnet": change("network.subnetIds", [ALSO_IN_A, IN_A, IN_B], updates("cluster")),
+    "a subnet in an additional zone": change("network.subnetIds", [IN_C, IN_A, IN_B], creates("storage-us-west-2c-mount-target")),
+    "a removed subnet": change(
         "network.subnetIds",
         [ALSO_IN_A, IN_B],
         both(updates("cluster"), replaces("system"), replaces("train"), {"replace": ("storage-us-west-2a-mount-target",)}),
     ),
-    "a file system that exists": change(
+    "an existing file system": change(
         "storage.efs.fileSystemId",
         FILE_SYSTEM,
         both(
@@ -194,7 +192,7 @@ INSIDE: dict[str, Change] = {
         ),
     ),
 }
-"""In a VPC that exists."""
+"""Changes of a cluster in an existing VPC."""
 
 
 @pytest.fixture(scope="module")
@@ -207,7 +205,7 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
 
 @pytest.fixture(scope="module")
 def stack(cloud: LocalCloud) -> LocalStack:
-    """The cluster, up."""
+    """The deployed cluster."""
     return editing.brought_up(cloud, "changes")
 
 
@@ -217,13 +215,15 @@ def values(stack: LocalStack) -> Values:
 
 
 @pytest.mark.parametrize("name", PREVIEWS)
-def test_a_change_touches_what_it_should_and_nothing_else(name: str, stack: LocalStack, values: Values) -> None:
+def test_a_change_affects_exactly_the_expected_resources(name: str, stack: LocalStack, values: Values) -> None:
     changes = PREVIEWS[name]
     assert differences(editing.previewed(stack, values, changes), changes) == ([], [])
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_a_live_cluster_cannot_have_is_refused_before_anything_starts(name: str, stack: LocalStack, values: Values) -> None:
+def test_a_change_that_a_deployed_cluster_cannot_accept_is_refused_before_anything_starts(
+    name: str, stack: LocalStack, values: Values
+) -> None:
     changes = REFUSED[name]
     editing.write(stack, editing.with_changes(values, {path: value for one in changes for path, value in one.values.items()}))
     preview = stack.run("preview")
@@ -240,7 +240,7 @@ def test_the_order_of_pools_in_the_file_does_not_matter(stack: LocalStack, value
 
 @pytest.fixture(scope="module")
 def inside(cloud: LocalCloud) -> tuple[LocalStack, dict[str, str]]:
-    """A cluster in a VPC that was there, and the ids of two more subnets."""
+    """A cluster in an existing VPC, and the ids of two additional subnets."""
     made = LocalStack(cloud, "inside", DATA)
     made.prepare()
     cloud.control().grant("us-west-2", editing.with_changes(editing.read(made), {"storage.efs.fileSystemId": FILE_SYSTEM}))
@@ -250,7 +250,7 @@ def inside(cloud: LocalCloud) -> tuple[LocalStack, dict[str, str]]:
         for name, cidr, zone in ((ALSO_IN_A, "10.50.128.0/20", "a"), (IN_C, "10.50.144.0/20", "c"))
     }
     route_table = ec2.describe_route_tables(Filters=[{"Name": "association.subnet-id", "Values": [IN_A]}])["RouteTables"][0]
-    for subnet_id in later.values():  # without a route out they would be refused
+    for subnet_id in later.values():  # the program rejects subnets without a route to the internet
         ec2.associate_route_table(RouteTableId=route_table["RouteTableId"], SubnetId=subnet_id)
     run = made.run("up")
     assert run.ok, run.output
@@ -258,7 +258,9 @@ def inside(cloud: LocalCloud) -> tuple[LocalStack, dict[str, str]]:
 
 
 @pytest.mark.parametrize("name", INSIDE)
-def test_in_an_existing_vpc_a_change_touches_what_it_should(name: str, inside: tuple[LocalStack, dict[str, str]]) -> None:
+def test_in_an_existing_vpc_a_change_affects_exactly_the_expected_resources(
+    name: str, inside: tuple[LocalStack, dict[str, str]]
+) -> None:
     (stack, ids), wanted = inside, INSIDE[name]
     named = {
         path: [ids.get(one, one) for one in value] if isinstance(value, list) else value for path, value in wanted.values.items()
@@ -274,7 +276,7 @@ def test_in_an_existing_vpc_a_change_touches_what_it_should(name: str, inside: t
 
 @pytest.fixture
 def live(stack: LocalStack, values: Values) -> Iterator[LocalStack]:
-    """The cluster to change for real; afterwards it is as it was."""
+    """The cluster, for real changes; the fixture restores it afterwards."""
     editing.write(stack, values)
     yield stack
     editing.write(stack, values)
@@ -283,7 +285,7 @@ def live(stack: LocalStack, values: Values) -> Iterator[LocalStack]:
 
 
 def up(stack: LocalStack, values: Values, changes: Mapping[str, Any] | None = None) -> dict[str, set[str]]:
-    """What `pulumi up` did."""
+    """Run `pulumi up` with changed settings; return its operations."""
     changed = editing.with_changes(values, changes or {})
     stack.cloud.control().grant("us-west-2", changed)
     editing.write(stack, changed)
@@ -294,7 +296,7 @@ def up(stack: LocalStack, values: Values, changes: Mapping[str, Any] | None = No
 
 
 def pool(stack: LocalStack, name: str) -> dict[str, Any]:
-    """The node group of a pool, as EKS has it."""
+    """Return EKS's description of a pool's node group."""
     eks, cluster = client(stack.cloud, "eks"), f"gpumpi-{stack.name}"
     (found,) = [
         group
@@ -305,13 +307,13 @@ def pool(stack: LocalStack, name: str) -> dict[str, Any]:
 
 
 def scale(stack: LocalStack, name: str, size: int) -> None:
-    """As the autoscaler does it: past EKS, on the auto scaling group."""
+    """Scale like the autoscaler: on the Auto Scaling group, not through EKS."""
     group = pool(stack, name)["resources"]["autoScalingGroups"][0]["name"]
     client(stack.cloud, "autoscaling").set_desired_capacity(AutoScalingGroupName=group, DesiredCapacity=size)
 
 
 def nodes(stack: LocalStack, name: str) -> dict[str, dict[str, str]]:
-    """The pool's running instances and their tags."""
+    """Return the tags of the pool's running instances by instance id."""
     filters = [{"Name": "tag:gpumpi:pool", "Values": [name]}, {"Name": "instance-state-name", "Values": ["pending", "running"]}]
     reservations = client(stack.cloud, "ec2").describe_instances(Filters=filters)["Reservations"]
     instances = [instance for one in reservations for instance in one["Instances"]]
@@ -330,13 +332,13 @@ def test_the_autoscaler_owns_a_pools_size_between_its_bounds(live: LocalStack, v
 
     up(live, values, {f"{TRAIN}.maxSize": 6})
     assert sizes(live, "train") == (0, 3, 6)
-    assert live.cloud.control().writes() == {"eks.UpdateNodegroupConfig": 1}, "a resize changes sizes and nothing else"
+    assert live.cloud.control().writes() == {"eks.UpdateNodegroupConfig": 1}, "a resize makes no other call"
 
     up(live, values, {f"{TRAIN}.maxSize": 6, f"{TRAIN}.minSize": 5})
     assert sizes(live, "train") == (5, 5, 6)
 
 
-def test_without_the_autoscaler_a_pools_size_is_put_back(live: LocalStack, values: Values) -> None:
+def test_without_the_autoscaler_a_pools_size_is_restored(live: LocalStack, values: Values) -> None:
     without = editing.with_changes(values, {"platform.autoscaler": False, f"{TRAIN}.desiredSize": 1})
     up(live, without)
     assert sizes(live, "train") == (0, 1, 4)
@@ -358,7 +360,7 @@ def test_another_tag_restarts_no_node_and_new_nodes_have_it(live: LocalStack, va
     assert (after[new]["cost-center"], after[new]["owner"]) == ("vision", "ada")
 
 
-def test_a_zone_comes_and_goes_and_nothing_moves(live: LocalStack, values: Values) -> None:
+def test_adding_and_removing_a_zone_moves_nothing(live: LocalStack, values: Values) -> None:
     more = editing.with_changes(values, {"network.zones": ["us-west-2a", "us-west-2b", "us-west-2c"]})
     made = up(live, more)["create"]
     assert up(live, more) == {}
@@ -367,7 +369,7 @@ def test_a_zone_comes_and_goes_and_nothing_moves(live: LocalStack, values: Value
 
 
 def test_a_pool_with_nodes_is_replaced_and_rolled(live: LocalStack, values: Values) -> None:
-    """Another zone needs another placement group; a first AMI of one's own another node group."""
+    """A new zone needs a new placement group, and a first custom AMI needs a new node group."""
     scale(live, "train", 2)
     scale(live, "own", 1)
     old = nodes(live, "train").keys() | nodes(live, "own").keys()

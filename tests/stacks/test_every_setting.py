@@ -1,4 +1,4 @@
-"""No setting is without a change that was tried."""
+"""Every setting has a test that changes it."""
 
 from cli.settings import rows
 from tests.stacks import test_changes, test_plain_changes, test_platform_changes
@@ -6,7 +6,7 @@ from tests.stacks import test_changes, test_plain_changes, test_platform_changes
 ONLY_THEIR_FIELDS = {"target.endpointAccess"}
 
 
-def test_every_setting_has_a_change_somewhere() -> None:
+def test_every_setting_is_changed_by_a_test() -> None:
     tables = (test_changes.PREVIEWS, test_changes.REFUSED, test_plain_changes.PREVIEWS, test_platform_changes.PREVIEWS)
     tried = {one.setting for table in tables for changes in table.values() for one in changes}
     inside = {one.setting for one in test_changes.INSIDE.values()}

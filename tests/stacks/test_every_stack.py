@@ -1,7 +1,7 @@
-"""Every stack file on the real engine and the local AWS.
+"""Every stack file with the real Pulumi engine and the local AWS.
 
-The stacks of coverage.LIFECYCLE go up, up again, through a refresh, and are destroyed to nothing. The other stacks use nothing
-that these do not use, and are previewed.
+The stacks in coverage.LIFECYCLE are deployed twice, refreshed and destroyed. The other stacks use only features of
+these stacks, and are only previewed.
 """
 
 import pytest
@@ -22,16 +22,16 @@ def stack(request: pytest.FixtureRequest, cloud: LocalCloud) -> LocalStack:
     return prepared
 
 
-def test_the_stacks_with_a_whole_lifecycle_use_all_that_any_stack_uses() -> None:
+def test_the_stacks_with_a_whole_lifecycle_use_every_feature_of_all_stacks() -> None:
     used = coverage.used()
     covered = set().union(*(used[name] for name in coverage.LIFECYCLE))
     missing = {name: sorted(uses - covered) for name, uses in used.items() if uses - covered}
-    assert missing == {}, "add the stack to coverage.LIFECYCLE, or the setting to a stack that is there"
+    assert missing == {}, "add the stack to coverage.LIFECYCLE, or the setting to one of its stacks"
 
 
 @pytest.mark.mission("C", "network")
 @pytest.mark.parametrize("stack", sorted(coverage.LIFECYCLE), indirect=True)
-def test_a_stack_goes_up_stays_as_it_is_and_leaves_nothing(stack: LocalStack, cloud: LocalCloud) -> None:
+def test_a_stack_is_deployed_stays_unchanged_and_leaves_nothing(stack: LocalStack, cloud: LocalCloud) -> None:
     control = cloud.control()
     control.accept()
 
@@ -41,7 +41,7 @@ def test_a_stack_goes_up_stays_as_it_is_and_leaves_nothing(stack: LocalStack, cl
 
     up = stack.run("up")
     assert up.ok, up.output
-    assert up.changes == preview.changes, "what was previewed is what happened"
+    assert up.changes == preview.changes, "up does what the preview showed"
 
     control.forget_calls()
     again = stack.run("up")
@@ -72,7 +72,7 @@ def test_a_preview_creates_every_resource_of_the_stack(stack: LocalStack, cloud:
 
 
 def unprotect(stack: LocalStack) -> None:
-    """Lift the protection of cluster and file system in the stack with every setting, as its user would before a destroy."""
+    """Turn off deletion protection of cluster and file system in stack `full`, as users must before a destroy."""
     if stack.name != "full":
         return
     stack.set_config("gpumpi:target.deletionProtection", "false")

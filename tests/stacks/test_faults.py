@@ -1,4 +1,4 @@
-"""AWS refuses a call in the middle of an `up`: what is said, what is made all the same, and how the next `up` goes on."""
+"""AWS rejects a call during an `up`: the error message, what is created anyway, and how the next `up` continues."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -23,7 +23,7 @@ NO_CAPACITY: dict[str, Any] = {
     "match": {"InstanceType": "g5.8xlarge"},
 }
 ALWAYS = 10_000
-"""More often than anybody tries."""
+"""More failures than any client's retries."""
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def stack(undisturbed: Kinds, cloud: LocalCloud) -> Iterator[LocalStack]:
 
 
 def fails(stack: LocalStack, *options: str, resource: str, cause: str) -> Run:
-    """`up` fails with an error that names both."""
+    """Run an `up` that must fail with an error that names the resource and the cause."""
     failed = stack.run("up", *options)
     assert not failed.ok
     assert any(resource in error and cause in error for error in failed.errors), failed.errors
@@ -45,7 +45,7 @@ def fails(stack: LocalStack, *options: str, resource: str, cause: str) -> Run:
 
 
 def completes(stack: LocalStack) -> Run:
-    """`up` works, and leaves nothing to do."""
+    """Run an `up` that must succeed; a second one must change nothing."""
     up = stack.run("up")
     assert up.ok, up.output
     again = stack.run("up")
@@ -54,7 +54,7 @@ def completes(stack: LocalStack) -> Run:
 
 
 def node_groups(stack: LocalStack) -> dict[str, Any]:
-    """By pool; a pool with two groups fails."""
+    """Return the node groups by pool; fail if a pool has two."""
     eks = client(stack.cloud, "eks")
     names = eks.list_nodegroups(clusterName=CLUSTER)["nodegroups"]
     groups = [eks.describe_nodegroup(clusterName=CLUSTER, nodegroupName=name)["nodegroup"] for name in names]
@@ -71,34 +71,36 @@ def node_groups(stack: LocalStack) -> dict[str, Any]:
     ],
     ids=["file system", "control plane"],
 )
-def test_a_refusal_is_named_and_the_next_up_completes(
+def test_a_rejected_call_is_reported_and_the_next_up_completes(
     stack: LocalStack, undisturbed: Kinds, fault: dict[str, Any], resource: str
 ) -> None:
-    """The engine ends what it has begun elsewhere, and begins nothing more."""
+    """The engine finishes operations in progress and starts no others."""
     stack.cloud.control().plan_fault(**fault)
     failed = fails(stack, resource=resource, cause="AccessDeniedException: User: ada is not authorized.")
     made = editing.operations(failed)["create"]
     assert "cluster-role" in made
     up = completes(stack)
     assert set(editing.operations(up)) == {"create"}
-    assert kinds(stack.cloud) == undisturbed, "nothing is made twice"
+    assert kinds(stack.cloud) == undisturbed, "nothing is created twice"
     goes_without_a_trace(stack)
 
 
-def test_where_it_may_go_on_all_is_made_that_does_not_need_what_was_refused(stack: LocalStack, undisturbed: Kinds) -> None:
+def test_with_continue_on_error_everything_is_created_that_does_not_depend_on_the_failure(
+    stack: LocalStack, undisturbed: Kinds
+) -> None:
     denied = {"service": "eks", "operation": "CreateNodegroup", "match": {"nodegroupName": "*-spare-*"}, **DENIED}
     stack.cloud.control().plan_fault(**denied)
     fails(stack, "--continue-on-error", resource="creating EKS Node Group (gpumpi-faults-spare-", cause="AccessDenied")
     up = completes(stack)
     left = editing.operations(up)["create"]
-    # Add-ons wait for all nodes; tags of auto scaling groups are asked for when the groups are there, by a program that has ended
+    # Add-ons wait for all nodes. Auto Scaling group tags need the groups' names, and the program had ended by then
     others = {name for name in left if not name.startswith(("spare", "service-")) and "-tag-" not in name}
     assert ("spare" in left, others) == (True, set())
     assert kinds(stack.cloud) == undisturbed
     goes_without_a_trace(stack)
 
 
-def test_a_busy_aws_is_asked_again(stack: LocalStack, undisturbed: Kinds) -> None:
+def test_throttled_calls_are_retried(stack: LocalStack, undisturbed: Kinds) -> None:
     control = stack.cloud.control()
     for service, operation, code in (
         ("ec2", "CreateSubnet", "RequestLimitExceeded"),
@@ -108,12 +110,12 @@ def test_a_busy_aws_is_asked_again(stack: LocalStack, undisturbed: Kinds) -> Non
     ):
         control.plan_fault(service=service, operation=operation, code=code, times=4)
     completes(stack)
-    assert control.faults() == [], "they happened"
+    assert control.faults() == [], "all planned faults occurred"
     assert kinds(stack.cloud) == undisturbed
     goes_without_a_trace(stack)
 
 
-def test_an_aws_that_stays_busy_is_named_and_the_next_up_completes(stack: LocalStack, undisturbed: Kinds) -> None:
+def test_lasting_throttling_is_reported_and_the_next_up_completes(stack: LocalStack, undisturbed: Kinds) -> None:
     control = stack.cloud.control()
     control.plan_fault(
         service="ec2", operation="CreateNatGateway", code="RequestLimitExceeded", message="Too busy.", times=ALWAYS
@@ -153,7 +155,7 @@ def test_a_pool_without_capacity_is_named_and_the_next_up_replaces_it_and_nothin
 
 
 def test_a_pool_that_could_not_grow_keeps_its_nodes(stack: LocalStack) -> None:
-    """Its group is sound: a replacement would end the jobs on it."""
+    """The node group works, and a replacement would end its jobs."""
     assert stack.run("up").ok
     before = node_groups(stack)["train"]
     editing.write(stack, editing.with_changes(editing.read(stack), {"pools[0].minSize": 4, "pools[0].desiredSize": 4}))

@@ -1,4 +1,4 @@
-"""The engine is killed while it works on a cluster: `recover`, and the next run goes on as if nothing had been."""
+"""The engine is killed during an operation on a cluster. After `recover`, the next operation continues normally."""
 
 from collections.abc import Iterator
 from signal import SIGKILL
@@ -17,17 +17,17 @@ from tests.stacks.account import Kinds, goes_without_a_trace, kinds, kinds_undis
 pytestmark = [pytest.mark.xdist_group("killed"), pytest.mark.checkpoints]
 
 DELAY_FACTOR = 0.02
-"""The control plane takes ten seconds: time enough to be killed in."""
+"""The control plane takes ten seconds to create, enough time to kill the engine."""
 LONG_DELAY_FACTOR = 0.1
-"""The update of a cluster takes twelve seconds: `recover` must wait for it."""
+"""A cluster update takes twelve seconds, and `recover` must wait for it."""
 
 
 class Moment(NamedTuple):
-    """A call that AWS has just got when the engine is killed, and what then takes time. Nothing else takes any."""
+    """The call after which the test kills the engine, and the only kind of AWS operation that takes time."""
 
     call: str
     slow: str = ""
-    """A kind of localcloud.aws.durations; calls without one end while the engine saves its state."""
+    """Kind from localcloud.aws.durations. A call without one completes while the engine saves its state."""
 
 
 MOMENTS = {
@@ -39,7 +39,7 @@ MOMENTS = {
     "pods' permissions": Moment("eks.CreatePodIdentityAssociation"),
 }
 GOES_ON: Final = ("network", "nodes")
-"""Moments after which the next run is `up`; after the others it is `destroy`. Each takes a minute."""
+"""Moments after which the test runs `up`; after the others it runs `destroy`. Each test takes a minute."""
 
 
 @pytest.fixture(scope="module")
@@ -63,9 +63,9 @@ def stack(cloud: LocalCloud, undisturbed: Kinds) -> Iterator[LocalStack]:
 
 
 def kill(stack: LocalStack, verb: Verb, moment: Moment, times: int = 1, factor: float = DELAY_FACTOR) -> None:
-    """Run the verb until AWS got this call so often, and end its engine so that it can do nothing about it.
+    """Run the verb until AWS has received this call `times` times, then kill the engine with SIGKILL.
 
-    What AWS has begun by then goes on taking its time.
+    Operations that AWS has started keep their duration.
     """
     control = stack.cloud.control()
     control.forget_calls()
@@ -78,17 +78,17 @@ def kill(stack: LocalStack, verb: Verb, moment: Moment, times: int = 1, factor: 
         assert engine.stdout is not None
         output = engine.stdout.read()
     control.set_delays(0)
-    assert engine.returncode == -SIGKILL, f"it ended by itself:\n{output}"
+    assert engine.returncode == -SIGKILL, f"the engine ended before the kill:\n{output}"
 
 
 def pending(stack: LocalStack) -> list[str]:
-    """Kinds of the operations that the state says were begun; where a kill cut it short, its backup, as for `recover`."""
+    """Return the kinds of pending operations in the state, or in its backup if the kill truncated the state."""
     stack.mend()
     return sorted({one["type"] for one in stack.export()["deployment"].get("pending_operations") or ()})
 
 
 def goes_up(stack: LocalStack) -> Run:
-    """And then stays as it is."""
+    """Run an `up` that must succeed; a second one must change nothing."""
     up = stack.run("up")
     assert up.ok, up.output
     again = stack.run("up")
@@ -102,27 +102,27 @@ def recovered(stack: LocalStack) -> Recovered:
 
 
 @pytest.mark.parametrize("moment", GOES_ON)
-def test_the_next_up_completes_what_a_killed_engine_began_and_makes_nothing_twice(
+def test_the_next_up_completes_interrupted_creations_and_creates_nothing_twice(
     stack: LocalStack, undisturbed: Kinds, moment: str
 ) -> None:
     kill(stack, "up", MOMENTS[moment])
-    assert pending(stack) == ["creating"], "it was killed in the middle"
+    assert pending(stack) == ["creating"], "the engine was killed during the operation"
     recovered(stack)
     assert pending(stack) == []
     up = goes_up(stack)
-    assert not {"delete", "replace"} & set(up.changes), "what was there is used, and completed"
+    assert not {"delete", "replace"} & set(up.changes), "existing resources are adopted and completed"
     assert kinds(stack.cloud) == undisturbed
     goes_without_a_trace(stack)
 
 
 @pytest.mark.parametrize("moment", [one for one in MOMENTS if one not in GOES_ON])
-def test_a_destroy_after_it_leaves_nothing(stack: LocalStack, moment: str) -> None:
+def test_a_destroy_after_a_killed_up_leaves_nothing(stack: LocalStack, moment: str) -> None:
     kill(stack, "up", MOMENTS[moment])
     recovered(stack)
     goes_without_a_trace(stack)
 
 
-def test_a_destroy_that_was_killed_goes_on(stack: LocalStack) -> None:
+def test_a_killed_destroy_can_be_completed(stack: LocalStack) -> None:
     assert stack.run("up").ok
     kill(stack, "destroy", Moment("eks.DeleteNodegroup", "eks-node-group-delete"))
     assert pending(stack) == ["deleting"]
@@ -130,7 +130,7 @@ def test_a_destroy_that_was_killed_goes_on(stack: LocalStack) -> None:
     goes_without_a_trace(stack)
 
 
-def test_an_update_that_was_killed_goes_on(stack: LocalStack, undisturbed: Kinds) -> None:
+def test_a_killed_update_can_be_completed(stack: LocalStack, undisturbed: Kinds) -> None:
     assert stack.run("up").ok
     public = {"public": True, "publicCidrs": ["203.0.113.0/24"]}
     editing.write(stack, editing.with_changes(editing.read(stack), {"target.endpointAccess": public}))
@@ -144,7 +144,7 @@ def test_an_update_that_was_killed_goes_on(stack: LocalStack, undisturbed: Kinds
     goes_without_a_trace(stack)
 
 
-def test_a_replacement_that_was_killed_leaves_one_of_the_two(stack: LocalStack, undisturbed: Kinds) -> None:
+def test_a_killed_replacement_leaves_only_one_of_both_resources(stack: LocalStack, undisturbed: Kinds) -> None:
     assert stack.run("up").ok
     editing.write(stack, editing.with_changes(editing.read(stack), {"pools[1].instanceType": "g5.2xlarge"}))
     kill(stack, "up", MOMENTS["nodes"])
@@ -172,9 +172,9 @@ def test_nodes_that_failed_meanwhile_are_replaced(stack: LocalStack, undisturbed
     goes_without_a_trace(stack)
 
 
-def test_what_an_up_without_recovery_made_twice_goes_with_the_next(stack: LocalStack, undisturbed: Kinds) -> None:
+def test_duplicates_of_an_up_without_recovery_are_deleted_after_the_next_recover(stack: LocalStack, undisturbed: Kinds) -> None:
     kill(stack, "up", MOMENTS["network"])
-    stack.unlock()  # `recover` would settle what was begun, too
+    stack.unlock()  # only unlock: `recover` would also settle pending operations
     assert stack.run("up").ok
     recovered(stack)
     goes_up(stack)

@@ -1,4 +1,4 @@
-"""What another value of each setting of target `ec2` does to a cluster that is up, as test_changes.py has it for `eks`."""
+"""Effect of changing each setting of a deployed EC2 cluster; test_changes.py covers EKS."""
 
 from collections.abc import Iterator
 
@@ -19,23 +19,23 @@ NEW_MASTER = both(recreates("master"), updates("master-launch-template", "master
 NEW_WORKERS = updates("workers", "workers-launch-template")
 
 PREVIEWS: dict[str, list[Change]] = {
-    "what decides only at the beginning": [
+    "settings that apply only to new clusters": [
         change("target.openmpi", 5, NOTHING),
         change("pools[0].desiredSize", 4, NOTHING),
     ],
-    "another type of master, more addresses": [
+    "another head node type, more SSH addresses": [
         change("target.headNodeType", "c7i.4xlarge", NEW_MASTER),
         change("target.ssh.cidrs", ["203.0.113.0/24", "198.51.100.0/24"], creates("master-ssh-198.51.100.0/24-ingress")),
         change("target.logRetentionDays", 30, updates("network-flow-logs-group")),
     ],
-    "nobody from outside": [
+    "no SSH from outside": [
         change(
             "target.ssh.cidrs",
             [],
             both(recreates("master"), updates("master-launch-template"), deletes("master-address", "master-ssh", "master-ssh-*")),
         )
     ],
-    "another image": [change("target.amiId", OTHER_IMAGE, both(NEW_MASTER, NEW_WORKERS))],
+    "another AMI": [change("target.amiId", OTHER_IMAGE, both(NEW_MASTER, NEW_WORKERS))],
     "another user": [change("target.user", "ada", both(NEW_MASTER, NEW_WORKERS))],
     "another user's key": [change("target.ssh.publicKeys", [KEY], both(NEW_MASTER, NEW_WORKERS))],
 }
@@ -51,7 +51,7 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
 
 @pytest.fixture(scope="module")
 def stack(cloud: LocalCloud) -> LocalStack:
-    """The cluster, up."""
+    """The deployed cluster."""
     return editing.brought_up(cloud, "plain")
 
 
@@ -61,12 +61,12 @@ def values(stack: LocalStack) -> Values:
 
 
 @pytest.mark.parametrize("name", PREVIEWS)
-def test_a_change_touches_what_it_should_and_nothing_else(name: str, stack: LocalStack, values: Values) -> None:
+def test_a_change_affects_exactly_the_expected_resources(name: str, stack: LocalStack, values: Values) -> None:
     changes = PREVIEWS[name]
     assert differences(editing.previewed(stack, values, changes), changes) == ([], [])
 
 
-def test_another_image_leaves_workers_alone_that_run(stack: LocalStack, cloud: LocalCloud, values: Values) -> None:
+def test_another_ami_leaves_running_workers_alone(stack: LocalStack, cloud: LocalCloud, values: Values) -> None:
     def images() -> dict[str, str]:
         filters = [{"Name": "tag:gpumpi:pool", "Values": ["workers"]}, {"Name": "instance-state-name", "Values": ["running"]}]
         found = client(cloud, "ec2").describe_instances(Filters=filters)["Reservations"]

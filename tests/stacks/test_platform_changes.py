@@ -1,4 +1,4 @@
-"""What another value of each setting of platform and jobs does to a cluster that is alive, as test_changes.py has it for AWS."""
+"""Effect of changing each setting of `platform` and `jobs` in a real cluster; test_changes.py covers AWS resources."""
 
 import os
 import shutil
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.xdist_group("platform-changes")
 
 DATA = Path(__file__).parent / "data"
 MIRROR = "a copy of upstream's manifests"
-"""Gets its path when it is made."""
+"""Placeholder for the path of a copy that a test creates."""
 DESCRIPTION = updates("description-description")
 JOB = "jobs-*-waits"
 RUNNING = ("nvidia-device-plugin-daemonset-*", "efa-device-plugin-daemonset", "mpi-operator-deployment-mpi-operator")
@@ -35,7 +35,7 @@ MORE = {
 }
 
 PREVIEWS: dict[str, list[Change]] = {
-    "nothing is touched": [change("platform.manifestMirror", MIRROR, NOTHING)],
+    "a change without effect": [change("platform.manifestMirror", MIRROR, NOTHING)],
     "without plugins": [
         change("platform.devicePlugin", False, deletes("nvidia-device-plugin-daemonset-*")),
         change("platform.efaPlugin", False, deletes("efa-device-plugin-daemonset")),
@@ -66,7 +66,7 @@ PREVIEWS: dict[str, list[Change]] = {
             ),
         ),
     ],
-    "a namespace more, one less": [
+    "a namespace added, another removed": [
         change(
             "platform.namespaces",
             ["mpi-jobs", "vision"],
@@ -96,9 +96,9 @@ PREVIEWS: dict[str, list[Change]] = {
             ),
         ),
     ],
-    "a job more": [change("jobs[1]", MORE, creates("jobs-*-more"), "jobs")],
-    "another text of a job": [change("jobs[0].command", ["other.py"], recreates(JOB), "jobs")],
-    "no job": [change("jobs", REMOVED, deletes(JOB))],
+    "an additional job": [change("jobs[1]", MORE, creates("jobs-*-more"), "jobs")],
+    "another command of a job": [change("jobs[0].command", ["other.py"], recreates(JOB), "jobs")],
+    "no jobs": [change("jobs", REMOVED, deletes(JOB))],
     "no platform": [
         Change(
             "platform.install",
@@ -114,7 +114,7 @@ PREVIEWS: dict[str, list[Change]] = {
 
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
-    """With one real node for each system pool; whatever the autoscaler adds is simulated."""
+    """A local cloud with one real node per system pool; nodes that the autoscaler adds are simulated."""
     found = capability.examine()
     if not found.real_nodes:
         pytest.skip("; ".join(found.missing))
@@ -128,7 +128,7 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
 
 @pytest.fixture(scope="module")
 def stack(cloud: LocalCloud) -> LocalStack:
-    """The cluster, up."""
+    """The deployed cluster."""
     made = LocalStack(cloud, "platform", DATA)
     made.prepare()
     up = made.run("up")
@@ -142,7 +142,7 @@ def values(stack: LocalStack) -> Values:
 
 
 @pytest.mark.parametrize("name", PREVIEWS)
-def test_a_change_touches_what_it_should_and_nothing_else(name: str, stack: LocalStack, values: Values, tmp_path: Path) -> None:
+def test_a_change_affects_exactly_the_expected_resources(name: str, stack: LocalStack, values: Values, tmp_path: Path) -> None:
     changes = PREVIEWS[name]
     changed = editing.with_changes(values, {path: value for one in changes for path, value in one.values.items()})
     if changed["platform"].get("manifestMirror") == MIRROR:
@@ -153,8 +153,8 @@ def test_a_change_touches_what_it_should_and_nothing_else(name: str, stack: Loca
     assert differences(editing.operations(preview), changes) == ([], [])
 
 
-def test_in_a_private_cluster_up_says_what_to_do_from_outside(cloud: LocalCloud, stacks: Path) -> None:
-    """The stack file as it is deploys from anywhere; for the platform, the error names where to run `up`."""
+def test_up_from_outside_a_private_cluster_reports_the_fix(cloud: LocalCloud, stacks: Path) -> None:
+    """The unchanged stack file deploys from anywhere. With the platform, the error says where to run `up`."""
     closed = LocalStack(cloud, "06-closed-network", stacks)
     closed.prepare()
     values = editing.read(closed)
@@ -162,7 +162,7 @@ def test_in_a_private_cluster_up_says_what_to_do_from_outside(cloud: LocalCloud,
     editing.write(closed, wanted)
     early = closed.run("preview")
     assert not early.ok and not editing.operations(early)
-    assert "platform.install: is true, but" in early.errors[0] and "write false, and true when" in early.errors[0]
+    assert "platform.install: is true, but" in early.errors[0] and "Set false now, and true when" in early.errors[0]
 
     editing.write(closed, values)
     up = closed.run("up")
@@ -172,4 +172,4 @@ def test_in_a_private_cluster_up_says_what_to_do_from_outside(cloud: LocalCloud,
     assert not refused.ok
     told = next((error for error in refused.errors if "cannot be reached from here" in error), refused.output)
     assert "run `pulumi up` from inside its network" in told and "write `platform: {install: false}`" in told
-    assert not editing.operations(refused), "nothing was begun"
+    assert not editing.operations(refused), "no operation was started"

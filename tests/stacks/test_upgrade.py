@@ -1,4 +1,4 @@
-"""Another Kubernetes version, on the real engine: the control plane, then the nodes, then what runs on them."""
+"""Kubernetes upgrades with the real Pulumi engine: first the control plane, then the nodes, then the add-ons."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +21,7 @@ DENIED = {"service": "eks", "code": "AccessDeniedException", "message": "Not you
 
 @pytest.fixture
 def stack(cloud: LocalCloud) -> Iterator[LocalStack]:
-    """A cluster of 1.34."""
+    """A deployed cluster with Kubernetes 1.34."""
     made = LocalStack(cloud, "upgrade", Path(__file__).parent / "data")
     made.prepare()
     up = made.run("up")
@@ -34,7 +34,7 @@ def to(version: str, stack: LocalStack) -> Values:
 
 
 def versions(stack: LocalStack) -> dict[str, str]:
-    """The control plane's and each pool's."""
+    """Return the Kubernetes versions of the control plane and of each pool."""
     eks = client(stack.cloud, "eks")
     groups = [
         eks.describe_nodegroup(clusterName=CLUSTER, nodegroupName=name)["nodegroup"]
@@ -54,7 +54,7 @@ def addons(stack: LocalStack) -> dict[str, str]:
 
 
 def when(run: Run, name: str) -> tuple[float, float]:
-    """When the update of a resource began and ended."""
+    """Return when the update of a resource started and ended."""
     (step,) = [step for step in run.steps if step.name == f"{CLUSTER}-{name}" and step.operation == "update"]
     return step.began, step.ended
 
@@ -79,7 +79,7 @@ def test_nodes_are_upgraded_after_the_control_plane_and_add_ons_follow(stack: Lo
     assert (again.ok, editing.operations(again)) == (True, {}), again.output
 
 
-def test_an_upgrade_that_stopped_in_the_middle_goes_on(stack: LocalStack) -> None:
+def test_an_interrupted_upgrade_is_completed_by_the_next_up(stack: LocalStack) -> None:
     editing.write(stack, to("1.35", stack))
     stack.cloud.control().plan_fault(operation="UpdateNodegroupVersion", **DENIED, match={"nodegroupName": "*-train-*"})
     failed = stack.run("up")
@@ -99,7 +99,7 @@ def test_a_version_that_skips_a_minor_is_refused_before_anything_starts(stack: L
     refused = stack.run("up")
     assert not refused.ok
     assert refused.errors[0] == (
-        'target.kubernetesVersion: "1.36" skips a minor, since the cluster has 1.34; '
-        'write "1.35", run `pulumi up`, and go on from there'
+        'target.kubernetesVersion: "1.36" skips a minor version: the cluster has 1.34. '
+        'Set "1.35", run `pulumi up`, and continue from there.'
     )
     assert stack.cloud.control().writes() == {}

@@ -1,8 +1,8 @@
-"""ChainerMN's MNIST example on all ranks: `mpiexec -n 8 -N 2 python3 train_mnist.py`.
+"""Train ChainerMN's MNIST example on all ranks: `mpiexec -n 8 -N 2 python3 train_mnist.py`.
 
 A perceptron learns scikit-learn's 1797 handwritten digits. Each rank trains on a shard; gradients are averaged over all ranks
-at every step. `-g` uses GPUs, one per rank. The exit code is 0 only if all ranks end with the same weights and recognize
-unseen digits. An exception on one rank ends all ranks at once.
+at every step. With `-g`, each rank uses one GPU. The exit code is 0 only if all ranks end with the same weights and the model
+recognizes unseen digits. If one rank raises an exception, all ranks end at once.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # ranks share the cores
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # one thread per rank, because ranks share the cores
 
 import chainer
 import chainer.functions as F
@@ -27,7 +27,7 @@ from chainer.training import extensions
 from chainermn import global_except_hook
 
 DIGITS = Path(__file__).with_name("digits.csv.gz")
-"""Per line 64 pixels of 0 to 16 and the digit. If the file is missing, scikit-learn's copy is used."""
+"""Data set: each line has 64 pixels (0 to 16) and the digit. If the file is missing, scikit-learn's copy is used."""
 TRAINING = 1500
 ENOUGH = 0.9
 """Required accuracy on unseen digits."""
@@ -45,8 +45,8 @@ class Perceptron(chainer.Chain):
 
 def main() -> int:
     arguments = parse_arguments()
-    global_except_hook.add_hook()  # without it the other ranks would wait for a failed one
-    np.random.seed(0)  # for the initial weights
+    global_except_hook.add_hook()  # otherwise the other ranks would wait for one that failed
+    np.random.seed(0)  # same initial weights in every run
     ranks = chainermn.create_communicator(arguments.communicator)
     model = L.Classifier(Perceptron(arguments.units))
     if arguments.gpu:
@@ -70,9 +70,9 @@ def main() -> int:
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-g", "--gpu", action="store_true", help="train on GPUs, one per rank")
-    parser.add_argument("--communicator", help="default: pure_nccl with -g, otherwise naive, which works everywhere")
+    parser.add_argument("--communicator", help="default: pure_nccl with -g, otherwise naive, which works on any machine")
     parser.add_argument("--epochs", type=int, default=10)
-    parser.add_argument("--batch", type=int, default=15, help="digits per rank and step")
+    parser.add_argument("--batch", type=int, default=15, help="number of digits per rank and step")
     parser.add_argument("--units", type=int, default=100)
     parser.add_argument("--fail", type=int, metavar="RANK", help="raise an exception on this rank after the second epoch")
     arguments = parser.parse_args()
@@ -132,7 +132,7 @@ def digits() -> tuple[Any, Any]:
 def _digits_of_scikit_learn() -> Path:
     found = importlib.util.find_spec("sklearn")
     if found is None or found.origin is None:
-        raise SystemExit(f"{DIGITS}: does not exist, and scikit-learn, which contains it, is not installed. Provide one of them")
+        raise SystemExit(f"{DIGITS}: file not found, and scikit-learn, which has a copy, is not installed. Provide one of them")
     return Path(found.origin).parent / "datasets" / "data" / DIGITS.name
 
 

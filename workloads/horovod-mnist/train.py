@@ -1,8 +1,8 @@
-"""Horovod on TensorFlow on all ranks: `horovodrun -np 4 -H ... python3 train.py --data s3://BUCKET/KEY --folder /shared/run`.
+"""Train with Horovod and TensorFlow: `horovodrun -np 4 -H ... python3 train.py --data s3://BUCKET/KEY --folder /shared/run`.
 
 A perceptron learns handwritten digits. Each rank trains on a shard; gradients are averaged over all ranks at every step. Rank
-0 downloads the data to the volume once, and saves a checkpoint per epoch, from which the next start resumes, and TensorBoard
-logs. The exit code is 0 only if all ranks end with the same weights and recognize unseen digits.
+0 downloads the data to the volume once. After each epoch, it writes TensorBoard logs and a checkpoint, from which the next
+start resumes. The exit code is 0 only if all ranks end with the same weights and the model recognizes unseen digits.
 """
 
 import argparse
@@ -47,12 +47,12 @@ def main() -> int:
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--data", required=True, help="s3://BUCKET/KEY of the digits; per line 64 pixels of 0 to 16 and the digit"
+        "--data", required=True, help="s3://BUCKET/KEY of the data set; each line has 64 pixels (0 to 16) and the digit"
     )
     parser.add_argument("--folder", type=Path, required=True, help="folder on a volume shared by all ranks")
     parser.add_argument("--epochs", type=int, default=6)
-    parser.add_argument("--batch", type=int, default=15, help="digits per rank and step")
-    parser.add_argument("--hold", type=int, metavar="EPOCH", help="on the first start, wait after this epoch to be killed")
+    parser.add_argument("--batch", type=int, default=15, help="number of digits per rank and step")
+    parser.add_argument("--hold", type=int, metavar="EPOCH", help="on the first start, wait after this epoch until killed")
     return parser.parse_args()
 
 
@@ -60,7 +60,7 @@ def use_own_device() -> None:
     gpus = tf.config.list_physical_devices("GPU")
     if gpus:
         tf.config.set_visible_devices(gpus[hvd.local_rank()], "GPU")
-    else:  # ranks share the cores
+    else:  # one thread per rank, because ranks share the cores
         tf.config.threading.set_intra_op_parallelism_threads(1)
         tf.config.threading.set_inter_op_parallelism_threads(1)
 
@@ -69,7 +69,7 @@ def use_own_device() -> None:
 
 
 def ensure_data(address: str, folder: Path) -> None:
-    """Have rank 0 download the data set to the volume atomically, unless it exists. Ends all ranks if that fails."""
+    """Download the data set to the volume on rank 0, atomically, unless it exists. If that fails, all ranks exit."""
     problem = None
     if hvd.rank() == 0 and not (folder / Path(address).name).exists():
         bucket, _, key = address.removeprefix("s3://").partition("/")
@@ -100,7 +100,7 @@ def digits(file: Path) -> "tuple[Any, Any]":
 
 
 def train(arguments: argparse.Namespace, file: Path) -> "tuple[int, float, str]":
-    """Train and return the total number of epochs, the accuracy and the weights' digest."""
+    """Train, and return the total number of epochs, the accuracy and the digest of the weights."""
     tf.random.set_seed(0)
     model = tf.keras.Sequential([tf.keras.layers.Dense(100, "relu", input_shape=(64,)), tf.keras.layers.Dense(10)])
     optimizer = tf.keras.optimizers.Adam()
@@ -131,15 +131,15 @@ def train(arguments: argparse.Namespace, file: Path) -> "tuple[int, float, str]"
 
 
 def resume(saved: Any, variables: "list[Any]", done: Any) -> int:
-    """Restore rank 0's checkpoint on all ranks and return the number of finished epochs."""
+    """Restore rank 0's checkpoint on all ranks, and return the number of completed epochs."""
     if hvd.rank() == 0 and saved.restore_or_initialize():
-        print_once(f"resuming from {saved.latest_checkpoint}: {int(done)} epochs are done")
+        print_once(f"resuming from {saved.latest_checkpoint}: {int(done)} epochs were completed")
     hvd.broadcast_variables(variables, root_rank=0)
     return int(done)
 
 
 def make_step(model: Any, optimizer: Any) -> Any:
-    """Return a training step that averages gradients over all ranks and returns this rank's loss."""
+    """Return the training step, which averages gradients over all ranks and returns this rank's loss."""
     loss_function = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
     @tf.function
@@ -147,14 +147,14 @@ def make_step(model: Any, optimizer: Any) -> Any:
         with tf.GradientTape() as tape:
             loss = loss_function(answers, model(pixels, training=True))
         gradients = hvd.DistributedGradientTape(tape).gradient(loss, model.trainable_variables)
-        optimizer.apply_gradients(zip(gradients, model.trainable_variables))  # noqa: B905  Python 3.8 has no strict
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables))  # noqa: B905  not in Python 3.8
         return loss
 
     return step
 
 
 def batches(epoch: int, size: int) -> "Iterator[Any]":
-    """Yield this rank's batches: equally many on each rank, shuffled per epoch."""
+    """Yield this rank's batches, shuffled per epoch. All ranks get the same number of batches."""
     own = np.random.RandomState(epoch).permutation(TRAINING)[hvd.rank() :: hvd.size()]
     for number in range(TRAINING // hvd.size() // size):
         yield own[number * size : (number + 1) * size]

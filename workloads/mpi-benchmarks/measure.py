@@ -1,7 +1,7 @@
-"""MPI performance by message size: latency and bandwidth between the first and the last rank, allreduce of all ranks.
+"""Measure MPI by message size: latency and bandwidth from the first to the last rank, and an allreduce over all ranks.
 
-`mpirun -n 16 ... python3 measure.py --json FILE --plot FILE`. `--buffers device` uses GPU memory, which needs CuPy and a
-CUDA-aware MPI. The exit code is not 0 if an allreduce gives a wrong sum.
+Run it with `mpirun -n 16 ... python3 measure.py --json FILE --plot FILE`. `--buffers device` uses GPU memory, which requires
+CuPy and a CUDA-aware MPI. The exit code is nonzero if an allreduce returns a wrong sum.
 """
 
 import argparse
@@ -18,16 +18,16 @@ from mpi4py import MPI
 from report import Row, chart, table
 
 WINDOW = 16
-"""Messages in flight at once when measuring bandwidth."""
+"""Number of messages in flight while measuring bandwidth."""
 MINIMUM, MAXIMUM, ENOUGH_BYTES = 4, 200, 64 << 20
-"""Minimum and maximum repetitions per size, and the bytes to transfer in between."""
+"""Minimum and maximum repetitions per size. Between these limits, the total is about ENOUGH_BYTES."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--buffers", choices=("host", "device"), default="host", help="memory of the messages")
     parser.add_argument("--largest", type=int, default=4 << 20, help="size of the largest message in bytes")
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--json", type=Path, help="write the results to this JSON file")
     parser.add_argument("--plot", type=Path, help="write a chart to this SVG file")
     arguments = parser.parse_args()
     world = MPI.COMM_WORLD
@@ -39,7 +39,7 @@ def main() -> int:
     if world.rank:
         return 0 if right and rows else 1
     if not rows:
-        print("there is only one rank. Give the job two workers or more slots", flush=True)
+        print("there is only one rank. Use at least two workers or two slots", flush=True)
         return 1
     about = f"{world.size} ranks on {len(set(hosts))} hosts, {arguments.buffers} buffers, {library()}"
     print(about, table(rows), sep="\n", flush=True)
@@ -53,10 +53,10 @@ def main() -> int:
 
 
 def buffers_of(kind: str) -> Callable[[int], Any]:
-    """Return a function that creates a buffer of so many bytes, all 1."""
+    """Return a function that creates a buffer of the given size in bytes, filled with 1."""
     if kind == "host":
         return lambda size: numpy.ones(size, dtype="u1")
-    import cupy  # only installed for GPUs
+    import cupy  # installed only in images for GPUs
 
     cupy.cuda.Device(int(os.environ.get("OMPI_COMM_WORLD_LOCAL_RANK", "0"))).use()
 
@@ -79,7 +79,7 @@ def measure(world: MPI.Comm, make: Callable[[int], Any], size: int) -> Row:
 
 
 def timed(world: MPI.Comm, act: Callable[[], object], repeats: int) -> float:
-    """Return the seconds of one call on the slowest rank."""
+    """Return the average seconds per call on the slowest rank."""
     act()
     world.Barrier()
     started = MPI.Wtime()

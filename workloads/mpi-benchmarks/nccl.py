@@ -1,8 +1,8 @@
 """Check NCCL's bus bandwidth. Every rank runs this program, which runs `all_reduce_perf` of NVIDIA's nccl-tests.
 
-Rank 0 prints the table and whether the network reaches its nominal rate. The minimum is computed from the instance type's
-line rate (EC2's NetworkPerformance, in GPUMPI_LINE_RATE_GBPS), not from a list of types: the line rate itself for two nodes,
-where NCCL's tree may even exceed it (https://github.com/NVIDIA/nccl-tests/issues/22), and 0.9 of it for three and more nodes.
+Rank 0 prints the table and whether the network is fast enough. The minimum is computed from the instance type's line rate
+(EC2's NetworkPerformance, in GPUMPI_LINE_RATE_GBPS), not from a list of types. For two nodes, it is the line rate itself, which
+NCCL's tree algorithm may even exceed (https://github.com/NVIDIA/nccl-tests/issues/22). For more nodes, it is 0.9 of it.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 PROGRAM = "/opt/nccl-tests/all_reduce_perf"
 LARGE = 2 << 30
-"""Messages of at minimum this many bytes show bandwidth rather than latency."""
+"""Message size in bytes from which the result shows bandwidth rather than latency."""
 TWO_NODES, MORE_NODES = 1.0, 0.9
 _LINE = re.compile(
     r"^ *(?P<size>\d+) +\d+ +\w+ +\w+ +-?\d+"
@@ -25,17 +25,17 @@ _LINE = re.compile(
 
 @dataclass(frozen=True)
 class Result:
-    """One line of nccl-tests' output."""
+    """Result for one message size, from one line of nccl-tests' output."""
 
     size: int
-    """Bytes."""
+    """Message size in bytes."""
     bus: float
-    """GB/s, the better of in-place and out-of-place."""
+    """Bus bandwidth in GB/s, the higher of in-place and out-of-place."""
     wrong: bool
 
 
 def results(output: str) -> "list[Result]":
-    """Parse nccl-tests' output."""
+    """Return the results in nccl-tests' output."""
     return [
         Result(
             int(line["size"]),
@@ -47,14 +47,14 @@ def results(output: str) -> "list[Result]":
 
 
 def floor(nodes: int, line_rate_gbps: float) -> "float | None":
-    """Return the GB/s that large messages must reach; None on one node, where no network is involved."""
+    """Return the minimum bandwidth of large messages in GB/s, or None for one node, which uses no network."""
     if nodes < 2:
         return None
     return line_rate_gbps / 8 * (TWO_NODES if nodes == 2 else MORE_NODES)
 
 
 def verdict(found: "list[Result]", nodes: int, line_rate_gbps: "float | None") -> "tuple[bool, str]":
-    """Return whether the network is fast enough, and why."""
+    """Return whether the network is fast enough, and an explanation."""
     if not found:
         return False, "nccl-tests printed no result"
     if wrong := [result.size for result in found if result.wrong]:
@@ -68,7 +68,7 @@ def verdict(found: "list[Result]", nodes: int, line_rate_gbps: "float | None") -
         return True, f"{reached}; not judged: one node uses no network"
     large = [result for result in found if result.size >= LARGE]
     if not large:
-        return False, f"{reached}; cannot be judged below {LARGE} bytes. Measure at least up to that size"
+        return False, f"{reached}; cannot be judged below {LARGE} bytes. Set --largest to at least that size"
     best = max(large, key=lambda result: result.bus)
     share = f"{best.bus:.1f} GB/s at {best.size} bytes is {best.bus / (line_rate_gbps / 8):.0%} of the line rate"
     rule = f"{nodes} nodes must reach {minimum:g} GB/s"
@@ -87,7 +87,7 @@ def main() -> int:
     try:
         rank, size, local = (int(os.environ[f"OMPI_COMM_WORLD_{name}"]) for name in ("RANK", "SIZE", "LOCAL_SIZE"))
     except KeyError as error:
-        print(f"{error} is not set. Start this as an Open MPI rank, as workloads/mpi-benchmarks/job.yaml does", file=sys.stderr)
+        print(f"{error} is not set. Run this as an Open MPI rank, as workloads/mpi-benchmarks/job.yaml does", file=sys.stderr)
         return 1
     try:
         done = subprocess.run(

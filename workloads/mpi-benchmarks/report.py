@@ -1,4 +1,4 @@
-"""Figures by message size, as a table and as a chart."""
+"""Results by message size, as a table and as a chart."""
 
 import math
 from dataclasses import dataclass
@@ -10,17 +10,17 @@ COLORS = {"latency, us": "#1b6ca8", "allreduce, us": "#b5452c", "bandwidth, MB/s
 
 @dataclass(frozen=True)
 class Row:
-    """Figures of one message size."""
+    """Results for one message size."""
 
     size: int
     """Message size in bytes."""
     latency_us: float
-    """One way."""
+    """One-way latency."""
     bandwidth: float
-    """MB/s, one way."""
+    """One-way bandwidth in MB/s."""
     allreduce_us: float
     right: bool = True
-    """Whether the allreduce gave the right sum."""
+    """Whether the allreduce returned the correct sum."""
 
     def figures(self) -> "dict[str, float]":
         return {
@@ -38,7 +38,7 @@ def table(rows: "list[Row]") -> str:
 
 
 def chart(rows: "list[Row]", title: str) -> str:
-    """An SVG; both axes are logarithmic."""
+    """Return an SVG chart with two logarithmic axes."""
     series = {
         "latency, us": [row.latency_us for row in rows],
         "allreduce, us": [row.allreduce_us for row in rows],

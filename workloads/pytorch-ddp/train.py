@@ -1,8 +1,9 @@
-"""PyTorch's DistributedDataParallel on all ranks: `torchrun --nnodes 2 --nproc_per_node 8 ... train.py --checkpoint FILE`.
+"""Train with PyTorch's DistributedDataParallel: `torchrun --nnodes 2 --nproc_per_node 8 ... train.py --checkpoint FILE`.
 
 A perceptron learns which of ten centers a point belongs to; each rank trains on a shard. Rank 0 saves a checkpoint after each
-epoch, from which the next start resumes. After SIGTERM to any rank, all ranks finish the step, save and end together. Exit
-codes: 0 if all ranks end with the same weights and classify unseen points, 143 after SIGTERM, otherwise 1.
+epoch, from which the next start resumes. If any rank receives SIGTERM, all ranks finish the step, rank 0 saves a checkpoint,
+and all exit. Exit codes: 0 if all ranks end with the same weights and the model classifies unseen points, 143 after SIGTERM,
+otherwise 1.
 """
 
 import argparse
@@ -25,11 +26,11 @@ CLASSES, PIXELS, TRAINING, UNSEEN = 10, 64, 4000, 1000
 ENOUGH = 0.9
 """Required accuracy on unseen points."""
 ENDED_BY_SIGNAL = 128 + signal.SIGTERM
-"""A failure, so that Kubernetes restarts the pod and the training resumes."""
+"""Nonzero exit code, so that Kubernetes restarts the pod and the training resumes."""
 
 
 class Stop:
-    """Records SIGTERM. All ranks compare after each step, so that all end after the same one."""
+    """Handler of SIGTERM. The ranks compare their state after each step, so that all end after the same step."""
 
     def __init__(self, device: torch.device) -> None:
         self._signaled = torch.zeros(1, device=device)
@@ -48,13 +49,13 @@ def main() -> int:
     if on_gpu:
         torch.cuda.set_device(device)
     else:
-        torch.set_num_threads(1)  # ranks share the cores
+        torch.set_num_threads(1)  # one thread per rank, because ranks share the cores
     dist.init_process_group("nccl" if on_gpu else "gloo")
     started = time.monotonic()
     try:
         model, ended = train(arguments, device)
         if ended:
-            # End torchrun on every node too: before PyTorch 2 it waits five minutes for ranks that have ended
+            # End torchrun on every node too: before PyTorch 2, it waits five minutes after its ranks have ended
             os.kill(os.getppid(), signal.SIGTERM)
             return ENDED_BY_SIGNAL
         accuracy, digests, hosts = accuracy_of(model, device), gather(weights(model)), gather(socket.gethostname())
@@ -72,14 +73,14 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--checkpoint", type=Path, required=True, help="file on a volume shared by all ranks")
     parser.add_argument("--epochs", type=int, default=6)
-    parser.add_argument("--batch", type=int, default=50, help="points per rank and step")
+    parser.add_argument("--batch", type=int, default=50, help="number of points per rank and step")
     parser.add_argument("--hold", type=int, metavar="EPOCH", help="on the first start, wait after this epoch for SIGTERM")
     return parser.parse_args()
 
 
 def train(arguments: argparse.Namespace, device: torch.device) -> "tuple[nn.Module, bool]":
     """Train and return the model, and whether SIGTERM ended the training early."""
-    torch.manual_seed(0)  # for the initial weights
+    torch.manual_seed(0)  # same initial weights on all ranks
     model = nn.Sequential(nn.Linear(PIXELS, 128), nn.ReLU(), nn.Linear(128, CLASSES)).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     epoch, step = resume(arguments.checkpoint, model, optimizer, device)
@@ -92,7 +93,7 @@ def train(arguments: argparse.Namespace, device: torch.device) -> "tuple[nn.Modu
         loss = torch.zeros(1, device=device)
         for number, batch in enumerate(DataLoader(points, arguments.batch, sampler=sampler)):
             if number < step:
-                continue  # done before the checkpoint
+                continue  # completed before the checkpoint
             loss = learn(parallel, optimizer, *(part.to(device) for part in batch))
             if stop.anywhere():
                 save(arguments.checkpoint, model, optimizer, epoch, number + 1)
@@ -115,7 +116,7 @@ def learn(model: nn.Module, optimizer: Any, points: torch.Tensor, answers: torch
 
 
 def save(file: Path, model: nn.Module, optimizer: Any, epoch: int, step: int) -> None:
-    """Have rank 0 save atomically while the other ranks wait."""
+    """Save a checkpoint atomically on rank 0 while the other ranks wait."""
     if dist.get_rank() == 0:
         file.parent.mkdir(parents=True, exist_ok=True)
         beside = file.with_suffix(".new")
@@ -125,7 +126,7 @@ def save(file: Path, model: nn.Module, optimizer: Any, epoch: int, step: int) ->
 
 
 def resume(file: Path, model: nn.Module, optimizer: Any, device: torch.device) -> "tuple[int, int]":
-    """Load the checkpoint if rank 0 finds one; return finished epochs and steps of the next one."""
+    """Load the checkpoint if rank 0 finds one. Return the completed epochs, and the completed steps of the next epoch."""
     exists = [file.exists()]
     dist.broadcast_object_list(exists, src=0)
     if not exists[0]:
@@ -133,12 +134,12 @@ def resume(file: Path, model: nn.Module, optimizer: Any, device: torch.device) -
     saved = torch.load(file, map_location=device)
     model.load_state_dict(saved["model"])
     optimizer.load_state_dict(saved["optimizer"])
-    print_once(f"resuming from {file}: {saved['epoch']} epochs and {saved['step']} steps are done")
+    print_once(f"resuming from {file}: {saved['epoch']} epochs and {saved['step']} steps were completed")
     return saved["epoch"], saved["step"]
 
 
 def some_points(number: int, seed: int) -> "tuple[torch.Tensor, torch.Tensor]":
-    """Return points around ten centers and their labels, the same on all ranks."""
+    """Return random points around ten centers, and their labels. They are the same on all ranks."""
     centers = torch.randn(CLASSES, PIXELS, generator=torch.Generator().manual_seed(0))
     own = torch.Generator().manual_seed(seed)
     answers = torch.randint(CLASSES, (number,), generator=own)

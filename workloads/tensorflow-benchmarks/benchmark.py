@@ -1,6 +1,6 @@
-"""Training throughput in images per second: ResNet on synthetic images with Horovod on all ranks.
+"""Measure the training throughput of ResNet on synthetic images, with Horovod on all ranks.
 
-`mpirun -n 16 ... python3 benchmark.py --model resnet101 --batch 64`. Prints each rank's images/s and the total.
+`mpirun -n 16 ... python3 benchmark.py --model resnet101 --batch 64` prints each rank's images per second and the total.
 """
 
 import argparse
@@ -47,11 +47,11 @@ def main() -> int:
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", choices=sorted(MODELS), default="resnet101")
-    parser.add_argument("--batch", type=int, default=64, help="images per rank and step")
-    parser.add_argument("--image-size", type=int, default=224, help="edge length in pixels, at least 32")
+    parser.add_argument("--batch", type=int, default=64, help="number of images per rank and step")
+    parser.add_argument("--image-size", type=int, default=224, help="width and height of the images in pixels, at least 32")
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--warm-up", type=int, default=10, help="steps before measuring")
-    parser.add_argument("--every", type=int, default=10, help="steps between progress lines of rank 0")
+    parser.add_argument("--every", type=int, default=10, help="number of steps between progress messages of rank 0")
     return parser.parse_args()
 
 
@@ -59,13 +59,13 @@ def use_own_device() -> None:
     gpus = tf.config.list_physical_devices("GPU")
     if gpus:
         tf.config.set_visible_devices(gpus[hvd.local_rank()], "GPU")
-    else:  # ranks share the cores
+    else:  # one thread per rank, because ranks share the cores
         tf.config.threading.set_intra_op_parallelism_threads(1)
         tf.config.threading.set_inter_op_parallelism_threads(1)
 
 
 def make_step(model: Any, arguments: argparse.Namespace) -> Any:
-    """Return a training step on constant images, so that reading data is not measured."""
+    """Return a training step on constant images, so that the benchmark does not measure reading data."""
     images = tf.random.uniform((arguments.batch, arguments.image_size, arguments.image_size, 3))
     answers = tf.random.uniform((arguments.batch,), 0, CLASSES, tf.int64)
     optimizer = tf.keras.optimizers.SGD(0.01, momentum=0.9)
@@ -77,14 +77,14 @@ def make_step(model: Any, arguments: argparse.Namespace) -> Any:
         with tf.GradientTape() as tape:
             loss = loss_function(answers, model(images, training=True))
         gradients = hvd.DistributedGradientTape(tape).gradient(loss, model.trainable_variables)
-        optimizer.apply_gradients(zip(gradients, model.trainable_variables))  # noqa: B905  Python 3.8 has no strict
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables))  # noqa: B905  not in Python 3.8
         return loss
 
     return step
 
 
 def report(rate: float) -> int:
-    """Print each rank's rate and the total; return the exit code, which is the same on all ranks."""
+    """Print each rank's rate and the total, and return the exit code, which is the same on all ranks."""
     rates = hvd.allgather_object((hvd.rank(), socket.gethostname(), rate))
     if hvd.rank() == 0:
         for rank, host, each in sorted(rates):

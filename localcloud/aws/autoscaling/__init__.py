@@ -1,9 +1,12 @@
-"""Auto Scaling operations where moto falls short of AWS."""
+"""Auto Scaling operations that moto lacks or implements differently from AWS."""
 
 import importlib
 
 _PARTS = ("activities", "capacity", "group_calls", "hook_calls", "refreshes", "tags")
-"""Modules of this package. Importing one registers its operations; its `install()`, if any, patches moto's classes."""
+"""Modules of this package.
+
+Importing a module registers its operations; `install()`, if defined, patches moto's classes.
+"""
 
 
 def install() -> None:

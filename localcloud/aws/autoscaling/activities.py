@@ -1,4 +1,4 @@
-"""Scaling activities of groups, successful and failed.
+"""Successful and failed scaling activities of Auto Scaling groups.
 
 https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-verify-scaling-activity.html
 """
@@ -15,12 +15,12 @@ from localcloud.aws.call import Call
 from localcloud.aws.ec2.filters import page
 from localcloud.aws.patching import operation, state_of
 
-MAXIMUM_KEPT = 1000  # AWS keeps activities for six weeks
+MAXIMUM_KEPT = 1000  # AWS limits the age instead: it keeps activities for six weeks
 
 
 @dataclass
 class Activity:
-    """Launch or termination of one instance, successful or not."""
+    """Scaling activity: launch or termination of one instance, successful or not."""
 
     group: str
     group_arn: str
@@ -40,7 +40,7 @@ class Activity:
         self.status, self.ended = status, datetime.now(UTC)
 
     def shown(self) -> dict[str, Any]:
-        """The activity as DescribeScalingActivities shows it."""
+        """Return the activity in the format of DescribeScalingActivities."""
         details = {"Subnet ID": self.subnet_id, "Availability Zone": self.zone}
         return {
             "ActivityId": self.id,
@@ -58,7 +58,7 @@ class Activity:
 
 
 class Activities:
-    """Activities of one account and region, oldest first."""
+    """Scaling activities of one account and region, oldest first."""
 
     def __init__(self) -> None:
         self.log: list[Activity] = []
@@ -72,12 +72,12 @@ def record(backend: Any, activity: Activity) -> Activity:
 
 
 def of_group(backend: Any, name: str) -> list[Activity]:
-    """A group's activities, newest first."""
+    """Return a group's activities, newest first."""
     return [activity for activity in reversed(state_of(backend, Activities).log) if activity.group == name]
 
 
 def forget(backend: Any, name: str) -> None:
-    """Drop the activities of a deleted group. (AWS shows them for six more weeks with IncludeDeletedGroups.)"""
+    """Drop the activities of a deleted group. AWS shows them for six more weeks if IncludeDeletedGroups is set."""
     log = state_of(backend, Activities).log
     log[:] = [activity for activity in log if activity.group != name]
 

@@ -1,4 +1,4 @@
-"""Reconcile a group's instances with its desired capacity: launch across zones, scale in, replace lost ones."""
+"""Reconcile a group's instances with its desired capacity: launch across zones, scale in, replace lost instances."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -22,14 +22,14 @@ LEAVING = ("Terminating", "Terminating:Wait", "Terminating:Proceed", "Terminated
 
 
 def install() -> None:
-    """Make moto's groups launch through this module."""
+    """Replace the scaling methods of moto's Auto Scaling groups with those of this module."""
     group: Any = FakeAutoScalingGroup
     group.set_desired_capacity = _set_desired
     group.replace_autoscaling_group_instances = lambda self, count, tags: reconcile(self, _difference())
 
 
 def _set_desired(group: Any, capacity: int | None) -> None:
-    """Replace moto's method, which also runs before the group is registered."""
+    """Set the desired capacity, and adjust the instances if the group is already registered with moto."""
     group.desired_capacity = group.min_size if capacity is None else capacity
     if group.name in group.autoscaling_backend.autoscaling_groups:
         reconcile(group, _difference())
@@ -44,9 +44,9 @@ def members(group: Any, states: Sequence[str] = COUNTED) -> list[Any]:
 
 
 def reconcile(group: Any, cause: str) -> list[Activity]:
-    """Launch missing instances, or remove surplus ones. Returns the resulting activities.
+    """Launch missing instances or terminate surplus ones, and return the resulting activities.
 
-    AWS retries a failed launch at growing intervals; here the next change of the group retries it.
+    AWS retries a failed launch at growing intervals; the local AWS retries it when the group changes next.
     """
     suspended = {process["ProcessName"] for process in group.suspended_processes}
     before, wanted = len(members(group)), launch_data.target(group)
@@ -82,7 +82,7 @@ def _launch_missing(group: Any, wanted: int, cause: str) -> list[Activity]:
 
 
 def _launch_one(group: Any, place: Place, cause: str) -> Activity:
-    """Launch one instance, of the first type that EC2 can launch there."""
+    """Launch one instance in the subnet or zone, with the first instance type that EC2 can launch there."""
     instances = [state.instance for state in members(group)]
     spots = sum(instance.lifecycle == "spot" for instance in instances)
     spot = launch_data.is_spot(group, len(instances) - spots, spots)
@@ -128,7 +128,7 @@ def _activity(group: Any, place: Place, description: str, cause: str) -> Activit
 
 
 def _running(group: Any, state: Any) -> None:
-    """Handle an instance that started to run: it waits for the group's launch hooks, or is in service."""
+    """Make a newly running instance wait for the group's launch hooks, or put it in service if there are none."""
     if state.lifecycle_state != "Pending":
         return  # already terminating
     instance_events.publish("changed", state.instance)
@@ -171,7 +171,7 @@ def _as_member(state: Any) -> Member:
 
 
 def start_termination(group: Any, state: Any, cause: str) -> Activity:
-    """Terminate a member after the group's termination hooks."""
+    """Start terminating an instance of the group. The group's termination hooks delay the termination."""
     place = Place(state.instance.placement.zone, state.instance.subnet_id)
     activity = _activity(group, place, f"Terminating EC2 instance: {state.instance_id}", cause)
     hooks.forget(state)
@@ -232,7 +232,7 @@ def instances_gone(backend: Any, ids: Sequence[str]) -> None:
 
 
 def _update_targets(group: Any) -> None:
-    """Update the attached load balancers, as moto does."""
+    """Update the targets of the attached load balancers, as moto does."""
     backend = group.autoscaling_backend
     if group.name in backend.autoscaling_groups:
         backend.update_attached_elbs(group.name)
@@ -240,7 +240,7 @@ def _update_targets(group: Any) -> None:
 
 
 def refusals(group: Any) -> list[AwsError]:
-    """EC2's launch errors since the group last reached its desired capacity, newest first."""
+    """Return EC2's launch errors since the group last reached its desired capacity, newest first."""
     found = []
     for activity in activities.of_group(group.autoscaling_backend, group.name):
         if activity.error_code is None:

@@ -10,7 +10,7 @@ def invalid(message: str) -> AwsError:
 
 
 def group_named(backend: Any, name: str | None) -> Any:
-    """moto's record of a group."""
+    """Return moto's object for a group. Raise AWS's error if the name is missing or unknown."""
     if not name:
         raise invalid("AutoScalingGroup name must be specified")
     group = backend.autoscaling_groups.get(name)

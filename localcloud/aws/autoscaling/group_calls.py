@@ -25,7 +25,7 @@ _EXTRA = {
     "AvailabilityZoneDistribution": "zone_distribution",
     "CapacityReservationSpecification": "capacity_reservation_specification",
 }
-"""Parameters that moto drops -> attribute of moto's record of the group that stores them."""
+"""Parameters that moto drops -> attribute of moto's group object in which this module stores them."""
 
 
 @operation("autoscaling", "CreateAutoScalingGroup")
@@ -34,7 +34,7 @@ def create_auto_scaling_group(call: Call) -> None:
 
 
 def create(backend: Any, params: Mapping[str, Any]) -> Any:
-    """Create a group, as CreateAutoScalingGroup does, and return moto's record of it."""
+    """Create a group as CreateAutoScalingGroup does, and return moto's object for it."""
     name = params.get("AutoScalingGroupName")
     check_name(backend, name)
     if name in backend.autoscaling_groups:
@@ -72,7 +72,7 @@ def create(backend: Any, params: Mapping[str, Any]) -> Any:
 
 
 def _record(backend: Any, params: Mapping[str, Any]) -> Any:
-    """moto's record of a group, without instances yet."""
+    """Create moto's object for the group, without instances yet."""
     return backend.create_auto_scaling_group(
         name=params["AutoScalingGroupName"],
         availability_zones=params.get("AvailabilityZones", []),
@@ -113,7 +113,7 @@ def update_auto_scaling_group(call: Call) -> None:
 
 
 def update(group: Any, params: Mapping[str, Any]) -> None:
-    """Change a group, as UpdateAutoScalingGroup does. Omitted settings stay unchanged."""
+    """Update a group as UpdateAutoScalingGroup does. Omitted settings stay unchanged."""
     least, most = params.get("MinSize", group.min_size), params.get("MaxSize", group.max_size)
     desired = params.get("DesiredCapacity")
     check_sizes(least, desired, most)
@@ -176,7 +176,7 @@ def delete_auto_scaling_group(call: Call) -> None:
 
 
 def delete(group: Any, force: bool) -> None:
-    """Delete a group; with force, also its instances."""
+    """Delete a group. With `force`, terminate its instances too."""
     if group.instance_states and not force:
         raise AwsError(
             "ResourceInUse",

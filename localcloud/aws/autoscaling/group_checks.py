@@ -23,7 +23,7 @@ LAUNCH_TIME_CODES = frozenset(
         "VcpuLimitExceeded",
     }
 )
-"""EC2 errors that depend on place and time: they do not prevent the group, but its launches fail."""
+"""EC2 errors that depend on zone and time. The group is created in spite of them, but its launches fail."""
 HEALTH_CHECKS = ("EC2", "ELB", "VPC_LATTICE", "EBS")
 
 
@@ -31,7 +31,7 @@ def check_name(backend: Any, name: str | None) -> None:
     if not name:
         raise invalid("AutoScalingGroup name must be specified")
     if len(name) > 255 or ":" in name:
-        raise invalid(f"AutoScalingGroup name '{name}' is not valid: up to 255 characters, and no colon")
+        raise invalid(f"AutoScalingGroup name '{name}' is not valid. Use at most 255 characters and no colon.")
 
 
 def check_sizes(least: int, desired: int | None, most: int) -> None:
@@ -44,7 +44,7 @@ def check_sizes(least: int, desired: int | None, most: int) -> None:
 
 
 def check_options(ec2: Any, params: Mapping[str, Any]) -> None:
-    """Run the checks that creation and update share."""
+    """Check the settings that both creation and update accept."""
     if params.get("VPCZoneIdentifier"):
         _check_subnets(ec2, [subnet_id.strip() for subnet_id in params["VPCZoneIdentifier"].split(",")])
     for policy in params.get("TerminationPolicies", ()):
@@ -88,7 +88,7 @@ def check_template(ec2: Any, params: Mapping[str, Any]) -> None:
 
 
 def check_launch(group: Any) -> None:
-    """Check that EC2 can launch it somewhere, as Auto Scaling does before it creates or changes a group."""
+    """Check that EC2 can launch an instance of the group, as Auto Scaling does before it creates or changes a group."""
     place = launch_data.places(group)[0]
     try:
         data = launch_data.build(group, place, launch_data.overrides(group)[0], launch_data.is_spot(group, 0, 0))

@@ -1,4 +1,4 @@
-"""Events about groups, for realizers."""
+"""Events about Auto Scaling groups, published to realizers."""
 
 from typing import Any
 

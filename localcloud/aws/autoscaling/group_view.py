@@ -1,4 +1,4 @@
-"""Groups and their instances as the Describe operations show them."""
+"""Auto Scaling groups and their instances in the format of the Describe operations."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from localcloud.aws.autoscaling import launch_data
 
 
 def shown(group: Any) -> dict[str, Any]:
-    """The group as DescribeAutoScalingGroups shows it."""
+    """Return the group in the format of DescribeAutoScalingGroups."""
     template = group.ec2_launch_template
     mixed = group.mixed_instances_policy
     return {
@@ -78,7 +78,7 @@ def _specification(group: Any) -> dict[str, Any]:
 
 
 def template_of(state: Any) -> dict[str, str] | None:
-    """Launch template version that the instance was launched with."""
+    """Return the launch template version that the instance was launched with, if any."""
     version = getattr(state, "template_version", None)
     if version is None:
         return None
@@ -101,7 +101,7 @@ def _instance(state: Any) -> dict[str, Any]:
 
 
 def instance_shown(state: Any) -> dict[str, Any]:
-    """The instance as DescribeAutoScalingInstances shows it."""
+    """Return the instance in the format of DescribeAutoScalingInstances."""
     return {
         **_instance(state),
         "AutoScalingGroupName": state.auto_scaling_group.name,

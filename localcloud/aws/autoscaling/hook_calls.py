@@ -1,4 +1,4 @@
-"""Operations on lifecycle hooks, and the end of a wait.
+"""Lifecycle hook operations, and completion and timeout of lifecycle actions.
 
 https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_PutLifecycleHook.html
 """
@@ -58,7 +58,7 @@ def record_lifecycle_action_heartbeat(call: Call) -> None:
 
 
 def _active(call: Call) -> tuple[Any, Any, hooks.Waiting]:
-    """Find the wait that a call names, by token or by instance."""
+    """Find the pending lifecycle action that a call names by token or instance id."""
     params, group = call.params, group_named(call.backend, call.params.get("AutoScalingGroupName"))
     token, instance_id = params.get("LifecycleActionToken"), params.get("InstanceId")
     for state in group.instance_states:
@@ -71,7 +71,10 @@ def _active(call: Call) -> tuple[Any, Any, hooks.Waiting]:
 
 
 def _complete(group: Any, state: Any, waiting: hooks.Waiting, result: str) -> None:
-    """Complete one hook. ABANDON ends all other waits of a launch and terminates the instance."""
+    """Complete one lifecycle action.
+
+    ABANDON also ends the instance's other pending actions and terminates the instance.
+    """
     state.waiting.remove(waiting)
     if result == "ABANDON":
         state.waiting = []
@@ -88,7 +91,7 @@ def _complete(group: Any, state: Any, waiting: hooks.Waiting, result: str) -> No
 
 
 def end_overdue(backend: Any) -> None:
-    """End waits that timed out, with the hook's default result."""
+    """Complete lifecycle actions that timed out, with the hook's default result."""
     moment = time.monotonic()
     for group in list(backend.autoscaling_groups.values()):
         for state in list(group.instance_states):

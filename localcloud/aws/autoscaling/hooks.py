@@ -1,4 +1,4 @@
-"""Lifecycle hooks: an instance waits until a client completes the hook, or until it times out.
+"""Lifecycle hooks: an instance waits until a client completes the lifecycle action or the action times out.
 
 https://docs.aws.amazon.com/autoscaling/ec2/userguide/lifecycle-hooks.html
 """
@@ -19,7 +19,7 @@ MAXIMUM_HOOKS = 50
 
 @dataclass
 class Hook:
-    """Lifecycle hook of a group."""
+    """Lifecycle hook of an Auto Scaling group."""
 
     name: str
     auto_scaling_group_name: str
@@ -31,7 +31,7 @@ class Hook:
     metadata: str | None = None
 
     def shown(self) -> dict[str, Any]:
-        """The hook as DescribeLifecycleHooks shows it."""
+        """Return the hook in the format of DescribeLifecycleHooks."""
         return {
             "LifecycleHookName": self.name,
             "AutoScalingGroupName": self.auto_scaling_group_name,
@@ -47,12 +47,12 @@ class Hook:
 
 @dataclass
 class Waiting:
-    """An instance's wait for a hook."""
+    """Pending lifecycle action: an instance waits for a hook."""
 
     hook: Hook
     token: str
     deadline: float
-    """Monotonic time, in seconds. The duration factor does not shorten these timeouts."""
+    """Monotonic time in seconds. The delay factor does not apply to these timeouts."""
 
 
 def of_group(backend: Any, group: str) -> list[Hook]:
@@ -60,7 +60,7 @@ def of_group(backend: Any, group: str) -> list[Hook]:
 
 
 def wait(group: Any, state: Any, transition: str) -> bool:
-    """Make the instance wait for the group's hooks of that transition. Returns False if there are none."""
+    """Make the instance wait for the group's hooks of that transition, and return whether there are any."""
     found = [hook for hook in of_group(group.autoscaling_backend, group.name) if hook.transition == transition]
     state.waiting = [Waiting(hook, str(mock_random.uuid4()), time.monotonic() + hook.heartbeat) for hook in found]
     return bool(found)
@@ -71,7 +71,7 @@ def forget(state: Any) -> None:
 
 
 def put(backend: Any, group: str, given: dict[str, Any]) -> None:
-    """Create a hook, or change the one with that name."""
+    """Create a lifecycle hook, or update the existing hook with that name."""
     name = given.get("LifecycleHookName")
     if not name:
         raise invalid("Lifecycle hook name must be specified")
@@ -87,9 +87,9 @@ def put(backend: Any, group: str, given: dict[str, Any]) -> None:
         raise invalid(f"Lifecycle Action Result must be one of [ABANDON, CONTINUE], not {result}")
     target, role = given.get("NotificationTargetARN"), given.get("RoleARN")
     if target and not role:
-        raise invalid("A RoleARN is required where a NotificationTargetARN is specified")
+        raise invalid("A RoleARN is required if a NotificationTargetARN is specified")
     if known is None and len(of_group(backend, group)) >= MAXIMUM_HOOKS:
-        raise invalid(f"A group has at most {MAXIMUM_HOOKS} lifecycle hooks")
+        raise invalid(f"A group can have at most {MAXIMUM_HOOKS} lifecycle hooks")
     backend.lifecycle_hooks[key(group, name)] = Hook(
         name, group, transition, heartbeat, result, target, role, given.get("NotificationMetadata")
     )

@@ -1,4 +1,4 @@
-"""Launch data of a group, in EC2's form, from its launch template, overrides or launch configuration."""
+"""Launch data of a group in EC2's format, built from its launch template, overrides or launch configuration."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from localcloud.aws.ec2 import launch
 
 
 def places(group: Any) -> list[Place]:
-    """The group's subnets in listed order, or its zones."""
+    """Return the group's subnets in listed order, or its zones."""
     if group.vpc_zone_identifier:
         subnets = [group.ec2_backend.get_subnet(subnet_id.strip()) for subnet_id in group.vpc_zone_identifier.split(",")]
         return [Place(subnet.availability_zone, subnet.id) for subnet in subnets]
@@ -17,19 +17,22 @@ def places(group: Any) -> list[Place]:
 
 
 def overrides(group: Any) -> Sequence[Mapping[str, Any]]:
-    """Instance types of a mixed group, preferred one first. Other groups have one empty override."""
+    """Return the overrides (instance types) of a mixed instances group, preferred type first.
+
+    Other groups have one empty override.
+    """
     mixed = group.mixed_instances_policy or {}
     return mixed.get("LaunchTemplate", {}).get("Overrides") or ({},)
 
 
 def target(group: Any) -> int:
-    """Number of instances that make up the desired capacity."""
+    """Return the number of instances that make up the desired capacity."""
     weight = int(overrides(group)[0].get("WeightedCapacity", "1") or 1)
     return math.ceil((group.desired_capacity or 0) / max(weight, 1))
 
 
 def is_spot(group: Any, on_demand: int, spot: int) -> bool:
-    """Whether the next instance is a Spot Instance, given the current numbers of both kinds."""
+    """Return whether the next instance is a Spot Instance, given the numbers of On-Demand and Spot Instances."""
     mixed = group.mixed_instances_policy
     if not mixed:
         return False
@@ -43,13 +46,13 @@ def is_spot(group: Any, on_demand: int, spot: int) -> bool:
 
 
 def template_version(group: Any) -> Any:
-    """Launch template version for new instances; None for a launch configuration."""
+    """Return the launch template version for new instances, or None for a launch configuration."""
     template = group.ec2_launch_template
     return template.get_version(group.launch_template_version) if template else None
 
 
 def build(group: Any, place: Place, override: Mapping[str, Any], spot: bool) -> dict[str, Any]:
-    """Launch data for one instance in one subnet or zone."""
+    """Return the launch data for one instance in one subnet or zone."""
     version = template_version(group)
     if version is None:
         data = _of_configuration(group.launch_config)
@@ -75,7 +78,10 @@ def build(group: Any, place: Place, override: Mapping[str, Any], spot: bool) -> 
 
 
 def _in_subnet(data: Mapping[str, Any], subnet_id: str) -> dict[str, Any]:
-    """Set the group's subnet on each interface: EC2 rejects an instance-level subnet together with interfaces."""
+    """Return the launch data with the group's subnet.
+
+    It is set on each network interface, because EC2 rejects an instance-level subnet together with interfaces.
+    """
     interfaces = data.get("NetworkInterfaces")
     if not interfaces:
         return {**data, "SubnetId": subnet_id}

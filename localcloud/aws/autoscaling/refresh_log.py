@@ -1,4 +1,4 @@
-"""Instance refreshes of groups, past and current."""
+"""Past and current instance refreshes of Auto Scaling groups."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -13,7 +13,7 @@ ACTIVE = ("Pending", "InProgress", "Cancelling")
 
 @dataclass
 class Refresh:
-    """Instance refresh of a group."""
+    """Instance refresh of an Auto Scaling group."""
 
     group: str
     preferences: dict[str, Any]
@@ -24,7 +24,7 @@ class Refresh:
     id: str = field(default_factory=lambda: str(mock_random.uuid4()))
 
     def shown(self) -> dict[str, Any]:
-        """The refresh as DescribeInstanceRefreshes shows it."""
+        """Return the refresh in the format of DescribeInstanceRefreshes."""
         return {
             "InstanceRefreshId": self.id,
             "AutoScalingGroupName": self.group,
@@ -39,7 +39,7 @@ class Refresh:
 
 
 class Refreshes:
-    """Refreshes of one account and region, oldest first."""
+    """Instance refreshes of one account and region, oldest first."""
 
     def __init__(self) -> None:
         self.log: list[Refresh] = []
@@ -50,7 +50,7 @@ def of(backend: Any) -> list[Refresh]:
 
 
 def forget(backend: Any, group: str) -> None:
-    """Drop the refreshes of a deleted group."""
+    """Drop the instance refreshes of a deleted group."""
     log = of(backend)
     log[:] = [item for item in log if item.group != group]
 

@@ -1,7 +1,7 @@
-"""Instance refresh: replace a group's instances by ones from its current launch template.
+"""Instance refresh: replace a group's instances with new ones from its current launch template.
 
 https://docs.aws.amazon.com/autoscaling/ec2/userguide/asg-instance-refresh.html
-Replaces all instances at once. AWS works in batches and keeps a minimum of healthy instances.
+The local AWS replaces all instances at once. AWS works in batches and keeps a minimum of healthy instances.
 """
 
 from datetime import UTC, datetime

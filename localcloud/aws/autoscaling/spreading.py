@@ -1,4 +1,4 @@
-"""Placement of a group's next instance and choice of the instance to terminate. Pure functions.
+"""Choice of where a group launches its next instance, and of the instances it terminates. Pure functions.
 
 https://docs.aws.amazon.com/autoscaling/ec2/userguide/auto-scaling-benefits.html (balance over zones)
 https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-termination-policies.html
@@ -22,7 +22,7 @@ TERMINATION_POLICIES = (
 
 @dataclass(frozen=True)
 class Place:
-    """A subnet of the group, or (without one) a zone."""
+    """Place to launch an instance: a subnet of the group, or a zone if the group has no subnets."""
 
     zone: str
     subnet_id: str | None
@@ -30,7 +30,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Member:
-    """Properties of an instance that decide whether it is terminated."""
+    """Properties of an instance that determine whether it is chosen for termination."""
 
     id: str
     zone: str
@@ -40,13 +40,17 @@ class Member:
 
 
 def next_places(places: Sequence[Place], zones_in_use: Sequence[str], subnets_in_use: Sequence[str | None]) -> list[Place]:
-    """Places in the order to try: by fewest instances in the zone, then in the subnet, then in listed order."""
+    """Return the places in the order to try: fewest instances in the zone, then in the subnet, then listed order."""
     in_zone, in_subnet = Counter(zones_in_use), Counter(subnets_in_use)
     return sorted(places, key=lambda place: (in_zone[place.zone], in_subnet[place.subnet_id]))
 
 
 def to_terminate(members: Sequence[Member], count: int, policies: Sequence[str]) -> list[str]:
-    """Ids of the members to terminate: one by one from the fullest zone, by policy there; never a protected one."""
+    """Return the ids of the instances to terminate.
+
+    Each instance is taken from the zone with the most instances, by termination policy. Protected instances are
+    skipped.
+    """
     left = list(members)
     chosen: list[str] = []
     while len(chosen) < count:

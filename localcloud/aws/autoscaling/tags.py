@@ -1,4 +1,4 @@
-"""Tags of groups. Instances launched later inherit those with PropagateAtLaunch.
+"""Tags of Auto Scaling groups. New instances inherit tags with PropagateAtLaunch.
 
 https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-tagging.html
 """

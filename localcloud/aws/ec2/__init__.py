@@ -1,4 +1,4 @@
-"""EC2 operations where moto falls short of AWS."""
+"""EC2 operations that moto lacks or implements differently from AWS."""
 
 import importlib
 from typing import Any
@@ -30,7 +30,10 @@ _PARTS = (
     "vpc_endpoint_calls",
     "vpcs",
 )
-"""Modules of this package. Importing one registers its operations; its `install()`, if any, patches moto's classes."""
+"""Modules of this package.
+
+Importing a module registers its operations; `install()`, if defined, patches moto's classes.
+"""
 
 
 def install() -> None:
@@ -42,7 +45,7 @@ def install() -> None:
 
 
 def seed_network(*args: Any, **options: Any) -> None:
-    """See `localcloud.aws.ec2.networks.seed_network`."""
+    """Call `localcloud.aws.ec2.networks.seed_network`, importing it only on use."""
     from localcloud.aws.ec2 import networks
 
     networks.seed_network(*args, **options)

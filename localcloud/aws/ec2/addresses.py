@@ -1,4 +1,4 @@
-"""Private addresses of subnets. Each is assigned only once.
+"""Private IP addresses of subnets. Each address is assigned to one interface at most.
 
 AWS reserves the first four addresses and the last one of each subnet:
 https://docs.aws.amazon.com/vpc/latest/userguide/subnet-sizing.html
@@ -23,7 +23,7 @@ def install() -> None:
 
 
 def free_count(subnet: Any) -> int:
-    """Number of free addresses, as DescribeSubnets reports it."""
+    """Return the number of free addresses, as DescribeSubnets reports it."""
     return int(subnet._available_ip_addresses) - len(subnet._subnet_ips)
 
 
@@ -35,7 +35,7 @@ def none_left(subnet: Any) -> AwsError:
 
 
 def _next_free(subnet: Any, holder: Any) -> str:
-    """The lowest free address. Like moto's method, it raises StopIteration when none is left."""
+    """Assign the lowest free address to the holder and return it. Raise AWS's error if none is left."""
     if free_count(subnet) <= 0:
         raise none_left(subnet)
     taken, reserved = subnet._subnet_ips, subnet._reserved_ips
@@ -48,7 +48,7 @@ def _next_free(subnet: Any, holder: Any) -> str:
 
 
 def _take(subnet: Any, address: str, holder: Any) -> None:
-    """Assign the requested address to the holder."""
+    """Assign the requested address to an interface. Raise AWS's error if it is taken or reserved."""
     if subnet._subnet_ips.get(address) is not holder:
         refuse_unless_free(subnet, address)
     subnet._subnet_ips[address] = holder
@@ -56,7 +56,7 @@ def _take(subnet: Any, address: str, holder: Any) -> None:
 
 def refuse_unless_free(subnet: Any, address: str) -> None:
     if ipaddress.ip_address(address) not in subnet.cidr:
-        # moto's EFS searches this text for "IP" and "CIDR".
+        # moto's EFS backend searches this message for "IP" and "CIDR".
         raise AwsError(
             "InvalidParameterValue", f"Address does not fall within the subnet's address range (IP {address}, CIDR {subnet.cidr})"
         )

@@ -1,4 +1,4 @@
-"""Operations on capacity reservations.
+"""Capacity Reservation operations.
 
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateCapacityReservation.html
 """
@@ -80,7 +80,9 @@ def _check_end(kind: str, end: datetime | None) -> None:
     if kind not in ("limited", "unlimited"):
         raise invalid_value(kind, "endDateType", "It must be limited or unlimited.")
     if (kind == "limited") != (end is not None):
-        raise AwsError("InvalidParameterCombination", "An end date must be given if the end date type is limited, and only then.")
+        raise AwsError(
+            "InvalidParameterCombination", "An end date is required if the end date type is limited, and not allowed otherwise."
+        )
     if end is not None and end.astimezone(UTC) <= datetime.now(UTC):
         raise invalid_value(end.isoformat(), "endDate", "The end date must be in the future.")
 
@@ -132,7 +134,7 @@ def cancel_capacity_reservation(call: Call) -> dict[str, Any]:
     _refuse_unless_ours(reservation)
     end_dry_run(call)
     reservation.state = "cancelled"
-    reservation.users.clear()  # the instances keep running, outside the reservation
+    reservation.users.clear()  # instances in the reservation keep running outside it
     return {"Return": True}
 
 
@@ -147,7 +149,7 @@ def _refuse_unless_ours(reservation: CapacityReservation) -> None:
 
 
 def shown(backend: Any, reservation: CapacityReservation) -> dict[str, Any]:
-    """The reservation as DescribeCapacityReservations shows it."""
+    """Return the reservation in the format of DescribeCapacityReservations."""
     return {
         "CapacityReservationId": reservation.id,
         "CapacityReservationArn": (

@@ -1,4 +1,4 @@
-"""On-demand capacity reservations and capacity blocks: the record and its counts.
+"""On-Demand Capacity Reservations and Capacity Blocks: data model, lookup and seeding.
 
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-reservation-overview.html
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-blocks.html
@@ -37,7 +37,7 @@ class CapacityReservation:
     ebs_optimized: bool = False
     placement_group_arn: str | None = None
     resource_group_arn: str | None = None
-    """ARN of its resource group, if any (a launch may target the group)."""
+    """ARN of the resource group that contains the reservation, if any. A launch can target the group."""
     created: datetime = field(default_factory=utcnow)
     start: datetime = field(default_factory=utcnow)
     end: datetime | None = None
@@ -51,7 +51,7 @@ class CapacityReservation:
 
 
 class CapacityReservations:
-    """Reservations of one account and region, by id."""
+    """Capacity Reservations of one account and region, by id."""
 
     def __init__(self) -> None:
         self.by_id: dict[str, CapacityReservation] = {}
@@ -76,7 +76,7 @@ def add(backend: Any, reservation: CapacityReservation) -> CapacityReservation:
 
 
 def release(backend: Any, instance_id: str) -> None:
-    """Remove the instance from the reservation it runs in."""
+    """Remove the instance from its reservation."""
     for reservation in all_reservations(backend):
         reservation.users.discard(instance_id)
 
@@ -95,7 +95,10 @@ def seed(
     days: int = 1,
     account: str = ACCOUNT,
 ) -> str:
-    """Add a reservation to the account, as if bought earlier, and return its id. A capacity block is always targeted."""
+    """Add a reservation to the account, as if bought earlier, and return its id.
+
+    Capacity Blocks are always targeted.
+    """
     region = zone[:-1]
     if zone not in instance_types.offered_zones(region).get(instance_type, ()):
         raise ValueError(f"{instance_type} is not offered in {zone}")

@@ -1,4 +1,4 @@
-"""Default DHCP option set of each region. VPCs use it unless they name another one.
+"""Default DHCP option set of each region. VPCs use it unless they specify another set.
 
 https://docs.aws.amazon.com/vpc/latest/userguide/DHCPOptionSet.html
 """
@@ -35,6 +35,9 @@ def _init(self: Any) -> None:
 
 
 def _delete_unless_default(self: Any, options_id: str | None) -> None:
-    """Keep the DHCP options when their VPC is deleted, as AWS does (at least for the default set); moto deletes them."""
+    """Delete DHCP options, except the region's default set.
+
+    moto deletes the options together with their VPC; AWS keeps them, at least the default set.
+    """
     if options_id != default_id(self):
         _delete(self, options_id)

@@ -1,4 +1,4 @@
-"""DryRun for operations that moto would carry out despite the flag."""
+"""DryRun support for operations that moto would execute despite the flag."""
 
 from typing import Any
 

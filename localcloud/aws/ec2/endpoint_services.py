@@ -1,4 +1,4 @@
-"""AWS's own VPC endpoint services, by name.
+"""VPC endpoint services that AWS offers, by name.
 
 https://docs.aws.amazon.com/vpc/latest/privatelink/aws-services-privatelink-support.html
 """
@@ -30,7 +30,7 @@ def check(backend: Any, name: str, kind: str) -> None:
 
 
 def private_dns_name(name: str, region: str) -> str:
-    """The DNS name that an endpoint with private DNS overrides in its VPC."""
+    """Return the DNS name that an endpoint with private DNS overrides in its VPC."""
     short = name.rpartition(f".{region}.")[2]
     if short.startswith("ecr."):
         part = short.removeprefix("ecr.")

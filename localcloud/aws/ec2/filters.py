@@ -16,9 +16,9 @@ def keep(
     value: Mapping[str, Callable[[Item], Values]],
     tags: Callable[[Item], Mapping[str, str]],
 ) -> list[Item]:
-    """Return the items that match all filters; `value` reads an item's value for a filter name.
+    """Return the items that match all filters.
 
-    Raises an error for a filter that AWS does not know.
+    `value` maps a filter name to a function that reads an item's value. Raise AWS's error for an unknown filter.
     """
     kept = list(items)
     for item_filter in filters or ():

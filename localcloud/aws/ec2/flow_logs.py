@@ -1,4 +1,4 @@
-"""VPC flow logs. CreateFlowLogs lists the resources that it failed for; the call itself succeeds.
+"""VPC flow logs. CreateFlowLogs succeeds even if some resources fail, and lists the failed ones.
 
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateFlowLogs.html
 """

@@ -1,4 +1,4 @@
-"""Internet gateways and Elastic IP addresses, and what blocks their deletion.
+"""Internet gateways and Elastic IP addresses, including dependencies that block their deletion.
 
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DetachInternetGateway.html
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_ReleaseAddress.html
@@ -31,7 +31,7 @@ def attach_internet_gateway(call: Call) -> dict[str, Any]:
 
 
 def attached_to(backend: Any, vpc_id: str) -> Any:
-    """The VPC's internet gateway, if any."""
+    """Return the VPC's internet gateway, if any."""
     attached = [item for item in backend.internet_gateways.values() if item.vpc is not None and item.vpc.id == vpc_id]
     return attached[0] if attached else None
 
@@ -91,7 +91,7 @@ def release_address(call: Call) -> dict[str, Any]:
 
 @operation("ec2", "DisassociateAddress")
 def disassociate_address(call: Call) -> dict[str, Any]:
-    """Refuse to disassociate the address of a NAT gateway: users may not."""
+    """Disassociate an Elastic IP address, unless a NAT gateway uses it: AWS does not allow that."""
     for item in call.backend.addresses:
         if item.association_id == call.params.get("AssociationId") and item.eni is not None and item.eni.requester_managed:
             raise AwsError("AuthFailure", "You do not have permission to access the specified resource.")

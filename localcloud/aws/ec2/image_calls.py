@@ -11,7 +11,7 @@ from localcloud.aws.patching import operation
 
 
 def find_image(backend: Any, image_id: str) -> Any:
-    """moto's record of an image; raises the errors that a launch raises."""
+    """Return moto's object for an image. Raise the errors that a launch would get."""
     if not image_id.startswith("ami-"):
         raise AwsError("InvalidAMIID.Malformed", f'Invalid id: "{image_id}" (expecting "ami-...")')
     image = backend.amis.get(image_id)
@@ -78,7 +78,7 @@ def _may_launch(image: Any, users: set[str]) -> bool:
 
 
 def shown(backend: Any, image: Any) -> dict[str, Any]:
-    """The image as DescribeImages shows it."""
+    """Return the image in the format of DescribeImages."""
     return {
         "ImageId": image.id,
         "Name": image.name,

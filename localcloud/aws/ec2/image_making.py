@@ -1,4 +1,4 @@
-"""Images that an account creates from its instances: CreateImage, CopyImage, DeregisterImage.
+"""AMIs that an account creates from its instances: CreateImage, CopyImage, DeregisterImage.
 
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateImage.html
 """
@@ -88,7 +88,7 @@ def _own_image(call: Call) -> Any:
 
 
 def _begin(backend: Any, image: Any, tags: dict[str, dict[str, str]], extra: dict[str, Any]) -> dict[str, Any]:
-    """Set the image to pending now and to available once it exists."""
+    """Set the AMI to pending now, and to available or failed once the realizer is done."""
     image.add_tags(tags.get("image", {}))
     image.ebs_snapshot.add_tags(tags.get("snapshot", {}))
     event = events.Event(

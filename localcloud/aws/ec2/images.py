@@ -1,4 +1,4 @@
-"""Public images of `localcloud.aws.images` as EC2 records."""
+"""EC2 images for the public AMIs of `localcloud.aws.images`."""
 
 import hashlib
 from collections.abc import Mapping
@@ -12,7 +12,10 @@ from localcloud.aws.images import IMAGES
 
 
 class PublicImage(Ami):
-    """Image owned by another account. moto's own class creates a volume and a snapshot in our account for each."""
+    """AMI owned by another account.
+
+    moto's own class would create a volume and a snapshot in the local account for each AMI.
+    """
 
     def __init__(self, backend: Any, image_id: str, root_gib: int, **facts: Any) -> None:
         self.ec2_backend = backend
@@ -42,7 +45,7 @@ class PublicImage(Ami):
 
 @dataclass(frozen=True)
 class OwnImage:
-    """Image that the account owns from the start, as if it had been built earlier."""
+    """AMI that the account owns from the start, as if it had been built earlier."""
 
     name: str
     description: str
@@ -57,7 +60,7 @@ _own: list[OwnImage] = []
 
 
 def give(image: OwnImage) -> None:
-    """Add the images to every region of every account used from now on."""
+    """Add the AMI to every region of every account used from now on."""
     _own.append(image)
 
 
@@ -67,7 +70,7 @@ def install() -> None:
 
 
 def own(backend: Any, tags: Mapping[str, str]) -> Any:
-    """moto's record of an image that the account created, not yet added to its images."""
+    """Create moto's object for an AMI built with amis/, without adding it to the account's images."""
     name = f"gpumpi-{'-'.join(tags.values())}"
     return _image_record(backend, OwnImage(name, "Built by the templates of amis/", "2026-07-01T00:00:00.000Z", tags))
 

@@ -47,7 +47,7 @@ def run_instances(call: Call) -> dict[str, Any]:
 
 
 def _plan_most(backend: Any, data: dict[str, Any], least: int, most: int) -> Plan:
-    """Launch as many instances as possible between the minimum and maximum count."""
+    """Plan the launch of as many instances as possible between the minimum and maximum count."""
     for count in range(most, least, -1):
         try:
             return launch.plan(backend, data, count)
@@ -67,12 +67,12 @@ def _reservation_shown(reservation: Any) -> dict[str, Any]:
 
 
 def every(backend: Any) -> list[Any]:
-    """All instances, including terminated ones. Safe to call while another thread launches."""
+    """Return all instances, including terminated ones. Safe to call while another thread launches instances."""
     return [instance for reservation in list(backend.reservations.values()) for instance in reservation.instances]
 
 
 def find(backend: Any, ids: list[str]) -> list[Any]:
-    """Instances with these ids, in the given order."""
+    """Return the instances with these ids, in the given order."""
     known = {instance.id: instance for instance in every(backend)}
     malformed = [instance_id for instance_id in ids if not instance_id.startswith("i-")]
     if malformed:

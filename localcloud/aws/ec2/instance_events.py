@@ -1,4 +1,4 @@
-"""Events about launched, changed and terminated instances, for other parts of the local cloud."""
+"""Events about launched, changed and terminated instances, published to other parts of the local cloud."""
 
 from typing import Any
 
@@ -13,14 +13,17 @@ def publish(action: events.Action, instance: Any) -> None:
 
 
 def _is_scaled_in(instance: Any) -> bool:
-    """True if the Auto Scaling group scaled it in: EKS drains such nodes, but not ones terminated directly."""
+    """Return whether an Auto Scaling group scaled the instance in.
+
+    EKS drains such nodes, but not those terminated directly.
+    """
     group = getattr(instance, "autoscaling_group", None)
     states = group.instance_states if group is not None else ()
     return any(state.instance is instance and state.lifecycle_state.startswith("Terminating") for state in states)
 
 
 def terminate(instances: list[Any]) -> list[dict[str, Any]]:
-    """Terminate instances and return the state changes, as TerminateInstances shows them."""
+    """Terminate instances and return the state changes in the format of TerminateInstances."""
     changes = []
     for instance in instances:
         was_live = instance.state not in ("shutting-down", "terminated")

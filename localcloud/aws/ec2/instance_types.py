@@ -1,4 +1,4 @@
-"""Index of instance types and their offerings, from moto's copies of EC2's responses.
+"""Instance types and their offerings by zone, from moto's copies of EC2's responses.
 
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeInstanceTypes.html
 """
@@ -29,7 +29,7 @@ class Card:
 
 @dataclass(frozen=True)
 class TypeFacts:
-    """Properties of an instance type that a launch needs."""
+    """Properties of an instance type that are needed to launch it."""
 
     name: str
     architectures: frozenset[str]
@@ -47,7 +47,7 @@ class TypeFacts:
 
 @cache
 def facts(name: str) -> TypeFacts | None:
-    """Properties of an instance type; None if EC2 has no such type."""
+    """Return the properties of an instance type, or None if EC2 has no such type."""
     data = INSTANCE_TYPES.get(name)
     if data is None:
         return None
@@ -74,7 +74,7 @@ def facts(name: str) -> TypeFacts | None:
 
 @cache
 def offered_zones(region: str) -> Mapping[str, tuple[str, ...]]:
-    """Map each instance type to the zones of the region that offer it, in order."""
+    """Return instance type -> sorted zones of the region that offer it."""
     zones: dict[str, list[str]] = {}
     for offering in INSTANCE_TYPE_OFFERINGS["availability-zone"].get(region, ()):
         zones.setdefault(offering["InstanceType"], []).append(offering["Location"])
@@ -82,7 +82,7 @@ def offered_zones(region: str) -> Mapping[str, tuple[str, ...]]:
 
 
 def exists_in(region: str, name: str) -> bool:
-    """Whether EC2 lists the type in that region. A type that is not offered in a region is unknown there."""
+    """Return whether EC2 lists the type in that region. Regions do not list types that they do not offer."""
     offered = offered_zones(region)
     return name in INSTANCE_TYPES and (not offered or name in offered)
 

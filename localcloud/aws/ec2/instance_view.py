@@ -1,4 +1,4 @@
-"""Instances as DescribeInstances shows them."""
+"""Instances in the format of DescribeInstances."""
 
 from typing import Any
 
@@ -57,7 +57,7 @@ def shown(instance: Any) -> dict[str, Any]:
 
 
 def _launched(instance: LaunchedInstance) -> dict[str, Any]:
-    """Members that moto's own instances lack."""
+    """Return the response members that moto's own instances lack."""
     specification = instance.capacity_reservation_specification
     if instance.market == "spot":
         specification = None

@@ -1,4 +1,4 @@
-"""Instances with all launch parameters, from pending to terminated."""
+"""EC2 instances with all launch parameters and all states, from pending to terminated."""
 
 from typing import Any
 
@@ -12,11 +12,14 @@ from localcloud.aws.ec2.launch_plan import Plan
 
 STATES = {"pending": 0, "running": 16, "shutting-down": 32, "terminated": 48, "stopping": 64, "stopped": 80}
 CARD_SLOTS = 100
-"""moto keys an instance's interfaces by device index; we use card * CARD_SLOTS + device. The primary interface is 0."""
+"""The key of an interface is card * CARD_SLOTS + device, so the primary interface has key 0.
+
+moto uses only the device index.
+"""
 
 
 class LaunchedInstance(Instance):
-    """moto's instance, plus all interfaces, placement, capacity, and state changes that take time."""
+    """moto's instance, extended by all interfaces, placement, capacity and delayed state changes."""
 
     def __init__(self, backend: Any, plan: Plan, index: int) -> None:
         data, placement = plan.data, plan.data.get("Placement") or {}
@@ -97,7 +100,7 @@ class LaunchedInstance(Instance):
         self._state = InstanceState(name, STATES[name])
 
     def start_running(self) -> None:
-        """Set the state to pending now and to running after AWS's delay."""
+        """Set the state to pending now and to running after the emulated delay."""
         durations.schedule(self, "state_name", "pending", "running", "ec2-instance")
 
     @property
@@ -121,7 +124,10 @@ class LaunchedInstance(Instance):
         return interfaces.private_dns_name(self.region_name, self.private_ip_address)
 
     def terminate(self) -> InstanceState:
-        """Set to shutting-down now and terminated after AWS's delay; then free interfaces, volumes, addresses, capacity."""
+        """Set the state to shutting-down now and to terminated after the emulated delay.
+
+        Then release the instance's interfaces, volumes, addresses and capacity.
+        """
         previous = InstanceState(self._state.name, self._state.code)
         if not self.is_live:
             return previous
@@ -133,7 +139,10 @@ class LaunchedInstance(Instance):
         return previous
 
     def is_settled(self) -> bool:
-        """Whether its realizer has caught up with the state change. Only then is a terminated instance's address free."""
+        """Return whether the realizer has applied the state change.
+
+        A terminated instance keeps its address until then.
+        """
         backend = self.ec2_backend
         return events.progress("instance", self.id, backend.region_name, backend.account_id).done
 

@@ -1,4 +1,4 @@
-"""Operations on network interfaces.
+"""Network interface operations.
 
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateNetworkInterface.html
 """
@@ -118,7 +118,7 @@ def groups_shown(interface: Any) -> list[dict[str, str]]:
 
 
 def association_shown(interface: Any) -> dict[str, Any] | None:
-    """The public address, if any."""
+    """Return the interface's public address, if any."""
     if not interface.public_ip:
         return None
     known = interface.ec2_backend.address_by_ip([interface.public_ip], fail_if_not_found=False)
@@ -151,7 +151,7 @@ def addresses_shown(interface: Any) -> list[dict[str, Any]]:
 
 
 def attachment_shown(interface: Any) -> dict[str, Any] | None:
-    """How the interface is attached to its instance."""
+    """Return the interface's attachment to its instance, if any."""
     if interface.instance is None:
         return None
     return {
@@ -165,7 +165,7 @@ def attachment_shown(interface: Any) -> dict[str, Any] | None:
 
 
 def shown(backend: Any, interface: Any) -> dict[str, Any]:
-    """The interface as DescribeNetworkInterfaces shows it."""
+    """Return the interface in the format of DescribeNetworkInterfaces."""
     attachment = attachment_shown(interface)
     if attachment is not None:
         attachment |= {"InstanceId": interface.instance.id, "InstanceOwnerId": interface.owner_id}

@@ -23,7 +23,7 @@ def install() -> None:
     interface: Any = NetworkInterface
     interface.__init__ = _init
     interface.attachment = property(_attachment_with_card)
-    # moto adds the instance's security groups; AWS's interfaces have their own.
+    # moto adds the instance's security groups to each interface. On AWS, an interface has only its own groups.
     interface.group_set = property(lambda self: self._group_set)
 
 
@@ -36,11 +36,11 @@ def _init(
     *args: Any,
     **kwargs: Any,
 ) -> None:
-    """moto's method, but with a free address of the subnet instead of a random one."""
+    """Initialize the interface as moto does, but with a free address of the subnet instead of a random one."""
     if isinstance(subnet, str):
         subnet = ec2_backend.get_subnet(subnet)
     given = private_ip_address[0] if isinstance(private_ip_address, list) and private_ip_address else private_ip_address
-    is_random = bool(given) and IPv4Address(given) not in subnet.cidr  # set by moto for interfaces that belong to a service
+    is_random = bool(given) and IPv4Address(given) not in subnet.cidr  # set by moto for requester-managed interfaces
     if is_random or (not given and not private_ip_addresses):
         given = subnet.get_available_subnet_ip(self)
     _make(self, ec2_backend, subnet, given, private_ip_addresses, *args, **kwargs)
@@ -67,7 +67,7 @@ def private_dns_name(region: str, address: str | None) -> str:
 
 
 def groups_in(backend: Any, vpc_id: str, group_ids: Iterable[str]) -> list[Any]:
-    """moto's records of security groups of a VPC."""
+    """Return moto's objects for security groups of a VPC."""
     groups = []
     for group_id in group_ids:
         group = backend.groups.get(vpc_id, {}).get(group_id)
@@ -92,7 +92,7 @@ def create(
     requester: str | None = None,
     tags: dict[str, str] | None = None,
 ) -> Any:
-    """Create an interface. An `efa-only` interface has no address."""
+    """Create a network interface. An `efa-only` interface has no IP address."""
     interface = backend.create_network_interface(
         subnet,
         address,

@@ -1,6 +1,6 @@
-"""Launch of instances: resolve and check everything first, then create the instances.
+"""Instance launch: resolve and validate the whole request first, then create the instances.
 
-Launch data has the shape of launch template data, like RunInstances' parameters. Auto Scaling and RunInstances
+Launch data has the format of launch template data, as RunInstances' parameters do. Auto Scaling and RunInstances
 both launch through this module. Errors: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/troubleshooting-launch.html
 """
 
@@ -25,7 +25,7 @@ DEFAULT_TYPE = "m1.small"
 
 
 def with_template(backend: Any, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge launch data with that of its launch template: given values replace the template's, tags are added."""
+    """Merge launch data with the data of its launch template. Given values replace the template's; tags are added."""
     specification = data.get("LaunchTemplate")
     if not specification:
         return dict(data)
@@ -50,7 +50,7 @@ def _merged_tags(first: Sequence[Mapping[str, Any]], second: Sequence[Mapping[st
 
 
 def plan(backend: Any, data: Mapping[str, Any], count: int) -> Plan:
-    """Resolve and check everything, without creating anything."""
+    """Resolve and validate a launch without creating anything."""
     if not data.get("ImageId"):
         raise missing("ImageId")
     image = image_calls.launchable(backend, data["ImageId"])
@@ -113,7 +113,7 @@ def _check_options(backend: Any, data: Mapping[str, Any]) -> None:
 
 
 def _subnet(backend: Any, data: Mapping[str, Any], name: str) -> Any:
-    """The primary interface's subnet: the given one, or the default VPC's subnet in a zone that offers the type."""
+    """Return the primary interface's subnet: the given one, or a default subnet in a zone that offers the type."""
     specifications = data.get("NetworkInterfaces") or ()
     if specifications and data.get("SubnetId"):
         raise AwsError(
@@ -140,7 +140,7 @@ def _subnet(backend: Any, data: Mapping[str, Any], name: str) -> Any:
 
 
 def _profile(backend: Any, requested: Mapping[str, str]) -> Any:
-    """IAM's record of the instance profile."""
+    """Return moto's object for the requested instance profile, if any."""
     if not requested:
         return None
     parameter = "arn" if requested.get("Arn") else "name"
@@ -156,7 +156,7 @@ def _profile(backend: Any, requested: Mapping[str, str]) -> Any:
 
 
 def carry_out(backend: Any, planned: Plan, more_tags: Mapping[str, str] | None = None) -> Reservation:
-    """Create the instances; `more_tags` are the tags that AWS itself adds."""
+    """Create the planned instances. `more_tags` are tags that AWS itself adds."""
     template = planned.data.get("_template")
     own_tags = dict(more_tags or {})
     if template is not None:
@@ -178,7 +178,7 @@ def carry_out(backend: Any, planned: Plan, more_tags: Mapping[str, str] | None =
 def launch(
     backend: Any, data: Mapping[str, Any], count: int, more_tags: Mapping[str, str] | None = None
 ) -> list[LaunchedInstance]:
-    """Launch on behalf of another AWS service, as RunInstances would, including faults injected into RunInstances."""
+    """Launch instances for another AWS service as RunInstances would. Faults injected into RunInstances apply too."""
     own = {key: value for key, value in data.items() if not key.startswith("_")}
     faults.check(_as_call(backend, {**own, "MinCount": count, "MaxCount": count}))
     return cast(list[LaunchedInstance], carry_out(backend, plan(backend, data, count), more_tags).instances)

@@ -18,7 +18,7 @@ MARKETS = ("spot", "capacity-block")
 
 
 def market(data: Mapping[str, Any], facts: TypeFacts) -> str:
-    """`on-demand`, `spot` or `capacity-block`."""
+    """Return the market type: `on-demand`, `spot` or `capacity-block`."""
     options = data.get("InstanceMarketOptions") or {}
     kind: str = options.get("MarketType", "on-demand")
     if kind != "on-demand" and kind not in MARKETS:
@@ -58,7 +58,7 @@ def refuse_where_not_offered(region: str, name: str, zone: str) -> None:
 def reservation(
     backend: Any, data: Mapping[str, Any], facts: TypeFacts, zone: str, group: PlacementGroup | None, kind: str, count: int
 ) -> CapacityReservation | None:
-    """The reservation that the instances will run in, if any. Raises if the reservation cannot hold them."""
+    """Return the reservation that the instances will run in, if any. Raise AWS's error if it cannot hold them."""
     specification = data.get("CapacityReservationSpecification") or {}
     target = specification.get("CapacityReservationTarget") or {}
     preference = specification.get("CapacityReservationPreference")

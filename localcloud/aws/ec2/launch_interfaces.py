@@ -1,4 +1,4 @@
-"""Network interfaces of a launch, checked against the instance type's network cards before anything is created.
+"""Network interfaces of a launch, validated against the instance type's network cards before anything is created.
 
 Cards and EFA: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.md
 Limits: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/AvailableIpPerENI.html
@@ -19,7 +19,7 @@ MAXIMUM_GROUPS = 5  # per interface: https://docs.aws.amazon.com/vpc/latest/user
 
 @dataclass(frozen=True)
 class InterfacePlan:
-    """Plan for one interface of each instance."""
+    """Planned network interface of each launched instance."""
 
     subnet: Any
     groups: Sequence[Any]
@@ -28,16 +28,16 @@ class InterfacePlan:
     device: int
     address: str | None
     public: bool | None
-    """Public address: yes, no, or None for the subnet's default."""
+    """Whether to assign a public address; None means the subnet's default."""
     description: str
     delete_on_termination: bool
     secondary: int
     existing: Any = None
-    """Existing interface to attach instead of a new one."""
+    """Existing interface to attach instead of creating one."""
 
 
 def plan(backend: Any, data: Mapping[str, Any], subnet: Any, facts: TypeFacts, count: int) -> list[InterfacePlan]:
-    """Interfaces of an instance with this launch data, the primary one first. Raises AWS's errors for invalid data."""
+    """Return the planned interfaces of each instance, primary interface first. Raise AWS's errors for invalid data."""
     specifications = data.get("NetworkInterfaces")
     plans = (
         [_planned(backend, data, item, subnet) for item in specifications] if specifications else [_only(backend, data, subnet)]
@@ -190,7 +190,10 @@ def _check_addresses(plans: Sequence[InterfacePlan], count: int) -> None:
 
 
 def create(backend: Any, item: InterfacePlan, tags: dict[str, str], alone: bool) -> Any:
-    """Create the interface or use the existing one. Only an instance's sole interface gets a public address."""
+    """Create the interface or use the existing one.
+
+    Only the interface of a single-interface instance gets a public address.
+    """
     if item.existing is not None:
         item.existing.network_card_index = item.card
         item.existing.delete_on_termination = item.delete_on_termination

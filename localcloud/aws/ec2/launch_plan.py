@@ -1,4 +1,4 @@
-"""Result of a launch request after everything is resolved and checked."""
+"""Resolved and validated launch request."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from localcloud.aws.ec2.placement_groups import PlacementGroup
 
 @dataclass(frozen=True)
 class Plan:
-    """A launch that AWS accepts."""
+    """Launch request that passed all of AWS's checks."""
 
     data: Mapping[str, Any]
     count: int

@@ -1,4 +1,4 @@
-"""Operations on launch templates.
+"""Launch template operations.
 
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateLaunchTemplate.html
 """
@@ -135,7 +135,7 @@ def delete_launch_template_versions(call: Call) -> dict[str, Any]:
 
 
 def _delete_version(template: Any, number: str) -> dict[str, str] | None:
-    """Delete the version, or return the reason why AWS refuses."""
+    """Delete the version, or return AWS's error if the version cannot be deleted."""
     try:
         version = version_of(template, number)
     except AwsError as error:

@@ -1,4 +1,4 @@
-"""Launch templates: versions by number, and validation of version data.
+"""Launch templates: lookup of versions by number, and validation of version data.
 
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/launch-template-restrictions.html
 """
@@ -23,7 +23,10 @@ _TEMPLATE_ID = re.compile(r"lt-[0-9a-f]{17}")
 
 
 def install() -> None:
-    """moto uses a version's number as its list index, which is wrong once a version is deleted."""
+    """Make moto find versions by number.
+
+    It uses the number as a list index, which is wrong once a version is deleted.
+    """
     template: Any = LaunchTemplate
     template.get_version = version_of
     template.create_version = _create_version
@@ -31,14 +34,14 @@ def install() -> None:
 
 
 def forget(backend: Any, template: Any) -> None:
-    """Delete a template and every trace of it."""
+    """Delete a launch template with its name and tags."""
     del backend.launch_templates[template.id], backend.launch_template_name_to_ids[template.name]
     backend.launch_template_insert_order.remove(template.id)
     tagging.forget(backend, template.id)
 
 
 def version_of(template: Any, wanted: Any) -> Any:
-    """The version with that number, or `$Latest` or `$Default`."""
+    """Return the version with that number, or `$Latest` or `$Default`."""
     text = str(wanted)
     if text == "$Latest":
         return template.versions[-1]
@@ -60,7 +63,7 @@ def _create_version(template: Any, data: dict[str, Any], description: str) -> An
 
 
 def find(backend: Any, template_id: str | None = None, name: str | None = None) -> Any:
-    """Find the template by id or name; exactly one of them must be given."""
+    """Find the template by id or name. Exactly one of them must be given."""
     if template_id and name:
         raise AwsError(
             "InvalidParameterCombination",
@@ -86,7 +89,10 @@ def find(backend: Any, template_id: str | None = None, name: str | None = None) 
 
 
 def version_named_by(backend: Any, specification: Mapping[str, Any]) -> Any:
-    """The version selected by a `LaunchTemplate` specification: `LaunchTemplateId` or `LaunchTemplateName`, and `Version`."""
+    """Return the version selected by a `LaunchTemplate` specification.
+
+    It contains `LaunchTemplateId` or `LaunchTemplateName`, and `Version`.
+    """
     template = find(backend, specification.get("LaunchTemplateId"), specification.get("LaunchTemplateName"))
     return version_of(template, specification.get("Version") or "$Default")
 
@@ -95,14 +101,14 @@ def check_name(backend: Any, name: str) -> None:
     if not _NAME.fullmatch(name):
         raise AwsError(
             "InvalidLaunchTemplateName.MalformedException",
-            f"The launch template name '{name}' is not valid: 3 to 128 letters, digits and the characters -./_().",
+            f"The launch template name '{name}' is not valid. Use 3 to 128 letters, digits and the characters -./_().",
         )
     if name in backend.launch_template_name_to_ids:
         raise AwsError("InvalidLaunchTemplateName.AlreadyExistsException", "Launch template name already in use.")
 
 
 def stored(data: Mapping[str, Any]) -> dict[str, Any]:
-    """A version's data as moto stores it. Raises the errors that AWS raises before any launch."""
+    """Return a version's data as moto stores it. Raise the errors that AWS reports before any launch."""
     result = {key: value for key, value in data.items() if value is not None}
     image = str(result.get("ImageId", ""))
     if image and not image.startswith(("ami-", "resolve:ssm:")):
@@ -131,7 +137,7 @@ def check_user_data(encoded: str) -> None:
 
 
 def plain(data: Mapping[str, Any]) -> dict[str, Any]:
-    """A version's data as boto3 shows it."""
+    """Return a version's data in boto3's format."""
     result = dict(data)
     if result.get("UserData") is not None:
         result["UserData"] = str(result["UserData"])

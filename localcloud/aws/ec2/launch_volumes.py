@@ -1,4 +1,4 @@
-"""Volumes of a launch: those of the image, overridden and extended by the launch's block device mappings.
+"""Volumes of a launch: the image's volumes, overridden and extended by the launch's block device mappings.
 
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_EbsBlockDevice.html
 """
@@ -11,7 +11,7 @@ from localcloud.aws.call import backend_of
 from localcloud.aws.ec2.refusals import invalid_value, missing
 from localcloud.aws.errors import AwsError
 
-# Type -> minimum and maximum GiB: https://docs.aws.amazon.com/ebs/latest/userguide/ebs-volume-types.html
+# Volume type -> minimum and maximum GiB: https://docs.aws.amazon.com/ebs/latest/userguide/ebs-volume-types.html
 SIZES = {
     "gp2": (1, 16384),
     "gp3": (1, 65536),
@@ -27,7 +27,7 @@ PROVISIONED_IOPS = ("io1", "io2")
 
 @dataclass(frozen=True)
 class VolumePlan:
-    """Plan for one volume of each instance."""
+    """Planned volume of each launched instance."""
 
     device: str
     size: int
@@ -40,7 +40,7 @@ class VolumePlan:
 
 
 def plan(backend: Any, data: Mapping[str, Any], image: Any) -> list[VolumePlan]:
-    """Volumes by device name, the root volume first. Raises AWS's errors for invalid data."""
+    """Return the planned volumes of each instance, root volume first. Raise AWS's errors for invalid data."""
     mappings = {item["DeviceName"]: dict(item.get("Ebs", {})) for item in image.block_device_mappings}
     for item in data.get("BlockDeviceMappings", ()):
         name = item.get("DeviceName")
@@ -49,7 +49,7 @@ def plan(backend: Any, data: Mapping[str, Any], image: Any) -> list[VolumePlan]:
         if "NoDevice" in item:
             mappings.pop(name, None)
         elif str(item.get("VirtualName", "")).startswith("ephemeral"):
-            continue  # NVMe instance store needs no mapping
+            continue  # NVMe instance store volumes need no mapping
         elif "Ebs" in item:
             mappings[name] = _merged(mappings.get(name), item["Ebs"])
         else:
@@ -112,7 +112,9 @@ def _check_performance(kind: str, ebs: Mapping[str, Any]) -> None:
 
 
 def ebs_key(backend: Any) -> str:
-    """ARN of the AWS managed key for encrypted volumes without a customer key; AWS creates it on first use.
+    """Return the ARN of the AWS managed key for EBS, which encrypts volumes without a customer key.
+
+    AWS creates the key on first use.
 
     https://docs.aws.amazon.com/ebs/latest/userguide/how-ebs-encryption-works.html
     """
@@ -125,7 +127,7 @@ def ebs_key(backend: Any) -> str:
 
 
 def create(backend: Any, instance: Any, item: VolumePlan, tags: dict[str, str]) -> None:
-    """Create the volume and attach it."""
+    """Create a planned volume and attach it to the instance."""
     volume = backend.create_volume(
         size=item.size,
         zone_name=instance.placement.zone,

@@ -1,4 +1,4 @@
-"""NAT gateways with AWS's states: pending before available, deleting before deleted, and failed where AWS fails them.
+"""NAT gateways with AWS's states: pending, available, failed, deleting and deleted.
 
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateNatGateway.html
 https://docs.aws.amazon.com/vpc/latest/userguide/nat-gateway-troubleshooting.html
@@ -23,7 +23,7 @@ ENDED = ("deleted", "failed")
 
 
 class Gateway(NatGateway):
-    """moto's record, without moto's random interface."""
+    """moto's NAT gateway, without the random network interface that moto adds."""
 
     def __init__(self, backend: Any, subnet: Any, connectivity: str, client_token: str | None) -> None:
         self.ec2_backend = backend
@@ -67,7 +67,10 @@ def create_nat_gateway(call: Call) -> dict[str, Any]:
 
 
 def create(backend: Any, subnet: Any, address: Any, token: str | None = None, private_address: str | None = None) -> Any:
-    """Create a gateway that becomes available or failed, depending on its network; private if it has no Elastic IP."""
+    """Create a NAT gateway, which becomes available or failed, depending on its network.
+
+    It is private if it has no Elastic IP.
+    """
     gateway: Any = Gateway(backend, subnet, "public" if address else "private", token)  # type: ignore[abstract]
     backend.nat_gateways[gateway.id] = gateway
     gateway.failure = _failure(backend, subnet, address)
@@ -78,7 +81,7 @@ def create(backend: Any, subnet: Any, address: Any, token: str | None = None, pr
 
 
 def _failure(backend: Any, subnet: Any, address: Any) -> tuple[str, str] | None:
-    """Why the gateway will fail later; AWS does not report it at creation."""
+    """Return the error with which the gateway will fail, if any. AWS does not report it at creation."""
     if address is None:
         return None
     if gateways.attached_to(backend, subnet.vpc_id) is None:
@@ -123,7 +126,7 @@ def find(backend: Any, gateway_id: str) -> Any:
 
 
 def find_live(backend: Any, gateway_id: str) -> Any:
-    """The gateway as a route's target."""
+    """Return the gateway for use as a route target. Raise AWS's error if it does not exist."""
     gateway = backend.nat_gateways.get(gateway_id)
     if gateway is None or gateway.state in ENDED:
         raise AwsError("InvalidNatGatewayID.NotFound", f"The natGateway ID '{gateway_id}' does not exist")
@@ -171,7 +174,7 @@ def _disconnect(gateway: Any) -> None:
 
 
 def shown(gateway: Any) -> dict[str, Any]:
-    """The gateway as DescribeNatGateways shows it."""
+    """Return the gateway in the format of DescribeNatGateways."""
     return {
         "NatGatewayId": gateway.id,
         "SubnetId": gateway.subnet_id,

@@ -1,4 +1,4 @@
-"""Existing network (VPC, subnets and file system with given ids) for stacks that use one."""
+"""Seeding of an existing network for stacks that use one: VPC, subnets and file system with given ids."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -29,10 +29,11 @@ def seed_network(
     encrypted: bool = True,
     account: str = ACCOUNT,
 ) -> None:
-    """Add a VPC to the account, as if created earlier.
+    """Add a VPC to the account, as if it had been created earlier.
 
-    Public subnets have a route to an internet gateway. If there are any, private ones use a NAT gateway in the first.
-    With `file_system_id`, creates an EFS file system with a mount target in each zone that has a private subnet.
+    Public subnets get a route to an internet gateway. Private subnets get a route to a NAT gateway in the first public
+    subnet, if there is one. With `file_system_id`, also create an EFS file system with a mount target in each zone
+    that has a private subnet.
     """
     region = subnets[0].zone[:-1]
     ec2 = backend_of("ec2", account, region)

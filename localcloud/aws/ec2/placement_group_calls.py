@@ -1,4 +1,4 @@
-"""Operations on placement groups.
+"""Placement group operations.
 
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreatePlacementGroup.html
 """

@@ -13,7 +13,7 @@ MAXIMUM_SPREAD = 7  # instances per zone: https://docs.aws.amazon.com/AWSEC2/lat
 
 @dataclass
 class PlacementGroup:
-    """Placement group: instances close together or kept apart."""
+    """Placement group, which places instances close together or apart."""
 
     id: str
     name: str
@@ -26,7 +26,10 @@ class PlacementGroup:
     """Instance id -> zone, for instances that are not terminated."""
 
     def refuse_zone(self, zone: str, count: int) -> None:
-        """Check the zone: a cluster group has only one, and a spread group only a few instances per zone."""
+        """Raise AWS's error if the zone cannot take the instances.
+
+        A cluster group has only one zone, and a spread group only a few instances per zone.
+        """
         if self.strategy == "cluster":
             other = next((taken for taken in self.members.values() if taken != zone), None)
             if other is not None:
@@ -54,7 +57,7 @@ def all_groups(backend: Any) -> list[PlacementGroup]:
 
 
 def find(backend: Any, name: str | None = None, group_id: str | None = None) -> PlacementGroup:
-    """Find the group by name or id; raises the errors that a launch raises."""
+    """Find the group by name or id. Raise the error that a launch would get if there is none."""
     for group in all_groups(backend):
         if group.name == name or group.id == group_id:
             return group
@@ -62,7 +65,7 @@ def find(backend: Any, name: str | None = None, group_id: str | None = None) -> 
 
 
 def seed(backend: Any, name: str, strategy: str = "cluster") -> str:
-    """Add a group to the account, as if created earlier, and return its name."""
+    """Add a placement group to the account, as if it had been created earlier, and return its name."""
     arn = f"arn:aws:ec2:{backend.region_name}:{backend.account_id}:placement-group/{name}"
     state_of(backend, PlacementGroups).by_name[name] = PlacementGroup(random_id("pg"), name, arn, strategy)
     return name

@@ -1,4 +1,4 @@
-"""Stop, start and reboot of instances, and their console output.
+"""Stopping, starting and rebooting of instances, and their console output.
 
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-instance-lifecycle.html
 """
@@ -27,7 +27,7 @@ _consoles: list[Console] = []
 
 
 def show_console(console: Console) -> Callable[[], None]:
-    """Use this function for GetConsoleOutput, by instance id; call the returned function to undo it."""
+    """Register a function that returns an instance's console output. Call the returned function to unregister it."""
     _consoles.append(console)
     return lambda: _consoles.remove(console)
 
@@ -47,7 +47,7 @@ def stop_instances(call: Call) -> dict[str, Any]:
 
 
 def stop(instance: Any, reason: str = "Client.UserInitiatedShutdown: User initiated shutdown") -> dict[str, Any]:
-    """Shut an instance down; its Auto Scaling group notices."""
+    """Stop an instance and notify its Auto Scaling group."""
     before = instance.state
     if before == "running":
         instance._reason = f"User initiated ({utcnow().strftime('%Y-%m-%d %H:%M:%S')} GMT)"
@@ -89,7 +89,7 @@ def reboot_instances(call: Call) -> None:
 
 @operation("ec2", "GetConsoleOutput")
 def get_console_output(call: Call) -> dict[str, Any]:
-    """Console output; empty for an instance that no realizer runs."""
+    """Return the console output of an instance. It is empty if no realizer runs the instance."""
     instance = instance_calls.find(call.backend, [call.params["InstanceId"]])[0]
     end_dry_run(call)
     shown = next((text for console in _consoles if (text := console(instance.id)) is not None), b"")

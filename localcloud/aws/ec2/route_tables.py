@@ -83,7 +83,7 @@ def replace_route(call: Call) -> dict[str, Any]:
 
 
 def _check_target(call: Call) -> None:
-    """Check that there is exactly one target, and that it exists in the route table's VPC."""
+    """Check that the route has exactly one target, and that the target exists in the route table's VPC."""
     params, backend = call.params, call.backend
     table = backend.get_route_table(params["RouteTableId"])
     targets = [name for name in TARGETS if params.get(name)]

@@ -1,4 +1,4 @@
-"""Security group rules: validation, and changes in place.
+"""Security group rules: validation and in-place modification.
 
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_IpPermission.html
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_ModifySecurityGroupRules.html
@@ -28,7 +28,7 @@ def install() -> None:
 
 
 def _same(rule: Any, other: Any) -> bool:
-    """Whether EC2 considers two rules duplicates. Unlike moto, EC2 ignores their descriptions."""
+    """Return whether EC2 considers two rules duplicates. Unlike moto, EC2 ignores their descriptions."""
     return isinstance(other, SecurityGroupRule) and _essence(rule) == _essence(other)
 
 
@@ -89,7 +89,8 @@ def _check_protocol(protocol: str | None, low: int | None, high: int | None) -> 
         raise AwsError("InvalidParameterValue", "Invalid value for portRange. Must specify both from and to ports with TCP/UDP.")
     if not 0 <= low <= high <= 65535:
         raise AwsError(
-            "InvalidParameterValue", f"Invalid value '{low}-{high}' for portRange: from 0 to 65535, the lower port first."
+            "InvalidParameterValue",
+            f"Invalid value '{low}-{high}' for portRange. Use 0 to 65535, the lower port first.",
         )
 
 
@@ -115,7 +116,7 @@ def modify_security_group_rules(call: Call) -> dict[str, Any]:
 
 
 def _check_change(backend: Any, rule: Any, wanted: Mapping[str, Any]) -> None:
-    """Check a changed rule: it must keep its type of source; otherwise the checks of a new rule apply."""
+    """Check a rule change like a new rule. In addition, the rule must keep its type of source."""
     _check_protocol(wanted.get("IpProtocol"), wanted.get("FromPort"), wanted.get("ToPort"))
     check_description(wanted.get("Description", ""))
     sources = [name for name in SOURCES if wanted.get(name)]
@@ -149,7 +150,7 @@ def _kind(rule: Any) -> str:
 
 
 def _change(rule: Any, wanted: Mapping[str, Any]) -> None:
-    """Replace all values of the rule with the wanted ones."""
+    """Replace all values of the rule with the requested values."""
     protocol = str(wanted["IpProtocol"]).lower()
     rule.ip_protocol = {"6": "tcp", "17": "udp", "1": "icmp", "all": "-1"}.get(protocol, protocol)
     has_ports = rule.ip_protocol != "-1"

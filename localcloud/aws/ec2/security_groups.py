@@ -1,4 +1,4 @@
-"""Security groups: valid names, and what blocks their deletion.
+"""Security groups: name validation, and dependencies that block deletion.
 
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateSecurityGroup.html
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DeleteSecurityGroup.html
@@ -17,13 +17,16 @@ from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
 
 PREFIX_LIST = 7
-"""Position of the prefix list among moto's arguments for a rule."""
+"""Index of the prefix list among the positional arguments of moto's rule class."""
 _TEXT = re.compile(r"[a-zA-Z0-9. _\-:/()#,@\[\]+=&;{}!$*]{0,255}")
 _ALLOWED = "a-zA-Z0-9. _-:/()#,@[]+=&;{}!$*"
 
 
 def install() -> None:
-    """Keep descriptions of all rules: moto keeps them for address rules only, EC2 for groups and prefix lists too."""
+    """Keep the descriptions of all rules, as EC2 does.
+
+    moto keeps them only for rules with CIDRs, not for rules with groups or prefix lists.
+    """
     make = SecurityGroupRule.__init__
 
     @functools.wraps(make)
@@ -59,7 +62,7 @@ def create_security_group(call: Call) -> dict[str, Any]:
         raise AwsError("InvalidGroup.Reserved", "The security group 'default' is reserved")
     for parameter, text in (("GroupName", name), ("GroupDescription", description)):
         if not _TEXT.fullmatch(text):
-            reason = f"Character sets beyond ASCII are not supported: up to 255 of {_ALLOWED}"
+            reason = f"Character sets beyond ASCII are not supported. Use at most 255 of these characters: {_ALLOWED}"
             raise invalid_value(text, parameter, reason)
     if "VpcId" in params:
         vpcs.find(call.backend, params["VpcId"])
@@ -90,7 +93,7 @@ def delete_security_group(call: Call) -> dict[str, Any]:
 
 
 def _referring(backend: Any, group_id: str) -> list[Any]:
-    """Other groups whose rules reference this one."""
+    """Return the other groups whose rules reference this one."""
     return [
         group
         for in_vpc in backend.groups.values()

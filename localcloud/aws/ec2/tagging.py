@@ -1,4 +1,4 @@
-"""Tags of EC2 resources. moto keeps them on its backend by resource id.
+"""Tags of EC2 resources, which moto's backend stores by resource id.
 
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Tags.html#tag-restrictions
 """
@@ -18,7 +18,7 @@ from localcloud.aws.patching import operation
 MAXIMUM_TAGS = 50
 
 PREFIXES = {"placement-group": "pg", "capacity-reservation": "cr", "vpc-flow-log": "fl"}
-"""Resource types whose ids moto does not recognize as taggable."""
+"""Resource type -> id prefix, for types that moto does not recognize as taggable."""
 
 
 def install() -> None:
@@ -30,7 +30,10 @@ def install() -> None:
 
 
 def _get_tags(resource: Any) -> list[dict[str, str]]:
-    """Fast version of moto's method, which searches the tags of all resources with regular expressions for each resource."""
+    """Return a resource's tags by direct lookup.
+
+    moto's own method searches the tags of all resources with regular expressions, which is slow.
+    """
     if not resource.id:
         return []
     kind = EC2_PREFIX_TO_RESOURCE.get(get_prefix(resource.id), "")
@@ -43,7 +46,7 @@ def tags_of(backend: Any, resource_id: str) -> dict[str, str]:
 
 
 def shown(backend: Any, resource_id: str) -> list[dict[str, str]]:
-    """The tags as Describe operations show them."""
+    """Return the tags in the format of the Describe operations."""
     return [{"Key": key, "Value": value} for key, value in tags_of(backend, resource_id).items()]
 
 
@@ -53,7 +56,10 @@ def forget(backend: Any, resource_id: str) -> None:
 
 
 def requested(specifications: Iterable[Mapping[str, Any]] | None, *allowed: str) -> dict[str, dict[str, str]]:
-    """Map resource type to tags of `TagSpecifications`. Raises for types that are not allowed (none given: allows all)."""
+    """Return resource type -> tags of `TagSpecifications`.
+
+    Raise AWS's error for types that are not in `allowed`. Without `allowed`, all types are allowed.
+    """
     tags: dict[str, dict[str, str]] = {}
     for specification in specifications or ():
         kind = specification.get("ResourceType")
@@ -68,7 +74,7 @@ def requested(specifications: Iterable[Mapping[str, Any]] | None, *allowed: str)
 
 
 def checked(tags: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Tags by key; raises AWS's errors for invalid ones."""
+    """Return the tags by key. Raise AWS's errors for invalid tags."""
     result: dict[str, str] = {}
     for tag in tags:
         key, value = str(tag.get("Key") or ""), str(tag.get("Value") or "")
@@ -112,7 +118,7 @@ _HOLDERS = {
     "fl": "InvalidFlowLogId.NotFound",
     "sgr": "InvalidSecurityGroupRuleId.NotFound",
 }
-"""Resources whose existence moto does not check when it tags them -> AWS's code."""
+"""Id prefix of resources that moto tags without checking that they exist -> AWS's error code."""
 
 
 def _must_exist(backend: Any, resource_id: str) -> None:

@@ -1,4 +1,4 @@
-"""Operations on VPC endpoints.
+"""VPC endpoint operations.
 
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateVpcEndpoint.html
 """
@@ -27,7 +27,7 @@ def create_vpc_endpoint(call: Call) -> dict[str, Any]:
         raise missing("ServiceName")
     kind = params.get("VpcEndpointType", GATEWAY)
     if kind not in (GATEWAY, INTERFACE):
-        raise invalid_value(kind, "VpcEndpointType", "The local cloud has Gateway and Interface endpoints.")
+        raise invalid_value(kind, "VpcEndpointType", "The local cloud supports only Gateway and Interface endpoints.")
     endpoint_services.check(backend, params["ServiceName"], kind)
     _check_policy(params.get("PolicyDocument"))
     private_dns = kind == INTERFACE and params.get("PrivateDnsEnabled", True)
@@ -126,7 +126,7 @@ def delete_vpc_endpoints(call: Call) -> dict[str, Any]:
 
 
 def shown(endpoint: Any) -> dict[str, Any]:
-    """The endpoint as DescribeVpcEndpoints shows it."""
+    """Return the endpoint in the format of DescribeVpcEndpoints."""
     backend = endpoint.ec2_backend
     return {
         "VpcEndpointId": endpoint.id,

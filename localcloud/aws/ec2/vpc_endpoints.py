@@ -1,4 +1,4 @@
-"""VPC endpoints: interface endpoints hold interfaces in their subnets, gateway endpoints hold routes.
+"""VPC endpoints: interface endpoints own network interfaces in their subnets, gateway endpoints own routes.
 
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateVpcEndpoint.html
 """
@@ -20,7 +20,7 @@ REQUESTER = "amazon-aws"
 
 
 class Endpoint(VPCEndPoint):
-    """moto's record, plus the members that only AWS shows."""
+    """moto's VPC endpoint, extended by the members that moto lacks."""
 
     ip_address_type: str
     dns_options: dict[str, str] | None
@@ -37,7 +37,11 @@ def find(backend: Any, endpoint_id: str) -> Any:
 
 
 def check_interface(backend: Any, vpc: Any, params: dict[str, Any], private_dns: bool) -> None:
-    """Check subnets (of the VPC, in different zones), groups (of the VPC) and private DNS (enabled, name not taken)."""
+    """Check the parameters of an interface endpoint.
+
+    Its subnets must be in the VPC and in different zones, and its security groups in the VPC. Private DNS needs DNS
+    support and hostnames in the VPC, and no other endpoint with the same DNS name.
+    """
     if params.get("RouteTableIds"):
         raise AwsError("InvalidParameter", "Route table IDs are not supported for Interface type VPC Endpoints.")
     check_subnets(backend, vpc.id, [], params.get("SubnetIds", []))
@@ -105,7 +109,7 @@ def prefix_list_of(backend: Any, service: str) -> str | None:
 
 
 def create(backend: Any, vpc: Any, kind: str, params: dict[str, Any], private_dns: bool, tags: dict[str, str]) -> Any:
-    """Create the endpoint with its interfaces or routes; its first state is pending."""
+    """Create the endpoint with its interfaces or routes, in state pending."""
     endpoint_id, service = random_vpc_ep_id(), params["ServiceName"]
     group_ids = list(params.get("SecurityGroupIds", []))
     if kind == INTERFACE and not group_ids:
@@ -197,7 +201,10 @@ def change_groups(endpoint: Any, added: Sequence[str], removed: Sequence[str]) -
 
 
 def delete(endpoint: Any) -> None:
-    """Set to deleting now; remove it and its interfaces after AWS's delay. Routes are removed at once."""
+    """Set the state to deleting and remove the routes now.
+
+    After the emulated delay, remove the endpoint and its interfaces.
+    """
     remove_routes(endpoint, list(endpoint.route_table_ids))
     durations.schedule(endpoint, "state", "deleting", "deleted", "ec2-vpc-endpoint-delete", then=lambda: _forget(endpoint))
 

@@ -1,4 +1,4 @@
-"""VPCs: what is deleted with them, and what blocks their deletion.
+"""VPCs: resources deleted with a VPC, and dependencies that block its deletion.
 
 https://docs.aws.amazon.com/vpc/latest/userguide/delete-vpc.html
 """
@@ -33,7 +33,7 @@ def delete_vpc(call: Call) -> None:
         raise in_use("vpc", vpc.id)
     end_dry_run(call)
     options = vpc.dhcp_options
-    vpc.dhcp_options = None  # moto would delete these with the VPC
+    vpc.dhcp_options = None  # moto would delete the DHCP options with the VPC
     group = backend.get_default_security_group(vpc.id)
     call.moto()
     if options is not None:
@@ -48,7 +48,10 @@ def delete_vpc(call: Call) -> None:
 
 
 def _dependents(backend: Any, vpc_id: str) -> list[Any]:
-    """What blocks the VPC's deletion: all but its main route table, default security group and default network ACL."""
+    """Return the resources that block the VPC's deletion.
+
+    These are all except its main route table, default security group and default network ACL.
+    """
     subnets = [subnet for zone in backend.subnets.values() for subnet in zone.values() if subnet.vpc_id == vpc_id]
     gateways = [gateway for gateway in backend.internet_gateways.values() if gateway.vpc is not None and gateway.vpc.id == vpc_id]
     groups = [group for group in backend.groups.get(vpc_id, {}).values() if not group.is_default]

@@ -1,4 +1,4 @@
-"""Availability zones by name or id."""
+"""Lookup of Availability Zones by name or id."""
 
 from functools import cache
 from typing import Any
@@ -14,7 +14,7 @@ def zones_of(region: str) -> tuple[Zone, ...]:
 
 
 def zone_named(backend: Any, name_or_id: str) -> Zone:
-    """The region's zone of that name (us-west-2a) or id (usw2-az1)."""
+    """Return the region's zone with that name (us-west-2a) or id (usw2-az1)."""
     zones = zones_of(backend.region_name)
     for zone in zones:
         if name_or_id in (zone.name, zone.zone_id):

@@ -1,4 +1,4 @@
-"""EFS where moto falls short of AWS: lifecycle states, updates, backup and file system policies, and AWS's errors."""
+"""EFS features that moto lacks: lifecycle states, updates, backup and file system policies, and AWS's errors."""
 
 
 def install() -> None:

@@ -54,7 +54,7 @@ def _check_root(root: dict[str, Any]) -> None:
     """https://docs.aws.amazon.com/efs/latest/ug/API_RootDirectory.html"""
     path = root.get("Path", "/")
     if not _PATH.fullmatch(path) or len(path) > 100:
-        raise bad_request(f"The path '{path}' must be absolute, of at most four levels and 100 characters.")
+        raise bad_request(f"The path '{path}' must be absolute, with at most four levels and 100 characters.")
     creation = root.get("CreationInfo")
     if creation is not None and not _PERMISSIONS.fullmatch(creation.get("Permissions", "")):
-        raise bad_request(f"The permissions '{creation.get('Permissions')}' must be an octal number, as 0755.")
+        raise bad_request(f"The permissions '{creation.get('Permissions')}' must be an octal number such as 0755.")

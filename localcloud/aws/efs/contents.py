@@ -1,4 +1,4 @@
-"""Files of EFS file systems: one folder per file system while it exists. Mounts bind that folder."""
+"""Files of EFS file systems, in one local folder per file system. Mounts are bind mounts of that folder."""
 
 import os
 import shutil
@@ -13,7 +13,7 @@ _root: Path | None = None
 
 
 def keep_in(folder: Path) -> None:
-    """Store the files of file systems in this folder. Deletes leftovers of an earlier local cloud."""
+    """Store the files of EFS file systems in this folder. Delete the files of an earlier local cloud."""
     global _root
     _root = folder
     _forget_all()
@@ -21,14 +21,14 @@ def keep_in(folder: Path) -> None:
 
 
 def root() -> Path | None:
-    """Folder of all file systems; None if they are records without files."""
+    """Return the folder of all file systems, or None if file systems cannot store files."""
     return _root
 
 
 def folder_of(file_system_id: str) -> Path:
-    """A file system's root directory, created on first use."""
+    """Return a file system's root directory, creating it on first use."""
     if _root is None:
-        raise FileNotFoundError("file systems have no files: the local AWS was started without a folder for file systems")
+        raise FileNotFoundError("file systems cannot store files: the local AWS was started without --file-systems")
     folder = _root / file_system_id
     if not folder.exists():
         folder.mkdir()
@@ -37,9 +37,10 @@ def folder_of(file_system_id: str) -> Path:
 
 
 def root_of(access_point: Any) -> Path | None:
-    """Root directory of an access point's clients; None if it does not exist and has no CreationInfo.
+    """Return the root directory for clients of an access point, or None if it does not exist and has no CreationInfo.
 
-    EFS creates it at the first mount: https://docs.aws.amazon.com/efs/latest/ug/enforce-root-directory-access-point.html
+    EFS creates the directory at the first mount:
+    https://docs.aws.amazon.com/efs/latest/ug/enforce-root-directory-access-point.html
     """
     directory: dict[str, Any] = access_point.root_directory
     creation = directory.get("CreationInfo")
@@ -56,7 +57,7 @@ def root_of(access_point: Any) -> Path | None:
 
 
 def directory_of(file_system_id: str, path: str) -> Path | None:
-    """A directory of a file system; None if it does not exist."""
+    """Return a directory of a file system, or None if it does not exist."""
     folder = folder_of(file_system_id)
     for name in path.strip("/").split("/"):
         folder = folder / name
@@ -66,7 +67,10 @@ def directory_of(file_system_id: str, path: str) -> Path | None:
 
 
 def _is_directory(folder: Path) -> bool:
-    """Does not follow symbolic links: a client could point them at files of this machine."""
+    """Return whether the path is a directory and not a symbolic link.
+
+    Clients could point links at files of this machine.
+    """
     return folder.name != ".." and folder.is_dir() and not folder.is_symlink()
 
 

@@ -60,7 +60,7 @@ def _update_file_system_protection(call: Call) -> dict[str, Any]:
 
 @operation("efs", "DescribeReplicationConfigurations")
 def _describe_replication_configurations(call: Call) -> dict[str, Any]:
-    """No file system is replicated in the local AWS.
+    """Report that no file system is replicated, because the local AWS has no replication.
 
     https://docs.aws.amazon.com/efs/latest/ug/API_DescribeReplicationConfigurations.html
     """
@@ -95,7 +95,7 @@ def _described(found: Any) -> dict[str, Any]:
 
 
 def _key_arn(call: Call) -> str:
-    """The encryption key: the requested one, or the AWS managed key for EFS."""
+    """Return the ARN of the encryption key: the requested key, or the AWS managed key for EFS."""
     kms = call.backend_of("kms")
     wanted = call.params.get("KmsKeyId", "alias/aws/elasticfilesystem")
     try:

@@ -1,4 +1,4 @@
-"""Mounts of file systems: the files that a client sees, or the error of NFS or the mount helper.
+"""EFS mounts: the directory that a client sees, or the error of NFS or the EFS mount helper.
 
 https://docs.aws.amazon.com/efs/latest/ug/mounting-fs.html, .../troubleshooting-efs-mounting.html
 """
@@ -20,7 +20,7 @@ _DENIED = "mount.nfs4: access denied by server while mounting 127.0.0.1:/"
 
 
 class MountRefused(Exception):
-    """Refused mount; the message is the reason."""
+    """A mount was refused. The message is the reason."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def _mount(body: Any) -> Any:
 def mount(
     region: str, instance: str, fileSystem: str, accessPoint: str | None = None, path: str = "/", encrypted: bool = True
 ) -> Mounted:
-    """Mount a file system on an instance, through an access point or at a path. Raises MountRefused."""
+    """Mount a file system on an instance, through an access point or at a path. Raise MountRefused on errors."""
     efs, ec2 = backend_of("efs", ACCOUNT, region), backend_of("ec2", ACCOUNT, region)
     client = next((one for one in instance_calls.every(ec2) if one.id == instance), None)
     if client is None:
@@ -58,7 +58,7 @@ def mount(
 
 
 def _check_mount_target(efs: Any, ec2: Any, file_system: Any, client: Any) -> None:
-    """Resolve fs-....efs.<region>.amazonaws.com to the mount target in the client's zone."""
+    """Check that the client can resolve fs-....efs.<region>.amazonaws.com and reach the mount target in its zone."""
     name, zone = file_system.file_system_id, client.placement.zone
     targets = [one for one in efs.mount_targets_by_id.values() if one.file_system_id == name]
     here = [one for one in targets if one.availability_zone_name == zone and one.vpc_id == client.vpc_id]
@@ -109,7 +109,7 @@ def _access_point(efs: Any, file_system: Any, name: str) -> Any:
 
 
 def _check_policy(file_system: Any, point: Any | None, encrypted: bool) -> bool:
-    """Whether the client has read-only access.
+    """Return whether the client has read-only access. Raise MountRefused if the policy denies the mount.
 
     https://docs.aws.amazon.com/efs/latest/ug/iam-access-control-nfs-efs.html
     """

@@ -1,4 +1,4 @@
-"""Settings attached to a file system: resource policy, backups, and the lifecycle of its files."""
+"""Policies of an EFS file system: resource policy, backup policy and lifecycle policy."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def _put_file_system_policy(call: Call) -> dict[str, Any]:
         ("AWS", identity.principal_arn(call)), "elasticfilesystem:PutFileSystemPolicy", found.file_system_arn, context
     )
     if not call.params.get("BypassPolicyLockoutSafetyCheck") and policy_documents.decide(document, who) == "Deny":
-        raise refused("InvalidPolicyException", "The policy would prevent its author from changing it again.")
+        raise refused("InvalidPolicyException", "The policy would prevent the caller from changing the policy again.")
     found.file_system_policy = call.params["Policy"]
     return {"FileSystemId": found.file_system_id, "Policy": found.file_system_policy}
 
@@ -36,9 +36,9 @@ def _check_statement(call: Call, statement: dict[str, Any], arn: str) -> None:
     if not list(policy_documents.principals(statement)):
         raise InvalidPolicy("Missing required field Principal")
     if not all(action == "*" or action.startswith("elasticfilesystem:") for action in policy_documents.actions(statement)):
-        raise InvalidPolicy("A file system policy may only name actions of elasticfilesystem")
+        raise InvalidPolicy("A file system policy can only contain elasticfilesystem actions")
     if not all(resource in ("*", arn) for resource in policy_documents.resources(statement)):
-        raise InvalidPolicy(f"The only resource of this policy can be {arn}")
+        raise InvalidPolicy(f"The only resource allowed in this policy is {arn}")
     check_principals(call, statement)
 
 

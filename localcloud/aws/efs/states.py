@@ -1,4 +1,4 @@
-"""Shared code of EFS resources: lookup and lifecycle states."""
+"""Shared code for EFS resources: errors, lookup and tag cleanup."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from localcloud.aws.errors import AwsError
 
 
 def refused(code: str, message: str, **members: Any) -> AwsError:
-    """Error of EFS, which also carries its code as a member."""
+    """Return an EFS error, which repeats its code in the member ErrorCode."""
     return AwsError(code, message, ErrorCode=code, **members)
 
 
@@ -16,7 +16,7 @@ def bad_request(message: str) -> AwsError:
 
 
 def file_system(call: Call, ready: bool = False) -> Any:
-    """The file system that the call names; `ready` raises if it is being created or deleted."""
+    """Return the file system that the call names. With `ready`, raise if it is being created or deleted."""
     name = call.params["FileSystemId"].rsplit("/", 1)[-1]
     found = call.backend.file_systems_by_id.get(name)
     if found is None:
@@ -27,5 +27,5 @@ def file_system(call: Call, ready: bool = False) -> Any:
 
 
 def forget_tags(call: Call, resource_id: str) -> None:
-    """Drop the tags of a deleted resource; moto keeps them."""
+    """Drop the tags of a deleted resource, which moto would keep."""
     call.backend.tagging_service.delete_all_tags_for_resource(resource_id)

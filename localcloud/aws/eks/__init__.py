@@ -1,4 +1,4 @@
-"""EKS (not moto's): clusters, add-ons, access entries, Pod Identity, node groups with Auto Scaling groups."""
+"""EKS, implemented without moto: clusters, add-ons, access entries, Pod Identity and managed node groups."""
 
 
 def install() -> None:

@@ -1,4 +1,4 @@
-"""Access entries: which IAM principals may use a cluster's Kubernetes API, and with which user name and groups.
+"""Access entries: IAM principals that can use a cluster's Kubernetes API, with their user names and groups.
 
 https://docs.aws.amazon.com/eks/latest/userguide/access-entries.html, .../creating-access-entries.html
 """
@@ -13,7 +13,7 @@ from localcloud.aws.eks.state import AccessEntry, Cluster, Record, check_tags, n
 from localcloud.aws.patching import operation
 
 RESERVED = ("amazon:", "aws:", "eks:", "iam:", "system:")
-"""Prefixes that EKS rejects in user names and groups of an entry."""
+"""Prefixes that EKS rejects in user names and groups of an access entry."""
 NODE_USER = "system:node:{{EC2PrivateDNSName}}"
 NODE_GROUPS = {
     "EC2_LINUX": ["system:nodes"],
@@ -23,7 +23,7 @@ NODE_GROUPS = {
     "HYPERPOD_LINUX": ["system:nodes"],
     "EC2": ["system:nodes"],
 }
-"""Entry types for nodes: EKS sets user name and groups."""
+"""Type of access entry for nodes -> its Kubernetes groups. EKS sets the user name and groups of these entries."""
 TYPES = ("STANDARD", *NODE_GROUPS)
 
 
@@ -111,7 +111,7 @@ def list_associated_access_policies(call: Call) -> Record:
 
 
 def add_creator(cluster: Cluster) -> None:
-    """Add the entry that makes the cluster's creator its admin, if requested."""
+    """Add the access entry that makes the cluster's creator an admin, if requested."""
     arn = cluster.creator
     if (
         arn is None
@@ -124,13 +124,13 @@ def add_creator(cluster: Cluster) -> None:
 
 
 def add_nodes(cluster: Cluster, role_arn: str) -> None:
-    """Add the entry that lets the nodes of a managed node group join, as EKS does. It outlives the node group."""
+    """Add the access entry with which nodes of a managed node group join. As on EKS, it outlives the node group."""
     if cluster.authentication_mode != "CONFIG_MAP" and role_arn not in cluster.access_entries:
         _add(cluster, role_arn, "EC2_LINUX", NODE_USER, NODE_GROUPS["EC2_LINUX"], {})
 
 
 def associate(entry: AccessEntry, policy: str, scope: Record) -> Record:
-    """Associate a policy; if it is already associated, replace its scope."""
+    """Associate an access policy, or replace its scope if it is already associated."""
     since = entry.policies.get(policy, {}).get("associatedAt", now())
     entry.policies[policy] = {"policyArn": policy, "accessScope": scope, "associatedAt": since, "modifiedAt": now()}
     return entry.policies[policy]

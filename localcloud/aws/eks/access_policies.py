@@ -1,4 +1,4 @@
-"""EKS's own access policies: https://docs.aws.amazon.com/eks/latest/userguide/access-policy-permissions.html"""
+"""Access policies predefined by EKS: https://docs.aws.amazon.com/eks/latest/userguide/access-policy-permissions.html"""
 
 from localcloud.aws.call import Call
 from localcloud.aws.eks.state import Record, page

@@ -1,7 +1,8 @@
 """EKS add-ons that GPU clusters use, and their versions.
 
-https://docs.aws.amazon.com/eks/latest/userguide/workloads-add-ons-available-eks.html. The version lists are what clusters
-and AWS's tables showed in public between 2025-10 and 2026-10: a subset. Full list: `aws eks describe-addon-versions`.
+https://docs.aws.amazon.com/eks/latest/userguide/workloads-add-ons-available-eks.html. The version
+lists are a subset, published in cluster output and AWS's tables between 2025-10 and 2026-10.
+`aws eks describe-addon-versions` prints the full list.
 """
 
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from localcloud.aws.eks.state import Record, page
 from localcloud.aws.patching import operation
 
 _FIRST, _LAST = 30, 36
-"""Kubernetes minor versions that the lists cover."""
+"""First and last Kubernetes minor version that the lists cover."""
 
 
 @dataclass(frozen=True)
@@ -22,13 +23,16 @@ class CatalogAddon:
     name: str
     kind: str
     versions: dict[str, tuple[int, int]]
-    """Add-on version, newest first -> the first and last Kubernetes minor version that it supports."""
+    """Add-on version (newest first) -> first and last Kubernetes minor version that it supports."""
     defaults: dict[int, str]
     """Kubernetes minor version -> add-on version that EKS installs by default."""
     needs_nodes: bool = False
-    """The add-on has a Deployment and is degraded until nodes run it; a DaemonSet without nodes is complete."""
+    """Whether the add-on is DEGRADED until nodes run its Deployment.
+
+    An add-on with only a DaemonSet is healthy without nodes.
+    """
     service_account: str | None = None
-    """Its service account that can have an IAM role."""
+    """Service account of the add-on that can have an IAM role."""
     managed_policies: tuple[str, ...] = ()
     owner: str = "aws"
 
@@ -75,7 +79,7 @@ _VPC_CNI = CatalogAddon(
 _KUBE_PROXY = CatalogAddon(
     "kube-proxy",
     "networking",
-    # The newest builds for a minor also support the next one, so that a cluster can be upgraded before its add-on.
+    # The newest builds for a minor version also support the next one: a cluster can be upgraded before its add-on.
     dict(
         [
             *_builds("v1.36.0", 25, 21, 14, 13, 9, kubernetes=(36, 36)),

@@ -1,8 +1,8 @@
-"""Validation of configurationValues of add-ons.
+"""Validation of add-on configurationValues.
 
-EKS checks them against each version's JSON schema:
+EKS validates them against the JSON schema of the add-on version:
 https://docs.aws.amazon.com/eks/latest/APIReference/API_DescribeAddonConfiguration.html
-The local EKS knows all keys of vpc-cni, and the top-level keys of the others.
+The local EKS knows all keys of vpc-cni, but only the top-level keys of other add-ons.
 """
 
 import json
@@ -17,7 +17,7 @@ from localcloud.aws.eks.state import Record
 from localcloud.aws.patching import operation
 
 Schema = str | dict[str, Any]
-"""JSON type, TRUE_OR_FALSE (a string!), or the allowed keys of an object with their shapes."""
+"""JSON type, TRUE_OR_FALSE (a string, not a boolean), or the allowed keys of an object with their schemas."""
 
 TRUE_OR_FALSE = "true-or-false"
 _PLACEMENT: dict[str, Schema] = {"affinity": "object", "nodeSelector": "object", "tolerations": "array"}
@@ -137,7 +137,7 @@ _JSON_TYPES = {dict: "object", list: "array", str: "string", bool: "boolean", in
 
 
 def check(addon: str, text: str) -> None:
-    """Reject values that the add-on does not support. EKS accepts JSON and YAML."""
+    """Reject values that the add-on does not support. As on EKS, the text can be JSON or YAML."""
     try:
         values = yaml.safe_load(text)
     except yaml.YAMLError as error:

@@ -1,6 +1,6 @@
 """Add-ons: https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateAddon.html
 
-An add-on with a deployment is DEGRADED (InsufficientNumberOfReplicas) as long as no node can run it.
+An add-on with a Deployment is DEGRADED (InsufficientNumberOfReplicas) while no node can run it.
 """
 
 import uuid
@@ -134,7 +134,7 @@ def update_addon(call: Call) -> Record:
 
 @operation("eks", "DeleteAddon")
 def delete_addon(call: Call) -> Record:
-    """Delete the add-on's record. With `preserve` its software stays in the cluster."""
+    """Delete the add-on. With `preserve`, its software stays in the cluster."""
     cluster = usable_cluster_of(call)
     addon = addon_of(call, cluster)
     record = addon.record
@@ -187,7 +187,7 @@ def _dissociate(cluster: Cluster, record: Record) -> None:
 
 
 def _judge(cluster: Cluster, addon: Addon) -> None:
-    """ACTIVE or DEGRADED, depending on the current nodes."""
+    """Set the add-on's status to ACTIVE or DEGRADED, depending on the current nodes."""
     record = addon.record
     if record["status"] not in ("ACTIVE", "DEGRADED") or not addon_catalog.CATALOG[record["addonName"]].needs_nodes:
         return

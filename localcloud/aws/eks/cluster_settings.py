@@ -12,7 +12,7 @@ from localcloud.aws.eks.versions import KubernetesVersion
 
 LOG_TYPES = ("api", "audit", "authenticator", "controllerManager", "scheduler")
 AUTHENTICATION_MODES = ("CONFIG_MAP", "API_AND_CONFIG_MAP", "API")
-"""Authentication modes, in the only order in which a cluster may switch them."""
+"""Authentication modes. A cluster can only switch from a mode to the next one in this list."""
 SUPPORT_TYPES = ("STANDARD", "EXTENDED")
 
 NOT_EMULATED = (
@@ -39,7 +39,7 @@ def refuse_not_emulated(params: Record) -> None:
 
 
 def logging(wanted: Record, current: Record | None = None) -> Record:
-    """The logging settings after a change, as EKS returns them: a list of enabled and a list of disabled types."""
+    """Return the logging settings after a change, as lists of enabled and of disabled log types."""
     enabled = set(enabled_logs(current)) if current else set()
     for setup in wanted.get("clusterLogging", []):
         unknown = [name for name in setup.get("types", []) if name not in LOG_TYPES]
@@ -79,7 +79,7 @@ def upgrade_policy(wanted: Record, version: KubernetesVersion) -> Record:
 
 
 def encryption(call: Call, wanted: list[Record]) -> list[Record]:
-    """Encryption settings: only Secrets, with a symmetric key of this region.
+    """Validate and return the encryption settings: only Secrets, with a symmetric key of this region.
 
     https://docs.aws.amazon.com/eks/latest/APIReference/API_EncryptionConfig.html
     """
@@ -104,7 +104,7 @@ def _key(call: Call, arn: str) -> Any | None:
 
 
 def endpoint_access(wanted: Record) -> tuple[bool, bool]:
-    """Whether the endpoint is public and whether it is private."""
+    """Return whether the endpoint is public, and whether it is private."""
     public, private = wanted.get("endpointPublicAccess", True), wanted.get("endpointPrivateAccess", False)
     if not public and not private:
         raise invalid_parameter("Private and public endpoint access cannot be false")

@@ -1,4 +1,4 @@
-"""Updates of a cluster: one type of change at a time, each with AWS's duration.
+"""Cluster updates: one type of change at a time, each with AWS's duration.
 
 https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateClusterConfig.html
 https://docs.aws.amazon.com/eks/latest/userguide/update-cluster.html
@@ -14,7 +14,7 @@ from localcloud.aws.eks.state import Cluster, Record, cluster_of, publish_cluste
 from localcloud.aws.patching import operation
 
 KUBELET_SKEW = 3
-"""How many minor versions nodes may lag behind the control plane.
+"""Maximum number of minor versions that nodes can lag behind the control plane.
 
 https://kubernetes.io/releases/version-skew-policy/#kubelet
 """
@@ -24,7 +24,7 @@ _ENDPOINT = ("endpointPublicAccess", "endpointPrivateAccess", "publicAccessCidrs
 _VPC = ("subnetIds", "securityGroupIds")
 
 Change = tuple[str, Record, Callable[[], None]]
-"""Update type, its parameters, and the function that applies the change at the end."""
+"""Update type, its parameters, and the function that applies the change when the update ends."""
 
 
 @operation("eks", "UpdateClusterConfig")
@@ -74,7 +74,10 @@ def update_cluster_version(call: Call) -> Record:
 
 @operation("eks", "AssociateEncryptionConfig")
 def associate_encryption_config(call: Call) -> Record:
-    """Allowed once; cannot be undone: https://docs.aws.amazon.com/eks/latest/userguide/enable-kms.html"""
+    """Encrypt Secrets.
+
+    Allowed only once; cannot be undone: https://docs.aws.amazon.com/eks/latest/userguide/enable-kms.html
+    """
     cluster = cluster_of(call)
     if cluster.record.get("encryptionConfig"):
         raise invalid_parameter("Encryption config is already associated with the cluster", clusterName=cluster.name)
@@ -134,7 +137,10 @@ def _endpoint_access(cluster: Cluster, wanted: Record) -> Change:
 
 
 def _subnets_and_groups(call: Call, cluster: Cluster, wanted: Record) -> Change:
-    """The VPC and the zones cannot change: https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html"""
+    """Return the change of subnets and security groups. The VPC and the zones cannot change.
+
+    https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html
+    """
     current, ec2 = cluster.record["resourcesVpcConfig"], call.backend_of("ec2")
     subnet_ids = wanted.get("subnetIds", current["subnetIds"])
     groups = wanted.get("securityGroupIds", current["securityGroupIds"])
@@ -163,7 +169,7 @@ def _logging(call: Call, cluster: Cluster) -> Change:
 
 
 def _access(call: Call, cluster: Cluster) -> Change:
-    """Modes change in one direction only.
+    """Return the change of the authentication mode, which is possible in one direction only.
 
     https://docs.aws.amazon.com/eks/latest/userguide/setting-up-access-entries.html
     """

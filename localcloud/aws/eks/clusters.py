@@ -1,6 +1,6 @@
 """Clusters: https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateCluster.html
 
-A cluster has a real security group, and interfaces in its subnets, until it is deleted.
+A cluster has a security group, and network interfaces in its subnets, in the local EC2 until it is deleted.
 """
 
 import re
@@ -30,9 +30,9 @@ NAME = re.compile(r"[0-9A-Za-z][A-Za-z0-9\-_]{0,99}")
 
 
 def set_endpoint(account: str, region: str, name: str, url: str, certificate_authority: str, issuer: str | None = None) -> None:
-    """Set a cluster's API URL and CA (base64 of PEM). Called by its realizer.
+    """Set a cluster's API URL and CA (base64-encoded PEM). Called by the cluster's realizer.
 
-    Clients see it once the cluster is ACTIVE.
+    Clients see the endpoint once the cluster is ACTIVE.
     """
     cluster = state_of(backend_of("eks", account, region), Eks).clusters[name]
     cluster.endpoint = Endpoint(url, certificate_authority, issuer or cluster.endpoint.issuer)
@@ -42,7 +42,7 @@ def set_endpoint(account: str, region: str, name: str, url: str, certificate_aut
 
 
 def set_problems(account: str, region: str, name: str, messages: list[str]) -> None:
-    """Set a cluster's health issues. Called by its realizer."""
+    """Set a cluster's health issues. Called by the cluster's realizer."""
     cluster = state_of(backend_of("eks", account, region), Eks).clusters[name]
     cluster.record["health"]["issues"] = [_issue(cluster, message) for message in messages]
 
@@ -93,7 +93,7 @@ def create_cluster(call: Call) -> Record:
 
 
 def _checked_record(call: Call) -> Record:
-    """The record of the new cluster. Raises EKS's errors for invalid settings; creates nothing."""
+    """Return the record for a new cluster, without creating it. Raise EKS's errors for invalid settings."""
     params, name = call.params, call.params["name"]
     if not NAME.fullmatch(name):
         raise invalid_parameter(

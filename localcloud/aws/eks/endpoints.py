@@ -1,4 +1,4 @@
-"""API endpoint of a cluster, and the certificate that clients verify it with."""
+"""API endpoint of a cluster, and the CA certificate with which clients verify it."""
 
 import base64
 import secrets
@@ -14,13 +14,13 @@ from cryptography.hazmat.primitives.asymmetric import ec
 class Endpoint:
     url: str
     certificate_authority: str
-    """base64 of PEM, as EKS returns it."""
+    """Base64-encoded PEM, as EKS returns it."""
     issuer: str
     """OpenID Connect issuer of service account tokens."""
 
 
 def new(region: str) -> Endpoint:
-    """Endpoint of a cluster without a realizer: it looks like EKS's, but nothing listens there."""
+    """Return an endpoint for a cluster without a realizer. It looks like EKS's, but nothing listens on it."""
     identifier = secrets.token_hex(16).upper()
     return Endpoint(
         url=f"https://{identifier}.gr7.{region}.eks.amazonaws.com",
@@ -30,7 +30,7 @@ def new(region: str) -> Endpoint:
 
 
 def _certificate_authority() -> str:
-    """A real certificate, so that clients can parse it; its key is discarded."""
+    """Return a valid certificate, so that clients can parse it. Its private key is discarded."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "kubernetes")])
     today = datetime.now(UTC)

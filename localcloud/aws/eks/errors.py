@@ -7,7 +7,7 @@ from localcloud.aws.errors import AwsError
 
 
 def invalid_parameter(message: str, **members: str) -> AwsError:
-    """`members` are those of the modeled exception: clusterName, nodegroupName, addonName."""
+    """Return the error. `members` are the exception's other members: clusterName, nodegroupName, addonName."""
     return AwsError("InvalidParameterException", message, None, **members)
 
 
@@ -24,5 +24,5 @@ def not_found(message: str, **members: str) -> AwsError:
 
 
 def not_emulated(what: str) -> AwsError:
-    """Error for EKS features that the local cloud lacks. They are rejected, never ignored."""
-    return AwsError("NotImplementedInLocalCloud", f"The local cloud's EKS has no {what}.", status=400)
+    """Return the error for an EKS feature that the local cloud lacks. Such features are rejected, never ignored."""
+    return AwsError("NotImplementedInLocalCloud", f"The local EKS does not support {what}.", status=400)

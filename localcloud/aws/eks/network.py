@@ -1,7 +1,7 @@
-"""VPC of a cluster: what it requires and what it creates there.
+"""VPC of an EKS cluster: requirements, and the resources that EKS creates in it.
 
 Rules: https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html and .../sec-group-reqs.html.
-Error messages are those quoted in public issues.
+Error messages are taken from public issues.
 """
 
 from ipaddress import IPv4Network, ip_network
@@ -19,7 +19,7 @@ NETWORK_INTERFACES_LIMIT = 4
 
 
 def subnets(ec2: Any, ids: list[str]) -> list[Any]:
-    """moto's subnets with these ids. Raises if one does not exist."""
+    """Return moto's subnets with these ids. Raise EKS's error if one does not exist."""
     known = {subnet_id: subnet for zone in ec2.subnets.values() for subnet_id, subnet in zone.items()}
     for subnet_id in ids:
         if subnet_id not in known:
@@ -28,7 +28,7 @@ def subnets(ec2: Any, ids: list[str]) -> list[Any]:
 
 
 def cluster_subnets(ec2: Any, ids: list[str], cluster: str) -> list[Any]:
-    """Check that a control plane can use the subnets."""
+    """Return the subnets, after checking that a control plane can use them."""
     if len(set(ids)) != len(ids):
         raise invalid_parameter("Duplicate subnet IDs provided", clusterName=cluster)
     chosen = subnets(ec2, ids)
@@ -95,7 +95,7 @@ def vpc_networks(ec2: Any, vpc_id: str) -> list[IPv4Network]:
 
 
 def service_network(ec2: Any, vpc_id: str, wanted: str | None, cluster: str) -> str:
-    """CIDR of Kubernetes service addresses: the caller's, or the one that EKS would choose.
+    """Return the CIDR of Kubernetes services: the requested one, or the one that EKS would choose.
 
     https://docs.aws.amazon.com/eks/latest/APIReference/API_KubernetesNetworkConfigRequest.html
     """
@@ -141,7 +141,10 @@ def public_cidrs(cidrs: list[str], cluster: str) -> list[str]:
 
 
 def create_cluster_security_group(ec2: Any, cluster: str, vpc_id: str, suffix: str) -> str:
-    """The cluster security group: allows all traffic within it, and egress to anywhere (and to itself, for EFA)."""
+    """Create the cluster security group and return its id.
+
+    It allows all traffic between its members, and egress to anywhere (and to itself, for EFA).
+    """
     name = f"eks-cluster-sg-{cluster}-{suffix}"
     group = ec2.create_security_group(
         name,
@@ -163,7 +166,10 @@ def create_cluster_security_group(ec2: Any, cluster: str, vpc_id: str, suffix: s
 
 
 def delete_cluster_security_group(ec2: Any, group_id: str) -> None:
-    """Delete the group. Like EKS, leave it behind while an interface or another group's rule still uses it."""
+    """Delete the group, unless an interface or another group's rule still uses it.
+
+    EKS leaves such groups behind too.
+    """
     if any(group.id == group_id for eni in ec2.enis.values() for group in eni.group_set):
         return
     for groups in ec2.groups.values():
@@ -176,7 +182,7 @@ def delete_cluster_security_group(ec2: Any, group_id: str) -> None:
 
 
 def create_network_interfaces(ec2: Any, cluster: str, chosen: list[Any], group_ids: list[str]) -> list[str]:
-    """Create the control plane's interfaces: one in each zone first, then in the other subnets, at most four."""
+    """Create the control plane's interfaces, at most four: first one in each zone, then in the other subnets."""
     ordered: list[Any] = []
     for subnet in chosen:
         if subnet.availability_zone not in {other.availability_zone for other in ordered}:

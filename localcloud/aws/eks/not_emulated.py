@@ -1,4 +1,4 @@
-"""Operations rejected by name, because moto would answer them from its own, empty record of clusters."""
+"""EKS operations that are rejected by name, because moto would answer them from its own, empty list of clusters."""
 
 from typing import NoReturn
 

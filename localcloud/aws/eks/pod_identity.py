@@ -1,4 +1,4 @@
-"""Pod Identity associations: which IAM role the pods of a service account use.
+"""Pod Identity associations: IAM roles for the pods of service accounts.
 
 https://docs.aws.amazon.com/eks/latest/APIReference/API_CreatePodIdentityAssociation.html
 https://docs.aws.amazon.com/eks/latest/userguide/pod-id-role.html
@@ -82,7 +82,7 @@ def add(
     tags: dict[str, str],
     owner: str | None = None,
 ) -> Record:
-    """Create an association; `owner` is the ARN of the add-on that it belongs to."""
+    """Create an association. `owner` is the ARN of the add-on to which it belongs."""
     check_role(call, role_arn)
     for other in cluster.associations.values():
         if (other["namespace"], other["serviceAccount"]) == (namespace, service_account):
@@ -133,12 +133,12 @@ def _association(call: Call, cluster: Cluster) -> Record:
 def _refuse_owned(record: Record) -> None:
     if "ownerArn" in record:
         raise invalid_request(
-            f"Association {record['associationId']} is owned by {record['ownerArn']}: change it through its owner"
+            f"Association {record['associationId']} is owned by {record['ownerArn']}. Change it through its owner."
         )
 
 
 def _set_optional(record: Record, params: Record) -> None:
-    """An empty target role removes it.
+    """Set the optional members of an association. An empty target role removes the target role.
 
     https://docs.aws.amazon.com/eks/latest/userguide/pod-id-assign-target-role.html
     """

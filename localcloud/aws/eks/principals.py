@@ -1,4 +1,4 @@
-"""IAM users, roles and KMS keys named in a cluster's settings."""
+"""IAM users and roles referenced in a cluster's settings."""
 
 import json
 import re
@@ -14,12 +14,12 @@ IAM_PRINCIPAL = re.compile(
 
 
 def role_of(call: Call, arn: str) -> Any | None:
-    """moto's role with this ARN, if any."""
+    """Return moto's role with this ARN, if any."""
     return next((role for role in call.backend_of("iam").roles.values() if role.arn == arn), None)
 
 
 def exists(call: Call, arn: str) -> bool:
-    """Whether a user or role exists. Those of other accounts are assumed to exist: their IAM is not emulated."""
+    """Return whether a user or role exists. Principals of other accounts always do: their IAM is not emulated."""
     match = IAM_PRINCIPAL.fullmatch(arn)
     if match is None:
         return False
@@ -31,7 +31,7 @@ def exists(call: Call, arn: str) -> bool:
 
 
 def trusts(role: Any, service: str, *actions: str) -> bool:
-    """Whether the role's trust policy allows a service all these actions (sts:AssumeRole, sts:TagSession)."""
+    """Return whether the role's trust policy allows a service all these actions (sts:AssumeRole, sts:TagSession)."""
     document = role.assume_role_policy_document
     policy = json.loads(document) if isinstance(document, str) else document
     allowed: set[str] = set()
@@ -42,7 +42,7 @@ def trusts(role: Any, service: str, *actions: str) -> bool:
 
 
 def creator(call: Call) -> str:
-    """The IAM user or role behind the call, which EKS makes the cluster's first admin."""
+    """Return the ARN of the calling IAM user or role, which EKS makes the cluster's first admin."""
     session = identity.session_of(call)
     if session is not None:
         return str(session.role_arn)

@@ -1,4 +1,4 @@
-"""EKS state of one account and region. Records are dicts in the shape of EKS's Describe calls."""
+"""EKS state of one account and region. Records are dicts in the format of EKS's Describe responses."""
 
 from collections.abc import Iterable
 from copy import deepcopy
@@ -17,12 +17,12 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class UserTemplate:
-    """Launch template version that a node group was created from; all None without one."""
+    """Launch template version from which a node group was created. All fields are None without a template."""
 
     id: str | None = None
     name: str | None = None
     version: str | None = None
-    """The version number, also if the user specified $Latest or $Default."""
+    """Version number, even if the user specified $Latest or $Default."""
     data: Record = field(default_factory=dict)
 
     @property
@@ -35,7 +35,7 @@ class UserTemplate:
 
     @property
     def record(self) -> Record:
-        """The launch template as a node group shows it."""
+        """The launch template in the format of DescribeNodegroup."""
         return {"id": self.id, "name": self.name, "version": self.version}
 
 
@@ -45,14 +45,14 @@ class NodeGroup:
     token: str
     """The client's idempotency token."""
     uuid: str
-    """Part of the names of the resources that EKS creates for it."""
+    """Part of the names of the resources that EKS creates for the node group."""
     types: list[str]
-    """Instance types, the preferred one first."""
+    """Instance types, preferred type first."""
     template: UserTemplate
     template_id: str | None = None
-    """EKS's own launch template, based on the user's."""
+    """Id of EKS's own launch template, which is based on the user's."""
     profile: str | None = None
-    """The instance profile that carries the node role."""
+    """Name of the instance profile that contains the node role."""
     updates: dict[str, Record] = field(default_factory=dict)
 
     @property
@@ -75,7 +75,7 @@ class Addon:
 class AccessEntry:
     record: Record
     policies: dict[str, Record] = field(default_factory=dict)
-    """Policy ARN -> the association."""
+    """Policy ARN -> access policy association."""
 
 
 @dataclass
@@ -87,14 +87,14 @@ class Cluster:
     creator: str | None
     """IAM principal that created the cluster."""
     self_managed_addons: bool
-    """vpc-cni, kube-proxy and CoreDNS were installed at creation, not as EKS add-ons."""
+    """Whether vpc-cni, kube-proxy and CoreDNS were installed at creation as self-managed add-ons."""
     endpoint: Endpoint
     network_interfaces: list[str] = field(default_factory=list)
     node_groups: dict[str, NodeGroup] = field(default_factory=dict)
     addons: dict[str, Addon] = field(default_factory=dict)
     access_entries: dict[str, AccessEntry] = field(default_factory=dict)
     associations: dict[str, Record] = field(default_factory=dict)
-    """Pod identity associations by id."""
+    """Pod Identity associations by id."""
     updates: dict[str, Record] = field(default_factory=dict)
 
     @property
@@ -114,15 +114,15 @@ class Cluster:
         return str(self.record["accessConfig"]["authenticationMode"])
 
     def progress(self) -> events.Progress:
-        """Whether the cluster's realizer has reached the requested state."""
+        """Return the realizer's progress toward the requested state of the cluster."""
         return events.progress("cluster", self.name, self.region, self.account)
 
     def progress_of(self, group: NodeGroup) -> events.Progress:
-        """Whether a node group's nodes have reached the requested state."""
+        """Return the realizer's progress toward the requested state of a node group's nodes."""
         return events.progress("node-group", f"{self.name}/{group.name}", self.region, self.account)
 
     def arn_of(self, kind: str, *path: str) -> str:
-        """ARN of a resource of this cluster: arn:aws:eks:<region>:<account>:<kind>/<cluster>/..."""
+        """Return the ARN of a resource of this cluster: arn:aws:eks:<region>:<account>:<kind>/<cluster>/..."""
         return "/".join((self.record["arn"].split(":cluster/")[0] + f":{kind}", self.name, *path))
 
 
@@ -136,7 +136,7 @@ def clusters(call: Call) -> dict[str, Cluster]:
 
 
 def cluster_of(call: Call) -> Cluster:
-    """The cluster that the call names."""
+    """Return the cluster that the call names."""
     name = call.params.get("clusterName") or call.params.get("name") or ""
     cluster = clusters(call).get(name)
     if cluster is None:
@@ -145,7 +145,7 @@ def cluster_of(call: Call) -> Cluster:
 
 
 def usable_cluster_of(call: Call) -> Cluster:
-    """The cluster that the call names. Raises while it is being created or deleted."""
+    """Return the cluster that the call names. Raise EKS's error while it is being created or deleted."""
     cluster = cluster_of(call)
     if cluster.status not in ("ACTIVE", "UPDATING"):
         raise invalid_request(f"Cluster '{cluster.name}' is not in ACTIVE status", clusterName=cluster.name)
@@ -173,7 +173,7 @@ def now() -> datetime:
 
 
 def page(call: Call, member: str, items: Iterable[Any], default_size: int = 100) -> Record:
-    """One page of a List response; the token is the position of the next page."""
+    """Return one page of a List response. The token is the position of the next page."""
     everything = list(items)
     token = call.params.get("nextToken") or "0"
     if not token.isdigit() or int(token) > len(everything):
@@ -199,7 +199,10 @@ def check_tags(tags: dict[str, str]) -> dict[str, str]:
 
 
 def refuse_while_updating(owner: str, updates: dict[str, Record], update_type: str) -> None:
-    """https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateClusterConfig.html: ResourceInUseException"""
+    """Raise ResourceInUseException while an update is in progress.
+
+    https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateClusterConfig.html
+    """
     for update in updates.values():
         if update["status"] == "InProgress":
             raise in_use(f"Cannot {update_type} because {owner} currently has update {update['id']} in progress")
@@ -221,7 +224,7 @@ def publish_node_group(cluster: Cluster, group: NodeGroup, action: events.Action
 
 
 def publish_addon(cluster: Cluster, addon: Addon, action: events.Action) -> None:
-    """Publish an add-on event. Deletions with `preserve` are not published, so that the software stays."""
+    """Publish an add-on event. Callers do not publish deletions with `preserve`, so that the software stays."""
     details = {} if action == "gone" else deepcopy(addon.record)
     name = f"{cluster.name}/{addon.record['addonName']}"
     events.publish(events.Event("add-on", action, name, cluster.region, cluster.account, details))

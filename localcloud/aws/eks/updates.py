@@ -13,7 +13,7 @@ from localcloud.aws.patching import operation
 
 
 def new(updates: dict[str, Record], update_type: str, params: dict[str, Any]) -> Record:
-    """Create an update. It stays in progress until the caller ends it."""
+    """Create an update, which stays in progress until the caller ends it."""
     update: Record = {
         "id": str(uuid.uuid4()),
         "status": "InProgress",
@@ -34,7 +34,7 @@ def start(
     then: Callable[[Record], None],
     gate: Callable[[], bool] | None = None,
 ) -> Record:
-    """Create an update that is Successful after its duration (once the gate opens); `then` applies the change."""
+    """Create an update that is Successful after its duration, once the gate is open. `then` applies the change."""
     update = new(updates, update_type, params)
     durations.schedule(update, "status", "InProgress", "Successful", duration, then=lambda: then(update), gate=gate)
     return update
@@ -50,7 +50,7 @@ def _text(value: Any) -> str:
 
 
 def _selected_updates(call: Call) -> dict[str, Record]:
-    """Updates of the node group or add-on that the call names, else the cluster's own."""
+    """Return the updates of the node group or add-on that the call names, or else those of the cluster."""
     cluster = cluster_of(call)
     if call.params.get("nodegroupName"):
         return node_group_of(call, cluster).updates

@@ -1,4 +1,4 @@
-"""Kubernetes versions that EKS offers, and their end of support.
+"""Kubernetes versions that EKS offers, with their end-of-support dates.
 
 https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html
 """
@@ -13,10 +13,10 @@ from localcloud.aws.eks.state import Record, page
 from localcloud.aws.patching import operation
 
 AS_OF = date(2026, 11, 21)
-"""The local EKS offers what EKS offered on this day, so that tests give the same result tomorrow."""
+"""Date whose Kubernetes versions the local EKS offers. It is fixed, so that test results do not change over time."""
 
 DEFAULT = "1.35"
-"""Default version of CreateCluster."""
+"""Kubernetes version that CreateCluster uses by default."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class KubernetesVersion:
 
     @property
     def patch(self) -> str:
-        """Patch version that new control planes and node images run."""
+        """Patch version of new control planes and node AMIs."""
         return images.KUBERNETES_PATCHES[self.name]
 
     @property
@@ -48,7 +48,7 @@ class KubernetesVersion:
 VERSIONS = {
     version.name: version
     for version in (
-        # Dates: the user guide's release calendar and endoflife.date/amazon-eks. None found for 1.36.
+        # Dates are from the user guide's release calendar and endoflife.date/amazon-eks. None found for 1.36.
         KubernetesVersion("1.30", "eks.66", date(2024, 5, 23), date(2025, 7, 23), date(2026, 7, 23)),
         KubernetesVersion("1.31", "eks.58", date(2024, 9, 26), date(2025, 11, 26), date(2026, 11, 26)),
         KubernetesVersion("1.32", "eks.42", date(2025, 1, 23), date(2026, 3, 23), date(2027, 3, 23)),
@@ -61,7 +61,7 @@ VERSIONS = {
 
 
 def offered(name: str) -> KubernetesVersion:
-    """Check that a cluster can be created with, or updated to, this version."""
+    """Return the version. Raise EKS's error if clusters cannot be created with it or updated to it."""
     version = VERSIONS.get(name)
     if version is None or version.support == "UNSUPPORTED":
         raise invalid_parameter("unsupported Kubernetes version")
@@ -107,7 +107,7 @@ def describe_cluster_versions(call: Call) -> Record:
         if (not params.get("clusterVersions") or version.name in params["clusterVersions"])
         and (not params.get("defaultOnly") or version.name == DEFAULT)
         and (not wanted or version.support == wanted)
-        # Versions past their end of support are only shown on request.
+        # EKS lists versions past their end of support only on request.
         and (params.get("includeAll") or params.get("clusterVersions") or wanted or version.support != "UNSUPPORTED")
         and params.get("clusterType", "eks") == "eks"
     ]

@@ -1,7 +1,7 @@
-"""Inventory of leftovers: resources in the accounts that AWS itself did not put there.
+"""Inventory of leftovers: resources that clients created in the accounts and did not delete.
 
-Reads the state of every backend that moto created (service, account, region), and compares it with a fresh
-backend. Needs no list of resource types: anything not in a fresh account that has not ended is a leftover.
+The inventory compares the state of every backend that moto created (service, account, region) with a fresh
+backend. It needs no list of resource types: everything that a fresh account lacks and that has not ended is a leftover.
 """
 
 from collections.abc import Iterator
@@ -20,11 +20,11 @@ class Leftover:
     service: str
     account: str
     region: str
-    """`aws` for global services."""
+    """Region, or `aws` for global services."""
     container: str
-    """Where moto keeps it: the path of attribute names."""
+    """Path of the attributes in which moto stores the resource."""
     key: str
-    """Its key there, usually its id or name."""
+    """Key of the resource at that path, usually its id or name."""
     description: str
 
     def __str__(self) -> str:
@@ -32,11 +32,11 @@ class Leftover:
 
 
 _accepted: dict[tuple[str, str, str], State] = {}
-"""Service, account, region -> state at the time of `accept`."""
+"""Service, account and region -> state at the time of `accept`."""
 
 
 def leftovers() -> list[Leftover]:
-    """Every resource that a client created and did not delete; empty for a fresh account."""
+    """Return every resource that a client created and did not delete. A fresh account has none."""
     return [
         _leftover(service, account, region, *item)
         for service, account, region, backend in _backends()
@@ -45,7 +45,7 @@ def leftovers() -> list[Leftover]:
 
 
 def accept() -> None:
-    """Accept the current resources as no leftovers until the next reset: those a stack finds and must not change."""
+    """Accept the current resources until the next reset: they are not leftovers, but exist before a stack."""
     _accepted.update({(service, account, region): walk(backend) for service, account, region, backend in _backends()})
 
 
@@ -60,7 +60,7 @@ def _backends() -> list[tuple[str, str, str, Any]]:
 
 
 def _differences(backend: Any, first: State) -> Iterator[tuple[Path, str]]:
-    """Path and description of everything added since the start, outermost first."""
+    """Yield path and description of everything added since the first state, outermost objects first."""
     now = walk(backend)
     known = first.prefixes() | set(first.things)
     gone = _ended_names(now)
@@ -83,7 +83,7 @@ def _differences(backend: Any, first: State) -> Iterator[tuple[Path, str]]:
 
 
 def _ended_names(state: State) -> set[str]:
-    """Keys of resources that have ended: other containers hold data about them under the same keys."""
+    """Return the keys of resources that have ended. Other containers hold data about them under the same keys."""
     return {path[-1] for path, thing in state.things.items() if rules.is_ended(thing) and not path[-1].isdigit()}
 
 
@@ -100,15 +100,18 @@ def _is_kept_by_aws(path: Path, state: State, gone: set[str]) -> bool:
 
 
 def _is_noise(path: Path, value: str) -> bool:
-    """Whether a change is no resource: history, caches, or one of moto's counters (a number directly on a backend)."""
+    """Return whether a change is history, a cache or a moto counter, but not a resource.
+
+    Counters are numbers directly on a backend.
+    """
     return rules.is_history(path) or rules.is_memory(path) or (len(path) == 1 and value.lstrip("-").isdigit())
 
 
 def _is_tag_of_other(path: Path, state: State, known: set[Path]) -> bool:
-    """Whether the tagged resource is not part of a fresh account.
+    """Return whether the tagged resource is not part of a fresh account.
 
-    moto stores tags apart from resources, often for longer. Only tags of resources of a fresh account count: other
-    resources are found themselves.
+    moto stores tags apart from resources, often for longer. Only tags of resources of a fresh account are leftovers:
+    other tagged resources are reported themselves.
     """
     if "tags" not in path or path.index("tags") + 1 >= len(path):
         return False

@@ -1,4 +1,4 @@
-"""Fresh copy of a backend with the same ids: each backend is created with its own seeded random numbers."""
+"""Fresh copy of a backend with the same ids: moto creates each backend with its own random seed."""
 
 import functools
 import random
@@ -9,7 +9,7 @@ from moto.moto_api._internal import mock_random
 
 
 def install() -> None:
-    """Make the ids of default resources depend on service, account and region alone."""
+    """Make the ids of default resources depend only on the service, account and region."""
     original = AccountSpecificBackend.__getitem__
 
     @functools.wraps(original)
@@ -23,7 +23,7 @@ def install() -> None:
 
 
 def twin_of(service: str, backend: Any) -> Any:
-    """A fresh copy of the given backend, not registered with moto."""
+    """Return a fresh copy of the given backend that is not registered with moto."""
     with _OwnRandomNumbers(service, backend.account_id, backend.region_name):
         return type(backend)(backend.region_name, backend.account_id)
 

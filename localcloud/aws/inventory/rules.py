@@ -1,4 +1,4 @@
-"""State that AWS or moto keeps and that is no leftover, recognized by its own state, never by resource type."""
+"""Rules for state that AWS or moto keeps and that is not a leftover. They do not depend on the resource type."""
 
 from typing import Any
 
@@ -22,7 +22,10 @@ _TRACES = ("last_used", "last_accessed", "last_activity")
 
 
 def is_ended(thing: Any) -> bool:
-    """Whether it has ended but AWS still lists it: a terminated instance, a deleted NAT gateway, a key pending deletion."""
+    """Return whether a resource has ended, although AWS may still list it.
+
+    Examples are a terminated instance, a deleted NAT gateway and a key pending deletion.
+    """
     for name in _STATE_NAMES:
         value = _member(thing, name)
         if isinstance(value, dict):  # EC2: {"Name": "terminated", "Code": 48}
@@ -30,18 +33,18 @@ def is_ended(thing: Any) -> bool:
         value = getattr(value, "name", value)
         if isinstance(value, str) and value.lower() in _ENDED:
             return True
-    parts = _member(thing, "instances")  # an EC2 reservation has only the state of its instances
+    parts = _member(thing, "instances")  # an EC2 reservation has no state, only its instances do
     return isinstance(parts, list) and bool(parts) and all(is_ended(part) for part in parts)
 
 
 def is_session(thing: Any) -> bool:
-    """Whether these are temporary credentials, which expire by themselves."""
+    """Return whether these are temporary credentials, which expire on their own."""
     key = _member(thing, "access_key_id")
     return isinstance(key, str) and key.startswith("ASIA")
 
 
 def is_of_aws(path: Path, thing: Any) -> bool:
-    """Whether AWS owns it, in every account that uses the service: it has a name or path that AWS reserves."""
+    """Return whether AWS owns the resource, which is then an AWS managed key or has a reserved name or path."""
     if path[-1].startswith("alias/aws/") or (path[0] == "_parameters" and path[-1].startswith("/aws/")):
         return True
     owner = _member(thing, "key_manager")
@@ -50,12 +53,12 @@ def is_of_aws(path: Path, thing: Any) -> bool:
 
 
 def is_history(path: Path) -> bool:
-    """Records of history or usage, not resources."""
+    """Return whether the path contains a record of history or usage, not a resource."""
     return any(name.lstrip("_").startswith("deleted") or name.lstrip("_") in _TRACES for name in path)
 
 
 def is_memory(path: Path) -> bool:
-    """State that moto computes on reads: catalogs, and holders of extensions' state that are still empty."""
+    """Return whether the path contains a catalog that moto computes on reads, or an extension's empty state."""
     return path[0] in _CACHES or (len(path) == 1 and path[0].startswith("local_cloud_"))
 
 

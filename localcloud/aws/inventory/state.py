@@ -1,4 +1,4 @@
-"""All state of a moto backend as flat paths: attributes, dicts, lists, sets and nested objects of any name."""
+"""Complete state of a moto backend as flat paths through attributes, dicts, lists, sets and nested objects."""
 
 import datetime
 import enum
@@ -35,16 +35,16 @@ A_TIME = "«time»"
 
 
 class State:
-    """Result of a walk."""
+    """State that `walk` found in a backend."""
 
     def __init__(self) -> None:
         self.leaves: dict[Path, str] = {}
-        """Path -> value as text; an object's own path -> its class. Omits None and empty values."""
+        """Path -> value as text, or path of an object -> its class. None and empty values are omitted."""
         self.things: dict[Path, Any] = {}
-        """Path -> object, dict or list."""
+        """Path -> object, dict or list at that path."""
 
     def prefixes(self) -> set[Path]:
-        """Every path that leads to something."""
+        """Return the paths of all values, and their prefixes."""
         found: set[Path] = set()
         for path in self.leaves:
             while path and path not in found:
@@ -54,7 +54,11 @@ class State:
 
 
 def walk(backend: Any) -> State:
-    """Walk breadth first: an object with several references is found where it is stored, not where it is used."""
+    """Return the state of a backend.
+
+    The walk is breadth-first, so that an object with several references is found where it is stored, not where it is
+    used.
+    """
     state = State()
     seen: set[int] = {id(backend)}
     queue: deque[tuple[Path, Any]] = deque(((name,), value) for name, value in vars(backend).items())
@@ -82,7 +86,7 @@ def walk(backend: Any) -> State:
 
 
 def _leaf(value: Any) -> str | None:
-    """A scalar value as text ("" for an empty one); None for values with parts."""
+    """Return a scalar value as text ("" for an empty value), or None for a value with parts."""
     if isinstance(value, enum.Enum):
         return str(value.value)
     if isinstance(value, str):

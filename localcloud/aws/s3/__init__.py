@@ -1,4 +1,4 @@
-"""S3 where moto falls short of AWS: defaults of new buckets, bucket policies with conditions, and AWS's errors."""
+"""S3 features that moto lacks: defaults of new buckets, bucket policies with conditions, and AWS's errors."""
 
 from localcloud.aws.call import Call
 from localcloud.aws.errors import AwsError
@@ -25,5 +25,5 @@ def install() -> None:
 
 
 def _not_implemented(call: Call) -> None:
-    """Reject queries that moto does not know: moto would create or delete the bucket itself."""
-    raise AwsError("NotImplementedInLocalCloud", f"The local cloud has no s3.{call.operation}.", status=400)
+    """Reject an operation that moto does not know. moto would create or delete the bucket instead."""
+    raise AwsError("NotImplementedInLocalCloud", f"The local cloud does not support s3.{call.operation}.", status=400)

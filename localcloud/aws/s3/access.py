@@ -1,6 +1,7 @@
-"""Access decisions for buckets: the bucket policy and, for role sessions, the role's policies.
+"""Access decisions for S3 buckets, from the bucket policy and, for role sessions, the role's policies.
 
-The user is the account's administrator: only a Deny in the bucket policy stops them. moto no longer decides here.
+The default user is the account's administrator: only a Deny in the bucket policy applies to it. These decisions replace
+moto's own.
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/how-s3-evaluates-access-control.html
 """
 
@@ -17,7 +18,7 @@ from localcloud.aws.patching import guard
 from localcloud.aws.s3.buckets import bucket
 
 _ACTIONS = {
-    # Operations whose action has another name:
+    # Operations whose IAM action has a different name:
     # https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html
     "CompleteMultipartUpload": "PutObject",
     "CopyObject": "PutObject",
@@ -58,7 +59,7 @@ _decision: contextvars.ContextVar[str | None] = contextvars.ContextVar("s3-decis
 
 
 def install() -> None:
-    """Return this module's decision where moto checks the bucket policy itself, without its conditions."""
+    """Replace moto's check of the bucket policy, which ignores conditions, with this module's decision."""
 
     def get_permission(self: Any, action: str, resource: str) -> Any:
         return PermissionResult.PERMITTED if _decision.get() == "Allow" else PermissionResult.NEUTRAL
@@ -102,7 +103,10 @@ def _request(call: Call, resource: str) -> policy_documents.Request:
 
 
 def _context(call: Call) -> dict[str, str]:
-    """Condition keys of the request. Plain HTTP on loopback replaces AWS's TLS endpoint, so it counts as secure."""
+    """Return the condition keys of the request.
+
+    Plain HTTP on loopback replaces AWS's TLS endpoint, so it counts as secure.
+    """
     secure = call.request.scheme == "https" or call.request.from_wsgi_server
     context = {"aws:securetransport": str(secure).lower(), "aws:sourceip": call.request.remote_addr or "127.0.0.1"}
     if secure:

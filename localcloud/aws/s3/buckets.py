@@ -1,4 +1,4 @@
-"""Buckets: valid names, and AWS's defaults for new ones.
+"""S3 buckets: name validation, and AWS's defaults for new buckets.
 
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html,
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/create-bucket-faq.html (since 2023: no ACLs, no public access),
@@ -36,12 +36,12 @@ def install() -> None:
 
 
 def default_encryption() -> dict[str, Any]:
-    """The document's parsed XML, as moto stores it."""
+    """Return the default encryption configuration as parsed XML, in which moto stores it."""
     return {"Rule": {"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}, "BucketKeyEnabled": "false"}}
 
 
 def bucket(call: Call) -> Any | None:
-    """The bucket that the call names. None if it does not exist; moto then returns AWS's error."""
+    """Return the bucket that the call names, or None if it does not exist (moto then returns AWS's error)."""
     return call.backend.buckets.get(call.params.get("Bucket"))
 
 
@@ -74,7 +74,7 @@ def is_valid_name(name: str) -> bool:
 
 @operation("s3", "DeleteBucketEncryption")
 def _delete_bucket_encryption(call: Call) -> dict[str, Any]:
-    """Reset to the default: every bucket is encrypted."""
+    """Reset the encryption to the default, because every bucket is encrypted."""
     answer = call.moto()
     call.backend.get_bucket(call.params["Bucket"]).encryption = default_encryption()
     return answer

@@ -1,4 +1,4 @@
-"""Validation of bucket configurations that moto stores unchecked."""
+"""Validation of bucket configurations that moto stores without checking them."""
 
 from typing import Any
 

@@ -1,1 +1,1 @@
-"""Emulator of Pulumi's AWS provider: its resource handlers work on the local AWS."""
+"""Emulator of Pulumi's AWS provider: its resource handlers call the local AWS."""

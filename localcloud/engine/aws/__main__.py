@@ -1,4 +1,4 @@
-"""`python -m localcloud.engine.aws --port 0 --ready-file F`: serves until SIGTERM."""
+"""`python -m localcloud.engine.aws --port 0 --ready-file F`: run the AWS provider emulator until SIGTERM."""
 
 import os
 import sys
@@ -7,7 +7,7 @@ from localcloud.engine import process
 from localcloud.engine.aws.server import endpoint, start
 
 PROFILES = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_SESSION_TOKEN")
-"""Set by the user who started this process. The local AWS has exactly one user of its own."""
+"""Variables inherited from the user's environment. The emulator ignores them: the local AWS has a single user."""
 
 
 def main() -> int:

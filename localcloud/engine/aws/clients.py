@@ -1,4 +1,4 @@
-"""boto3 clients for the handlers: created once per process, and retrying a busy AWS like the official provider."""
+"""Cached boto3 clients for the handlers. They retry throttled requests, as the official provider does."""
 
 import os
 import threading
@@ -13,13 +13,13 @@ from botocore.config import Config
 from botocore.loaders import Loader
 
 THROTTLED_ATTEMPTS = 12
-"""The official provider makes 25 attempts and sleeps up to 20 s between them. Here attempts and pauses are fewer and
-shorter."""
+"""The official provider makes 25 attempts with up to 20 s between them. This emulator uses fewer attempts and shorter
+pauses."""
 BROKEN_ATTEMPTS = 4
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 0.8
 
-# The codes that the SDK of the official provider treats as throttling:
+# Error codes that the official provider's SDK treats as throttling:
 # https://github.com/aws/aws-sdk-go-v2/blob/main/aws/retry/standard.go
 THROTTLES = frozenset(
     {
@@ -43,7 +43,7 @@ BROKEN = frozenset({500, 502, 503, 504})
 
 
 class ClientKey(NamedTuple):
-    """The settings that distinguish one client from another."""
+    """Settings that identify a cached client."""
 
     service: str
     region: str
@@ -61,12 +61,12 @@ _loader = Loader(include_default_search_paths=True)
 
 
 class Cancelled(Exception):
-    """The caller is gone."""
+    """The request was canceled because the engine disconnected."""
 
 
 @contextmanager
 def until(over: threading.Event) -> Iterator[None]:
-    """Block new AWS requests and retries in this thread once `over` is set. Requests already sent continue."""
+    """Block new AWS requests and retries in this thread once `over` is set. Requests in flight are not interrupted."""
     token = _over.set(over)
     try:
         yield
@@ -87,7 +87,7 @@ def client(service: str, region: str, endpoint: str | None) -> Any:
 
 
 def prepare(services: Iterable[str], region: str, endpoint: str | None) -> None:
-    """Create clients in the background: botocore takes half a second for EC2's model alone."""
+    """Create clients in the background: loading the EC2 model alone takes botocore half a second."""
 
     def create() -> None:
         for service in services:
@@ -97,7 +97,7 @@ def prepare(services: Iterable[str], region: str, endpoint: str | None) -> None:
 
 
 def identity(region: str, endpoint: str | None) -> dict[str, str]:
-    """Return the caller identity, queried once from AWS."""
+    """Return the STS caller identity, cached after the first query."""
     key = _key("sts", region, endpoint)
     if key not in _identities:
         _identities[key] = client("sts", region, endpoint).get_caller_identity()
@@ -111,7 +111,7 @@ def _key(service: str, region: str, endpoint: str | None) -> ClientKey:
 
 def _make(key: ClientKey) -> Any:
     session = botocore.session.Session()
-    session.register_component("data_loader", _loader)  # parses the service model once for all regions and users
+    session.register_component("data_loader", _loader)  # parse each service model only once for all regions and users
     new = boto3.session.Session(botocore_session=session).client(
         key.service,
         region_name=key.region,
@@ -141,7 +141,7 @@ def _refuse_when_over(**_: Any) -> None:
 
 
 def _add_service(parsed: dict[str, Any], model: Any, **_: Any) -> None:
-    """Add the service to an error: botocore reports only the operation."""
+    """Add the service id to error responses: botocore reports only the operation."""
     parsed.setdefault("ResponseMetadata", {})["ServiceId"] = model.service_model.service_id
 
 

@@ -1,8 +1,8 @@
-"""Configurations by connection: Pulumi operations share one provider process, and requests name no provider instance.
+"""Provider configurations by connection. Pulumi operations share one process, and requests do not name their provider.
 
-Every provider instance of a Pulumi operation has its own connection, so the peer's address identifies it. If a
-connection breaks and reconnects from another address, the stack in the resource's URN identifies its configuration,
-unless that stack has providers in several regions.
+Each provider instance of a Pulumi operation has its own connection, so the peer address identifies it. If the engine
+reconnects from another address, the stack in the resource's URN identifies the configuration. This fallback fails if
+the stack has providers in several regions.
 """
 
 import threading
@@ -14,21 +14,21 @@ from typing import Any
 from localcloud.engine.aws.resource import Aws
 
 REMEMBERED = 512
-"""Maximum number of connections; the oldest are forgotten. A Pulumi operation has two or three."""
+"""Maximum number of remembered connections; the oldest are dropped. A Pulumi operation opens two or three."""
 
-# Settings that Pulumi and its SDK always send, and that have no effect here.
+# Settings that Pulumi and its SDK always send. The emulator ignores them.
 WITHOUT_EFFECT = frozenset(
     {"version", "pluginDownloadURL", "skipCredentialsValidation", "skipMetadataApiCheck", "skipRegionValidation"}
 )
 
 
 class NotConfigured(Exception):
-    """A request arrived before, or without, a configuration."""
+    """A request arrived before the provider was configured."""
 
 
 @dataclass(frozen=True)
 class Stack:
-    """A stack of a project."""
+    """Identity of a Pulumi stack: its name and project."""
 
     stack: str
     project: str
@@ -40,9 +40,9 @@ class Stack:
 
 
 def problems(config: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the unsupported settings of a provider configuration, as (property, reason)."""
+    """Return the unsupported settings of a provider configuration as (property, reason) pairs."""
     found = [
-        (name, f"the local provider does not know the provider setting {name}; it accepts only region")
+        (name, f"the local provider does not support the provider setting {name}; it accepts only region")
         for name in sorted(config)
         if name != "region" and name not in WITHOUT_EFFECT and not name.startswith("__")
     ]
@@ -53,15 +53,15 @@ def problems(config: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 @dataclass
 class Configurations:
-    """The configurations of all current Pulumi operations."""
+    """Provider configurations of all running Pulumi operations."""
 
     _by_peer: OrderedDict[str, Aws] = field(default_factory=OrderedDict)
     _by_stack: OrderedDict[Stack, dict[str, Aws]] = field(default_factory=OrderedDict)
-    """Each stack's configurations are keyed by the provider's URN."""
+    """Stack -> provider URN -> configuration."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def forget(self, peer: str) -> None:
-        """Forget the previous user of this address: a new connection has replaced it."""
+        """Forget the configuration of an earlier connection from this address."""
         with self._lock:
             self._by_peer.pop(peer, None)
 
@@ -84,5 +84,5 @@ class Configurations:
         if aws is not None:
             return aws
         if len({candidate.region for candidate in candidates}) != 1:
-            raise NotConfigured("the local provider was not configured for this run; was it restarted?")
+            raise NotConfigured("the local provider has no configuration for this Pulumi operation; was it restarted?")
         return candidates[-1]

@@ -1,8 +1,8 @@
-"""Compare a resource's state with new inputs: what changes, and what requires a replacement.
+"""Compute which inputs of a resource change, and which of the changes require a replacement.
 
-New inputs are compared with the state, not with the old inputs, so changes made directly in AWS show after a refresh.
-Only inputs that the program sets are compared, so AWS's own choices are never changes. An input that the program no
-longer sets is compared with the default that the official provider assumes.
+New inputs are compared with the state, not with the old inputs, so a refresh reveals changes made directly in AWS. Only
+inputs that the program sets are compared, so values chosen by AWS never count as changes. If the program stops setting
+an input, its state is compared with the official provider's default.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ PLAIN = Prop()
 
 @dataclass(frozen=True)
 class Change:
-    """One difference, at one path."""
+    """A change of the value at one path."""
 
     path: Path
     kind: Kind
@@ -29,7 +29,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Difference:
-    """All changes, ordered by the first element of their paths."""
+    """All changes of a resource, sorted by top-level property."""
 
     changes: tuple[Change, ...] = ()
 
@@ -38,30 +38,30 @@ class Difference:
 
     @property
     def keys(self) -> frozenset[str]:
-        """The top-level properties that change."""
+        """Names of the changed top-level properties."""
         return frozenset(str(change.path[0]) for change in self.changes)
 
     def forcing(self, keys: frozenset[str]) -> "Difference":
-        """Return the same changes, with those of `keys` requiring a replacement."""
+        """Return a copy in which changes of the properties in `keys` require a replacement."""
         return Difference(tuple(replace(one, replace=one.replace or one.path[0] in keys) for one in self.changes))
 
     @property
     def replaces(self) -> frozenset[str]:
-        """The top-level properties whose change requires a replacement."""
+        """Names of the top-level properties whose change requires a replacement."""
         return frozenset(str(change.path[0]) for change in self.changes if change.replace)
 
 
 def compare(
     props: Mapping[str, Prop], state: Mapping[str, Any], inputs: Mapping[str, Any], ignored: Iterable[Path] = ()
 ) -> Difference:
-    """Return the changes that turn a resource in `state` into one with these `inputs`, except at `ignored` paths."""
+    """Return the changes between `state` and `inputs`, except at the `ignored` paths."""
     patterns = tuple(ignored)
     found = _members(props, state, inputs, (), replace=False)
     return Difference(tuple(change for change in found if not any(covers(pattern, change.path) for pattern in patterns)))
 
 
 def same(prop: Prop, old: object, new: object) -> bool:
-    """Whether a property with the value `old` in AWS already matches `new`."""
+    """Return whether the value `old` in AWS already matches the input `new`."""
     return next(_value(prop, old, new, (), replace=False), None) is None
 
 
@@ -113,7 +113,7 @@ def _list(element: Prop, old: Sequence[Any], new: Sequence[Any], path: Path, rep
 
 
 def _set(element: Prop, old: Sequence[Any], new: Sequence[Any], path: Path, replace: bool) -> Iterator[Change]:
-    """Elements are added or removed; an element removed and one added at the same index count as an update."""
+    """Compare sets. A removal and an addition at the same index count as an update."""
     partner = _pairs(element, old, new)
     gone = set(range(len(old))) - set(partner)
     came = set(range(len(new))) - set(partner.values())
@@ -123,8 +123,8 @@ def _set(element: Prop, old: Sequence[Any], new: Sequence[Any], path: Path, repl
 
 
 def _pairs(element: Prop, old: Sequence[Any], new: Sequence[Any]) -> dict[int, int]:
-    """Map old to new indexes for as many matching elements as possible. A new element may match several old ones, since
-    it has only what the program sets, so each search may move earlier pairs (augmenting paths)."""
+    """Map old to new indexes for as many matching elements as possible. A new element may match several old ones,
+    because it contains only what the program sets. So each search may reassign earlier pairs (augmenting paths)."""
     partner: dict[int, int] = {}
 
     def place(wanted: int, tried: set[int]) -> bool:
@@ -142,18 +142,18 @@ def _pairs(element: Prop, old: Sequence[Any], new: Sequence[Any]) -> dict[int, i
 
 
 def _blank(value: object) -> bool:
-    """Whether AWS and Terraform treat the value as absent."""
+    """Return whether AWS and Terraform treat the value as absent."""
     return value is None or (isinstance(value, str | Mapping | list | tuple) and not value)
 
 
 def _void(value: object) -> bool:
-    """Whether the value equals a missing one: empty, false or zero."""
+    """Return whether the value is equivalent to a missing one: empty, false or zero."""
     return not has_unknowns(value) and not value
 
 
 def _scalar(value: object) -> object:
-    """`1`, `1.0` and `"1"` are equal, and so are `True` and `"true"`: the official provider converts to the property's
-    type."""
+    """Normalize a scalar: `1`, `1.0` and `"1"` are equal, as are `True` and `"true"`. The official provider converts
+    inputs to the property's type."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float) and value.is_integer():

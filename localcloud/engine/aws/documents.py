@@ -1,12 +1,12 @@
-"""JSON documents that AWS treats as equal."""
+"""Comparison of JSON documents, by the rules that AWS applies."""
 
 import json
 from typing import Any
 
 
 def equivalent(one: object, other: object) -> bool:
-    """Whether two texts are the same document. Whitespace and key order have no meaning. In an IAM policy, neither do
-    list order and the brackets around a single element, as in the official provider
+    """Return whether two strings contain equivalent JSON. Whitespace and key order are ignored. For IAM policies, list
+    order and the brackets around a single element are also ignored, as in the official provider
     (https://github.com/hashicorp/awspolicyequivalence)."""
     if one == other:
         return True

@@ -1,4 +1,4 @@
-"""Error messages in the official provider's wording: resource, API call and AWS's reason."""
+"""Error messages in the official provider's format: resource, API call and the error returned by AWS."""
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -10,12 +10,12 @@ EXPECTED = (ClientError, BotoCoreError, Cancelled, Failed, Gone, Partial)
 
 
 def explain(doing: str, cause: Exception) -> str:
-    """`creating EC2 VPC (net): operation error EC2: CreateVpc, ..., api error VpcLimitExceeded: ...`."""
+    """Return e.g. `creating EC2 VPC (net): operation error EC2: CreateVpc, ..., api error VpcLimitExceeded: ...`."""
     return f"{doing}: {reason(cause)}"
 
 
 def reason(cause: Exception) -> str:
-    """Return the cause without the resource. If a handler wrapped AWS's error, use AWS's wording."""
+    """Return the message of a failure, without the resource. If a handler wrapped an AWS error, return that error."""
     origin = cause.__cause__
     if isinstance(cause, ClientError):
         return _operation_error(cause)
@@ -27,11 +27,11 @@ def reason(cause: Exception) -> str:
         return cause.reason
     if isinstance(cause, EXPECTED):
         return str(cause)
-    return f"internal error of the local provider, see its log: {type(cause).__name__}: {cause}"
+    return f"internal error in the local provider; see its log: {type(cause).__name__}: {cause}"
 
 
 def _operation_error(error: ClientError) -> str:
-    """Worded as the Go SDK's OperationError; modelled exceptions have their own names, others are API errors:
+    """Format the error like the Go SDK's OperationError. Modeled exceptions keep their names; others are "api error":
     https://github.com/aws/smithy-go/blob/main/errors.go
     """
     meta = error.response.get("ResponseMetadata", {})

@@ -1,6 +1,6 @@
-"""Lifecycle of a resource, shared by both entry points: check, create, read, update, delete, on plain values.
+"""Resource lifecycle on plain values: check, create, read, update, delete. The gRPC provider and the mocks use it.
 
-Handlers implement what AWS needs. This module implements what the engine needs: defaults, names, state after failures.
+Handlers contain the AWS-specific code. This module adds what the engine expects: defaults, names, state after failures.
 """
 
 import logging
@@ -18,15 +18,16 @@ from localcloud.engine.paths import Path, parse, restore, show
 log = logging.getLogger(__name__)
 
 DEFAULTS = "__defaults"
-"""The input in which the official provider records the inputs that it filled in. The engine does not show it."""
+"""Input in which the official provider lists the inputs that it set itself. The engine hides it from users."""
 
 
 class OperationFailed(Exception):
-    """The operation failed and changed nothing that the engine must record."""
+    """The operation failed without changing anything that the engine must record."""
 
 
 class InitializationFailed(Exception):
-    """The resource exists, but not as requested: the engine keeps `id` and `state` and retries at the next update."""
+    """The resource exists but was not fully initialized. The engine records `id` and `state` and retries at the next
+    update."""
 
     def __init__(self, id: str, state: State, reason: str) -> None:
         super().__init__(reason)
@@ -36,7 +37,7 @@ class InitializationFailed(Exception):
 
 @dataclass(frozen=True)
 class Refusal:
-    """An input that the resource does not accept."""
+    """An unsupported or invalid input, and the reason."""
 
     path: str
     reason: str
@@ -44,17 +45,17 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Made:
-    """A created resource: its id and its state in AWS."""
+    """Id and state of a created resource."""
 
     id: str
     state: State
 
 
 def check(resource: Resource, logical: str, inputs: Args, previous: Mapping[str, Any], wish: Wish) -> tuple[Args, list[Refusal]]:
-    """Return the inputs with the name filled in, and a refusal for every input that the handler does not support."""
+    """Return the inputs with the generated name, and a refusal for each unsupported input."""
     given = {name: value for name, value in inputs.items() if name != DEFAULTS}
     refusals = [
-        Refusal(show(path), f'the local provider does not know "{show(path)}" of {resource.token}')
+        Refusal(show(path), f'the local provider does not support "{show(path)}" of {resource.token}')
         for path in _unsupported(resource.props, given, ())
     ]
     filled: list[str] = []
@@ -87,16 +88,16 @@ def _unsupported(props: Mapping[str, Prop], given: Mapping[str, Any], path: Path
 
 
 def difference(resource: Resource, state: Mapping[str, Any], inputs: Args, ignored: Iterable[str] = ()) -> Difference:
-    """Return what `inputs` change about a resource in `state`."""
+    """Return the changes between `state` and `inputs`."""
     args = plain(inputs)
     found = compare(resource.props, state, args, [parse(text) for text in ignored])
     return found.forcing(resource.replacing(dict(state), args, found.keys))
 
 
 def delete_before_replace(resource: Resource, inputs: Args, difference: Difference) -> bool:
-    """Whether to delete the old resource before creating its replacement.
+    """Return whether the engine must delete the old resource before it creates the replacement.
 
-    Two resources cannot share a name, so the answer is yes if the program sets the name and does not change it.
+    This is the case if the program sets the name and keeps it, since two resources cannot share a name.
     """
     rule = resource.auto_name
     if resource.delete_before_replace and difference.replaces:
@@ -108,7 +109,7 @@ def delete_before_replace(resource: Resource, inputs: Args, difference: Differen
 
 
 def previewed_creation(resource: Resource, inputs: Args) -> State:
-    """Return the state that a preview shows for a resource yet to be created: its inputs."""
+    """Return the state that a preview shows for a new resource: its inputs."""
     state = plain(inputs)
     for text in resource.nested_outputs:
         head, *rest = parse(text)
@@ -127,8 +128,8 @@ def _with_unknown(value: Any, path: Path) -> Any:
 
 
 def create(resource: Resource, aws: Aws, logical: str, inputs: Args) -> Made:
-    """Create the resource. If it exists but creation failed, raise `InitializationFailed` with the inputs as state:
-    see `Partial`."""
+    """Create the resource. If AWS created it but it failed afterward, raise `InitializationFailed` with the inputs as
+    state. See `Partial`."""
     args = plain(inputs)
     doing = f"creating {resource.title} ({_name_of(resource, args) or logical})"
     try:
@@ -165,7 +166,8 @@ def read(resource: Resource, aws: Aws, id: str, known: State) -> State | None:
 
 
 def refreshed_inputs(resource: Resource, inputs: Args, state: State) -> Args:
-    """Return the inputs that a refresh records: the given ones with AWS's current values, or all after an import."""
+    """Return the inputs that a refresh records: the program's inputs with their current AWS values, or all inputs after
+    an import."""
     if not inputs:
         found = {name: state[name] for name, prop in resource.props.items() if not _default(prop, state.get(name))}
         return {**found, DEFAULTS: []}
@@ -177,7 +179,7 @@ def refreshed_inputs(resource: Resource, inputs: Args, state: State) -> Args:
 
 
 def previewed_update(resource: Resource, state: State, inputs: Args, ignored: Iterable[str]) -> State:
-    """Return the state that a preview shows for a resource to be updated."""
+    """Return the state that the preview of an update shows."""
     changed = difference(resource, state, inputs, ignored).keys
     kept = {name: value for name, value in state.items() if name not in changed}
     news = {name: value for name, value in _with_ignored(state, inputs, ignored).items() if name in changed}
@@ -188,7 +190,8 @@ def previewed_update(resource: Resource, state: State, inputs: Args, ignored: It
 
 
 def update(resource: Resource, aws: Aws, id: str, state: State, inputs: Args, ignored: Iterable[str]) -> State:
-    """Change the resource in place. After a failure, record AWS's state, so that the next update does the rest."""
+    """Change the resource in place. After a failure, record the state in AWS, so that the next update continues from
+    there."""
     changed = difference(resource, state, inputs, ignored).keys
     args = _with_ignored(state, inputs, ignored)
     doing = f"updating {resource.title} ({id})"
@@ -219,12 +222,12 @@ def delete(resource: Resource, aws: Aws, id: str, state: State) -> None:
 
 
 def plain(inputs: Mapping[str, Any]) -> Args:
-    """Return the inputs for a handler: without those that only the engine uses."""
+    """Return the inputs for a handler, without the engine's internal ones."""
     return {name: value for name, value in inputs.items() if not name.startswith("__")}
 
 
 def _with_ignored(state: State, inputs: Args, ignored: Iterable[str]) -> Args:
-    """Return the inputs with AWS's values for ignored changes, so that an update does not revert them."""
+    """Return the inputs with AWS's current values at ignored paths, so that an update does not revert them."""
     args = plain(inputs)
     for text in ignored:
         args = restore(args, state, parse(text))
@@ -232,7 +235,8 @@ def _with_ignored(state: State, inputs: Args, ignored: Iterable[str]) -> Args:
 
 
 def _complete_state(resource: Resource, id: str, state: State, known: Mapping[str, Any]) -> State:
-    """Return the state plus values that AWS never returns, and with the program's form of equivalent JSON documents."""
+    """Return the state plus inputs that AWS never returns. JSON documents keep the program's formatting if they are
+    equivalent."""
     whole = {name: value for name, value in state.items() if value is not None}
     for name, prop in resource.props.items():
         if name in known and (prop.write_only or (prop.json and same(prop, whole.get(name), known[name]))):

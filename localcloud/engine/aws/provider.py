@@ -1,4 +1,4 @@
-"""Pulumi's ResourceProvider protocol in front of the handlers.
+"""Implementation of Pulumi's ResourceProvider protocol on top of the resource handlers.
 
 https://github.com/pulumi/pulumi/blob/master/proto/pulumi/provider.proto
 """
@@ -36,7 +36,7 @@ class UnknownType(Exception):
 
 
 class Provider(provider_pb2_grpc.ResourceProviderServicer):
-    """Provider for any number of Pulumi operations, each with its own configuration."""
+    """gRPC service for any number of Pulumi operations, each with its own configuration."""
 
     def __init__(self, version: str, endpoint: str) -> None:
         self.version = version
@@ -56,10 +56,10 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         return plugin_pb2.PluginInfo(version=self.version)
 
     def Cancel(self, request: Any, context: grpc.ServicerContext) -> Any:
-        """Let running operations finish while the engine waits, like the official provider."""
+        """Do nothing: like the official provider, finish running operations while the engine waits."""
         return empty_pb2.Empty()
 
-    # The provider's own configuration
+    # Provider configuration
 
     def CheckConfig(self, request: Any, context: grpc.ServicerContext) -> Any:
         config, _ = decode(request.news)
@@ -155,18 +155,21 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
     # Unsupported calls
 
     def Invoke(self, request: Any, context: grpc.ServicerContext) -> Any:
-        context.abort(grpc.StatusCode.UNIMPLEMENTED, f"the local provider has no functions, so it cannot invoke {request.tok}")
+        context.abort(
+            grpc.StatusCode.UNIMPLEMENTED, f"the local provider does not support functions: cannot invoke {request.tok}"
+        )
 
     def Construct(self, request: Any, context: grpc.ServicerContext) -> Any:
         context.abort(
-            grpc.StatusCode.UNIMPLEMENTED, f"the local provider has no components, so it cannot construct {request.type}"
+            grpc.StatusCode.UNIMPLEMENTED,
+            f"the local provider does not support components: cannot construct {request.type}",
         )
 
     def Call(self, request: Any, context: grpc.ServicerContext) -> Any:
-        context.abort(grpc.StatusCode.UNIMPLEMENTED, f"the local provider has no methods, so it cannot call {request.tok}")
+        context.abort(grpc.StatusCode.UNIMPLEMENTED, f"the local provider does not support methods: cannot call {request.tok}")
 
     def _answer(self, request: Any, context: grpc.ServicerContext, answer: Callable[[Resource, Aws], T]) -> T:
-        """Find the handler and the configuration, and convert failures into gRPC errors for the engine."""
+        """Look up the handler and the configuration, and convert exceptions to gRPC errors for the engine."""
         began = time.monotonic()
         gone = disconnected(context)
         try:
@@ -183,7 +186,7 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
 
 
 class _Unfinished(Exception):
-    """An `InitializationFailed` with its state in wire format."""
+    """`InitializationFailed` with the state in wire format."""
 
     def __init__(self, cause: InitializationFailed, properties: Any) -> None:
         super().__init__(str(cause))
@@ -191,7 +194,7 @@ class _Unfinished(Exception):
 
 
 def _outputs(secrets: Mapping[str, Secrets]) -> Mapping[str, Secrets]:
-    """Inputs that are secret stay secret in the outputs; `tagsAll` repeats `tags`."""
+    """Return the secret outputs: every secret input, and `tagsAll` if `tags` is secret."""
     return {**secrets, "tagsAll": secrets["tags"]} if "tags" in secrets else secrets
 
 
@@ -199,7 +202,7 @@ def _handler(urn: str) -> Resource:
     token = urn.split("::")[2].split("$")[-1]
     found = RESOURCES.get(token)
     if found is None:
-        raise UnknownType(f"the local provider does not know the resource type {token}")
+        raise UnknownType(f"the local provider does not support the resource type {token}")
     return found
 
 

@@ -1,7 +1,7 @@
-"""Resource types of the provider emulator: the inputs they accept, and how to create, read, update and delete them.
+"""Resource types of the provider emulator: their inputs and their create, read, update and delete operations.
 
-One `Resource` per Pulumi token serves both entry points, the gRPC provider and the unit tests' mocks. Handlers see only
-plain values: the entry points handle unknowns, secrets, previews and diffs.
+Each Pulumi type token has one `Resource`, used by both entry points: the gRPC provider and the unit tests' mocks.
+Handlers receive only plain values: the entry points handle unknowns, secrets, previews and diffs.
 """
 
 import os
@@ -21,54 +21,54 @@ PAUSE_LIMIT = 40
 Args = dict[str, Any]
 """Inputs of a resource as plain values, in Pulumi's camelCase."""
 State = dict[str, Any]
-"""Outputs of a resource: its inputs as AWS reports them, and values that AWS computed."""
+"""Outputs of a resource: its inputs as reported by AWS, and values computed by AWS."""
 
 
 @dataclass(frozen=True)
 class Prop:
-    """An input property, and how the official provider treats it."""
+    """Schema of an input property, taken from the official provider."""
 
     replace: bool = False
     """Changing the value replaces the resource (Terraform: ForceNew)."""
     unordered: bool = False
-    """The list is a set: order has no meaning."""
+    """The list is a set: the order of its elements is ignored."""
     json: bool = False
-    """Text compared as a JSON document."""
+    """The value is a JSON document: whitespace and key order are ignored."""
     write_only: bool = False
-    """AWS never returns it: the state keeps the input."""
+    """AWS never returns this property, so the state keeps the input."""
     default: Any = None
-    """The official provider's default; None means AWS chooses."""
+    """The official provider's default. None if AWS chooses the default."""
     fields: Mapping[str, "Prop"] | None = None
     """Properties of the object, or of each object in the list."""
 
 
 @dataclass(frozen=True)
 class AutoName:
-    """The property that Pulumi fills from the resource's logical name plus a random suffix."""
+    """Auto-naming: the property that gets the resource's logical name plus a random suffix."""
 
     property: str = "name"
     max_length: int = 255
     separator: str = "-"
     prefix: str = ""
-    """Prefix that AWS requires in every name of the type."""
+    """Prefix that AWS requires in all names of this resource type."""
     lower: bool = False
     unless: tuple[str, ...] = ("namePrefix",)
-    """Properties that disable automatic naming when set."""
+    """Properties that disable auto-naming when set."""
 
 
 @dataclass
 class Aws:
-    """AWS as one provider instance sees it: an account, a region, and the Pulumi operation it serves."""
+    """AWS access of one provider instance: region, endpoint and cancellation."""
 
     region: str
     endpoint: str | None = field(default_factory=lambda: os.environ.get("AWS_ENDPOINT_URL"))
     poll_seconds: float = 0.05
-    """First pause between two polls of a status; grows up to 40 times."""
+    """Initial polling interval. It grows by up to a factor of 40."""
     cancelled: threading.Event = field(default_factory=threading.Event)
-    """Set when the engine is gone, which ends every wait."""
+    """Set when the engine disconnects. This ends all waits."""
 
     def client(self, service: str) -> Any:
-        """Return the boto3 client of a service; thread-safe, created once."""
+        """Return the cached boto3 client of a service. Thread-safe."""
         return clients.client(service, self.region, self.endpoint)
 
     @property
@@ -80,7 +80,7 @@ class Aws:
         return clients.identity(self.region, self.endpoint)["Arn"].split(":")[1]
 
     def wait(self, what: str, look: Callable[[], T | None], *, timeout: float) -> T:
-        """Call `look` until it returns a value other than None. If `look` raises `Failed`, the wait ends with it."""
+        """Poll `look` until it returns a value other than None. Exceptions from `look` end the wait."""
         deadline = time.monotonic() + timeout
         pause = self.poll_seconds
         while (seen := look()) is None:
@@ -93,9 +93,10 @@ class Aws:
 
 
 class Failed(Exception):
-    """AWS accepted the request, but the resource did not come up. The text is the official provider's message.
+    """AWS accepted the request, but the resource failed to become ready. The message is worded as in the official
+    provider.
 
-    Raised in `create`, it means that nothing exists. If something does exist (a node group in CREATE_FAILED), raise
+    `create` raises it only if no resource exists. If one exists, e.g. a node group in CREATE_FAILED, `create` raises
     `Partial`.
     """
 
@@ -110,37 +111,39 @@ class Resource(ABC):
     token: ClassVar[str]
     """Pulumi's type token, e.g. `aws:ec2/vpc:Vpc`."""
     title: ClassVar[str]
-    """The name used in errors, e.g. `EC2 VPC`."""
+    """Resource type in error messages, e.g. `EC2 VPC`."""
     props: ClassVar[Mapping[str, Prop]]
-    """Every input that the handler supports; any other is refused."""
+    """All supported inputs. The provider rejects any other input."""
     auto_name: ClassVar[AutoName | None] = None
     delete_before_replace: ClassVar[bool] = False
-    """Old and new resource cannot coexist, so the official provider deletes the old one first, whatever its name."""
+    """The old and new resource cannot coexist, even under different names, so the official provider deletes the old one
+    first."""
     recomputed: ClassVar[frozenset[str]] = frozenset()
     """Outputs that are unknown in the preview of an update."""
     nested_outputs: ClassVar[frozenset[str]] = frozenset()
-    """Outputs inside an input object, e.g. `vpcConfig.clusterSecurityGroupId`: unknown in the preview of a creation.
+    """Outputs inside an input object that are unknown in the preview of a creation, e.g.
+    `vpcConfig.clusterSecurityGroupId`.
 
     Top-level outputs need not be listed: a preview omits them, and the SDK treats omitted outputs as unknown.
     """
 
     @abstractmethod
     def create(self, aws: Aws, args: Args) -> str:
-        """Create the resource, wait until it is usable, and return its id. An immediate `read` must be safe.
+        """Create the resource, wait until it is ready, and return its id. `read` must work immediately afterward.
 
         If AWS created something and then failed, raise `Partial` with the id.
         """
 
     @abstractmethod
     def read(self, aws: Aws, id: str, known: State) -> State | None:
-        """Return the current state in AWS (all inputs that it returns, and the outputs), or None if it is gone."""
+        """Return the resource's current inputs and outputs in AWS, or None if it no longer exists."""
 
     def recomputes(self, changed: frozenset[str]) -> frozenset[str]:
-        """Return the `recomputed` outputs that changing these inputs makes unknown: all of them unless overridden."""
+        """Return the outputs that become unknown when these inputs change. Default: all `recomputed` outputs."""
         return self.recomputed
 
     def replacing(self, old: State, new: Args, changed: frozenset[str]) -> frozenset[str]:
-        """Return the changed inputs whose old or new value requires a replacement: none unless overridden."""
+        """Return the changed inputs whose old or new value requires a replacement. Default: none."""
         return frozenset()
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
@@ -153,14 +156,14 @@ class Resource(ABC):
 
 
 class Partial(Exception):
-    """The resource was created, but not completely: the engine records the id and the failure.
+    """The resource was created but not fully configured. The engine records its id and the failure.
 
-    The consequences match the official provider (Terraform's `SetId` before the wait, then the bridge's initialization
-    error): the update fails, the state contains the resource with the requested inputs, and the next `up` runs an
-    update without changes, which sends nothing to AWS and clears the error. So a node group in CREATE_FAILED stays as
-    it is, and an attribute that was not set stays unset until a refresh detects it. `replace_on_changes=["#initerror"]`
-    (or `"*"`) in the program makes the engine replace such a resource instead, after a failed update too.
-    https://github.com/pulumi/pulumi-terraform-bridge/blob/main/pkg/tfbridge/provider.go (Create, Update)
+    The behavior matches the official provider (Terraform's `SetId` before the wait, then the bridge's initialization
+    error). The update fails, and the state contains the resource with the requested inputs. The next `up` runs an
+    update without changes, which sends no request to AWS and clears the error. So a node group in CREATE_FAILED stays
+    in that state, and a missing attribute stays unset until a refresh detects it. With
+    `replace_on_changes=["#initerror"]` (or `"*"`), the engine instead replaces such a resource, also after a failed
+    update. https://github.com/pulumi/pulumi-terraform-bridge/blob/main/pkg/tfbridge/provider.go (Create, Update)
     https://github.com/hashicorp/terraform-provider-aws/blob/main/internal/service/eks/node_group.go
     https://github.com/pulumi/pulumi/pull/7226
     """
@@ -172,10 +175,10 @@ class Partial(Exception):
 
 
 RESOURCES: dict[str, Resource] = {}
-"""All handlers by token, filled by `register`."""
+"""Type token -> handler, filled by `register`."""
 
 
 def register(cls: type[Resource]) -> type[Resource]:
-    """Class decorator: add the handler to `RESOURCES`."""
+    """Class decorator that adds the handler to `RESOURCES`."""
     RESOURCES[cls.token] = cls()
     return cls

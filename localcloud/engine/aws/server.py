@@ -4,7 +4,7 @@ import os
 
 import grpc
 
-import localcloud.engine.aws.resources  # noqa: F401  fills the table of handlers
+import localcloud.engine.aws.resources  # noqa: F401  registers the handlers
 from localcloud.engine import process
 from localcloud.engine.aws.provider import Provider
 from localcloud.engine.process import NoEndpoint
@@ -15,7 +15,7 @@ def plugin_version() -> str:
 
 
 def endpoint() -> str:
-    """Return the local AWS's endpoint, never that of real AWS. Raises NoEndpoint."""
+    """Return the endpoint of the local AWS, never of real AWS. Raises NoEndpoint."""
     url = os.environ.get("AWS_ENDPOINT_URL")
     if not url:
         raise NoEndpoint("AWS_ENDPOINT_URL is not set: the local provider works only with a local AWS")
@@ -23,5 +23,5 @@ def endpoint() -> str:
 
 
 def start(port: int, url: str) -> tuple[grpc.Server, int]:
-    """Start the server; return it and its port."""
+    """Start the gRPC server. Return the server and its port."""
     return process.start(Provider(plugin_version(), url), "provider", port)

@@ -1,1 +1,1 @@
-"""Emulator of Pulumi's Kubernetes provider: serves pulumi_kubernetes to Pulumi engines."""
+"""Emulator of Pulumi's Kubernetes provider, for programs that use the SDK pulumi_kubernetes."""

@@ -1,4 +1,5 @@
-"""`python -m localcloud.engine.kubernetes --port 0 --ready-file F`: serves until SIGTERM."""
+"""`python -m localcloud.engine.kubernetes --port 0 --ready-file F`: run the Kubernetes provider emulator until
+SIGTERM."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""HTTP requests to an API server. https://kubernetes.io/docs/reference/using-api/api-concepts/"""
+"""HTTP client for the Kubernetes API server. https://kubernetes.io/docs/reference/using-api/api-concepts/"""
 
 import json
 import ssl
@@ -17,25 +17,27 @@ from localcloud.engine.kubernetes.kubeconfig import Access
 from localcloud.engine.kubernetes.objects import Object
 
 CONNECT_SECONDS = 40.0
-"""Longer than localcloud/kubernetes/loopback.py holds connections while it restarts an API server."""
+"""Connect timeout. It exceeds the time that localcloud/kubernetes/loopback.py holds connections during an API server
+restart."""
 READ_SECONDS = 60.0
 CONNECTIONS = 64
 RETRIES = 10
-"""Retries of requests that the server asks to repeat, like in client-go."""
+"""Maximum retries of responses with a Retry-After header, as in client-go."""
 LONGEST_PAUSE_SECONDS = 5.0
 
 JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"
 APPLY = "application/apply-patch+yaml"
-"""JSON is valid YAML. https://kubernetes.io/docs/reference/using-api/server-side-apply/"""
+"""Content type for server-side apply. The body is JSON, which is valid YAML.
+https://kubernetes.io/docs/reference/using-api/server-side-apply/"""
 
 
 class Unreachable(Exception):
-    """The server did not respond."""
+    """The API server did not respond."""
 
 
 class ApiError(Exception):
-    """An error returned by the server."""
+    """An error status returned by the API server."""
 
     def __init__(self, code: int, status: Mapping[str, Any]) -> None:
         super().__init__(str(status.get("message") or f"the server responded with status {code}"))
@@ -65,7 +67,7 @@ class ApiError(Exception):
 
 
 class Api:
-    """Thread-safe client of one API server."""
+    """Thread-safe client for one API server."""
 
     def __init__(self, access: Access, credentials: Credentials, read_seconds: float = READ_SECONDS) -> None:
         self.server = access.server
@@ -84,7 +86,7 @@ class Api:
     def request(
         self, method: str, path: str, query: Mapping[str, str] | None = None, body: Any = None, content_type: str = JSON
     ) -> Object:
-        """Send a request and return the object in the response. Raises ApiError and Unreachable."""
+        """Send a request and return the object in the response. Raises ApiError or Unreachable."""
         for attempt in range(RETRIES + 1):
             try:
                 answer = self._send(method, path, query, body, content_type, renew=False)
@@ -100,10 +102,10 @@ class Api:
                 time.sleep(min(float(pause) if pause.isdigit() else 1.0, LONGEST_PAUSE_SECONDS))
                 continue
             return _parsed(answer.status, answer.data)
-        raise AssertionError("the last attempt returns or raises")
+        raise AssertionError("unreachable: the last attempt returns or raises")
 
     def watch(self, path: str, seconds: int, stop: threading.Event, **query: str) -> Iterator[Object]:
-        """Yield events for some seconds, or until the server ends the watch or `stop` is set."""
+        """Yield watch events for `seconds`, or until the server ends the watch or `stop` is set."""
         parameters = {**query, "watch": "true", "timeoutSeconds": str(seconds)}
         try:
             answer = self._send("GET", path, parameters, None, JSON, renew=False, stream=True, read_seconds=seconds + 5.0)
@@ -145,7 +147,7 @@ class Api:
         )
 
     def _explain(self, method: str, path: str, error: Exception) -> str:
-        """Describe an error without the library's objects in the text."""
+        """Return an error message with the root cause, without urllib3's object representations."""
         origin: BaseException = error
         while (deeper := origin.__cause__ or origin.__context__) is not None:
             origin = deeper
@@ -153,11 +155,12 @@ class Api:
 
 
 def _may_be_repeated(error: Exception, method: str, content_type: str, body: Any) -> bool:
-    """Whether a request can be retried after its connection failed.
+    """Return whether a request can be retried after a connection failure.
 
-    An API server that stops closes connections with requests in flight, and another one takes over soon. If no
-    connection was established, nothing was sent. Otherwise, processing the request twice must be harmless: creating an
-    object by name fails the second time, but an object with a generated name would be created twice.
+    A stopping API server closes connections with requests in flight, and another one soon takes over. Without an
+    established connection, no request was sent, so a retry is safe. Otherwise, the request must be safe to process
+    twice. Creating an object by name is safe, because the second attempt fails. With a generated name, a retry could
+    create a second object.
     """
     if isinstance(error, urllib3.exceptions.SSLError):
         return not isinstance(error.args[0], ssl.SSLCertVerificationError)
@@ -198,7 +201,7 @@ def _tls(access: Access) -> ssl.SSLContext:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     if access.certificate and access.key:
-        with tempfile.TemporaryDirectory() as folder:  # OpenSSL reads key pairs only from files
+        with tempfile.TemporaryDirectory() as folder:  # OpenSSL loads key pairs only from files
             pair = Path(folder, "pair.pem")
             pair.touch(mode=0o600)
             pair.write_bytes(access.certificate + b"\n" + access.key)

@@ -1,4 +1,4 @@
-"""Create and update objects, including dry runs."""
+"""Creation and update of objects, including dry runs."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -19,9 +19,9 @@ FIRST_PAUSE_SECONDS = 1.0
 def created(
     cluster: Cluster, inputs: Object, manager: str, log: ResourceLog, gone: Callable[[], bool], *, dry_run: bool
 ) -> Object:
-    """Create an object, retrying while its namespace or definition does not exist yet.
+    """Create an object, with retries while its namespace or CRD does not exist yet.
 
-    Raises ApiError, NoSuchKind and Unreachable.
+    Raises ApiError, NoSuchKind or Unreachable.
     """
     pause = FIRST_PAUSE_SECONDS
     for attempt in range(RETRIES + 1):
@@ -34,12 +34,13 @@ def created(
             log.status(f"Retry #{attempt}; creation failed: {error}")
         time.sleep(pause)
         pause *= 2
-    raise AssertionError("the last attempt returns or raises")
+    raise AssertionError("unreachable: the last attempt returns or raises")
 
 
 def _created(cluster: Cluster, inputs: Object, manager: str, *, dry_run: bool) -> Object:
     if not cluster.discovery.find(Kind.of(inputs)).namespaced:
-        inputs = objects.with_metadata(inputs, namespace=None)  # the namespace was assumed before the kind was known
+        # `check` sets a namespace if the CRD does not exist yet.
+        inputs = objects.with_metadata(inputs, namespace=None)
     if not cluster.settings.upsert:
         return cluster.create(inputs, managed_fields.CREATOR, dry_run=dry_run)
     forced = dry_run or is_forced(cluster, inputs)
@@ -47,9 +48,9 @@ def _created(cluster: Cluster, inputs: Object, manager: str, *, dry_run: bool) -
 
 
 def updated(cluster: Cluster, inputs: Object, live: Object, manager: str, ignored: Iterable[Path], *, dry_run: bool) -> Object:
-    """Update the object to match the inputs. `live` is its current state. Raises the same errors as `created`."""
+    """Update the live object to match the inputs. Raises the same errors as `created`."""
     if Kind.of(inputs) == DEFINITION:
-        # Like `kubectl replace`: replace the whole definition at once and keep its objects.
+        # As with `kubectl replace`, replace the whole CRD at once; its custom resources are kept.
         version = nested(live, "metadata", "resourceVersion")
         return cluster.replace(objects.with_metadata(inputs, resourceVersion=version), manager, dry_run=dry_run)
     forced = is_forced(cluster, inputs) or not managed_fields.entries(live)
@@ -62,7 +63,8 @@ def updated(cluster: Cluster, inputs: Object, live: Object, manager: str, ignore
 
 
 def stored(cluster: Cluster, inputs: Object, manager: str) -> Object | None:
-    """Return the object that the server would store for inputs, or None if it refuses them or lacks the kind."""
+    """Return the object that the server would store for these inputs, or None if the server rejects them or lacks the
+    kind."""
     try:
         return cluster.apply(inputs, manager, force=True, dry_run=True)
     except (ApiError, NoSuchKind):
@@ -70,12 +72,12 @@ def stored(cluster: Cluster, inputs: Object, manager: str) -> Object | None:
 
 
 def is_forced(cluster: Cluster, inputs: Object) -> bool:
-    """Whether to take over fields from other owners."""
+    """Return whether to force server-side apply, i.e. to take over fields from other managers."""
     return cluster.settings.patch_force or objects.is_true(inputs, objects.PATCH_FORCE)
 
 
 def _taken_over(cluster: Cluster, live: Object, manager: str) -> Object:
-    """Transfer fields from earlier managers to the resource's own, so that removing an input removes its field."""
+    """Move fields of earlier managers to the resource's own manager, so that removing an input removes the field."""
     entries = managed_fields.taken_over(live, manager)
     if entries is None:
         return live
@@ -90,7 +92,7 @@ def _taken_over(cluster: Cluster, live: Object, manager: str) -> Object:
 
 
 def _with_ignored(inputs: Object, live: Object, manager: str, ignored: Iterable[Path]) -> Object:
-    """Keep ignored fields unchanged: omit those that another manager owns, repeat our own."""
+    """Keep ignored fields unchanged: omit those owned by other managers, and apply the live value of our own."""
     for path in ignored:
         names = [str(part) for part in path]
         foreign = managed_fields.owned_by_others(live, names, manager)

@@ -1,4 +1,4 @@
-"""Objects in Pulumi's state: the live object and the inputs that created it, like in the official provider."""
+"""Representation of objects in Pulumi's state: the live object plus its inputs, as in the official provider."""
 
 import secrets as randomness
 from collections.abc import Mapping
@@ -13,17 +13,17 @@ INPUTS, API_VERSION, FIELD_MANAGER = "__inputs", "__initialApiVersion", "__field
 SUFFIX_BYTES = 4
 
 Masks = dict[str, Secrets]
-"""The secret parts of an object."""
+"""Secret parts of an object, by top-level member."""
 
 
 def field_manager(state: Mapping[str, Any], inputs: Mapping[str, Any]) -> str:
-    """Return the field manager for the resource: from the annotation, or a random name that never changes."""
+    """Return the resource's field manager: the one in the annotation or state, else a new random name."""
     named = objects.annotation(inputs, objects.PATCH_FIELD_MANAGER) or state.get(FIELD_MANAGER)
     return str(named) if named else f"pulumi-kubernetes-{randomness.token_hex(SUFFIX_BYTES)}"
 
 
 def state_of(live: Object, inputs: Object, given: Masks, manager: str) -> tuple[Object, Masks]:
-    """Return the state for the engine and its secret parts: those of the inputs, and the data of Secrets."""
+    """Return the state for the engine, and its secret parts: secret inputs and the data of Secrets."""
     shown, kept = objects.to_pulumi(live), objects.to_pulumi(inputs)
     secret = masks(live, given)
     state = {**shown, INPUTS: kept, API_VERSION: inputs.get("apiVersion") or live.get("apiVersion"), FIELD_MANAGER: manager}
@@ -31,13 +31,13 @@ def state_of(live: Object, inputs: Object, given: Masks, manager: str) -> tuple[
 
 
 def split(state: Mapping[str, Any]) -> tuple[Object, Object]:
-    """Return the inputs and the live object from a state."""
+    """Split a resource's state into its inputs and the live object."""
     live = {name: value for name, value in state.items() if name not in (INPUTS, API_VERSION, FIELD_MANAGER)}
     return objects.from_pulumi(state.get(INPUTS) or {}), objects.from_pulumi(live)
 
 
 def masks(obj: Mapping[str, Any], given: Masks) -> Masks:
-    """Return the secret parts of an object, given those of its inputs."""
+    """Return the secret parts of an object, derived from the secret parts of its inputs."""
     found = {name: _narrowed(obj[name], secret) for name, secret in given.items() if name in obj}
     if obj.get("kind") == "Secret":
         found = merge(found, {name: True for name in ("data", "stringData") if name in obj})
@@ -49,7 +49,7 @@ def masks(obj: Mapping[str, Any], given: Masks) -> Masks:
 
 
 def _narrowed(value: Any, secret: Secrets) -> Secrets:
-    """Limit secrets to existing parts of the value. A value of another type than the input is entirely secret."""
+    """Limit the secret parts to existing members. If the value is no longer an object, all of it is secret."""
     if not isinstance(secret, dict):
         return secret
     if not isinstance(value, Mapping):

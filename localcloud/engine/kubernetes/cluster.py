@@ -1,4 +1,4 @@
-"""A provider instance: its settings and its cluster, which may be unreachable."""
+"""Provider instance: its settings and the connection to its cluster, which may be unreachable."""
 
 import os
 import threading
@@ -17,7 +17,7 @@ from localcloud.engine.kubernetes.settings import Settings
 from localcloud.engine.kubernetes.tokens import Kind
 
 STRICT = {"fieldValidation": "Strict"}
-"""The server refuses unknown fields instead of dropping them.
+"""Query parameter that makes the API server reject unknown fields instead of dropping them.
 https://kubernetes.io/docs/reference/using-api/api-concepts/#field-validation"""
 
 _FIRST_CONTACT = Retrying(
@@ -26,19 +26,19 @@ _FIRST_CONTACT = Retrying(
     stop=stop_after_attempt(5),
     reraise=True,
 )
-"""A new API server on a busy machine gives its authentication webhook too little time, and returns 401."""
+"""Retry policy for 401 responses: on a busy machine, a new API server's authentication webhook may time out."""
 
 
 class Cluster:
-    """Requests for objects, identified by manifest."""
+    """A cluster and the requests for its objects. Objects are identified by their manifests."""
 
     def __init__(self, settings: Settings, environment: Mapping[str, str]) -> None:
-        """Connect to the cluster; `unreachable` has the reason if that fails."""
+        """Connect to the cluster. If that fails, `unreachable` contains the reason."""
         self.settings = settings
         self.unreachable: str | None = None
         self.default_namespace = settings.namespace
         self.cancelled = threading.Event()
-        """Set when the engine cancels the operation: waiting ends."""
+        """Set when the engine cancels the operation. This ends all waits."""
         self._api: Api | None = None
         try:
             access = _kubeconfig(settings, environment).access(settings.context or None, settings.cluster or None)
@@ -47,7 +47,7 @@ class Cluster:
             self._api = Api(access, Credentials(access, environment), **options)
         except BadKubeconfig as error:
             self.unreachable = f"failed to parse kubeconfig data in `kubernetes:config:kubeconfig`- {error}"
-        except (ValueError, OSError) as error:  # OpenSSL rejects certificates with ValueErrors or SSLErrors
+        except (ValueError, OSError) as error:  # OpenSSL raises ValueError or SSLError for invalid certificates
             self.unreachable = f"unable to load Kubernetes client configuration from kubeconfig file: {error}"
         self.discovery = Discovery(self._api)
         if self._api:
@@ -69,7 +69,7 @@ class Cluster:
         return self._api
 
     def get(self, obj: Mapping[str, Any]) -> Object:
-        """Return the live object of the same kind and name."""
+        """Return the live object with the kind and name of `obj`."""
         return self.api.get(self._path(obj))
 
     def items(self, kind: Kind, where: str, **query: str) -> list[Object]:
@@ -108,7 +108,7 @@ class Cluster:
 
 
 def _kubeconfig(settings: Settings, environment: Mapping[str, str]) -> Kubeconfig:
-    """Return the kubeconfig from the settings, else from the engine's $KUBECONFIG, else the user's default."""
+    """Return the kubeconfig from the settings, else from the engine's $KUBECONFIG, else from ~/.kube/config."""
     if settings.kubeconfig:
         return Kubeconfig.load(settings.kubeconfig)
     named = environment.get("KUBECONFIG", "").split(os.pathsep)[0]

@@ -1,7 +1,7 @@
-"""Clusters by connection: every provider instance of a Pulumi operation has its own connection.
+"""Clusters by connection. Each provider instance of a Pulumi operation has its own connection.
 
-If a connection breaks and reconnects from another address, the stack in the resource's URN identifies its
-configuration, unless that stack has several clusters.
+If the engine reconnects from another address, the stack in the resource's URN identifies the cluster. This fallback
+fails if the stack uses several clusters.
 """
 
 import threading
@@ -10,15 +10,15 @@ from collections import OrderedDict
 from localcloud.engine.kubernetes.cluster import Cluster
 
 REMEMBERED = 512
-"""Maximum number of connections; the oldest are forgotten."""
+"""Maximum number of remembered connections; the oldest are dropped."""
 
 
 class NotConfigured(Exception):
-    """A request arrived before, or without, a configuration."""
+    """A request arrived before the provider was configured."""
 
 
 class Clusters:
-    """The configured provider instances of all current Pulumi operations."""
+    """Provider instances of all running Pulumi operations."""
 
     def __init__(self) -> None:
         self._by_peer: OrderedDict[str, Cluster] = OrderedDict()
@@ -26,7 +26,7 @@ class Clusters:
         self._lock = threading.Lock()
 
     def forget(self, peer: str) -> None:
-        """Forget the previous user of this address: a new connection has replaced it."""
+        """Forget the cluster of an earlier connection from this address."""
         with self._lock:
             self._by_peer.pop(peer, None)
 
@@ -40,14 +40,14 @@ class Clusters:
                     known.popitem(last=False)
 
     def find(self, peer: str, urn: str) -> Cluster:
-        """Return the cluster of a connection or stack. Raises NotConfigured."""
+        """Return the cluster of a connection, else the cluster of the URN's stack. Raises NotConfigured."""
         with self._lock:
             cluster = self._by_peer.get(peer)
             candidates = list(self._by_stack.get(_stack(urn), {}).values())
         if cluster is not None:
             return cluster
         if len({(candidate.server, candidate.default_namespace) for candidate in candidates}) != 1:
-            raise NotConfigured("the local Kubernetes provider was not configured for this run; was it restarted?")
+            raise NotConfigured("the local Kubernetes provider has no configuration for this Pulumi operation; was it restarted?")
         return candidates[-1]
 
     def cancel(self, peer: str) -> None:

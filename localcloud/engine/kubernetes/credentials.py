@@ -1,4 +1,4 @@
-"""Credentials for requests: from the kubeconfig itself, a file, or a program such as `aws eks get-token`."""
+"""API server credentials from the kubeconfig, a file, or a credential plugin such as `aws eks get-token`."""
 
 import base64
 import json
@@ -14,18 +14,18 @@ from localcloud.engine.kubernetes.kubeconfig import Access, Exec
 
 PATIENCE_SECONDS = 60.0
 EARLY_SECONDS = 30.0
-"""Tokens are renewed this long before they expire, so that none expires with a request in flight."""
+"""Time before expiry at which a token is renewed, so that it does not expire during a request."""
 OWN_VARIABLES = ("AWS_", "HOME", "PATH", "KUBE")
-"""Environment variables that a program's credential may depend on, by prefix."""
+"""Prefixes of environment variables that a credential may depend on. They are part of the cache key."""
 
 
 class NoCredential(Exception):
-    """The program failed; the text has its output."""
+    """The credential plugin failed. The message contains its output."""
 
 
 @dataclass(frozen=True)
 class Token:
-    """A token and when it expires, in seconds since the epoch."""
+    """Bearer token and its expiry time in seconds since the epoch."""
 
     value: str
     expires: float | None
@@ -35,7 +35,7 @@ class Token:
 
 
 class Credentials:
-    """Authorization headers for one cluster. Tokens from programs are shared between equal configurations."""
+    """Authorization headers for one cluster. Equal configurations share the tokens of credential plugins."""
 
     _tokens: dict[object, Token] = {}
     _locks: dict[object, threading.Lock] = {}
@@ -46,7 +46,8 @@ class Credentials:
         self._environment = environment
 
     def header(self, *, renew: bool = False) -> str | None:
-        """Return the header, or None with only a client certificate. `renew` after the server rejected a token."""
+        """Return the Authorization header, or None if only a client certificate is used. `renew`: do not use the cached
+        token."""
         if self._access.basic:
             return "Basic " + base64.b64encode(":".join(self._access.basic).encode()).decode()
         if self._access.token_file:

@@ -1,7 +1,7 @@
-"""Compare an object with new inputs.
+"""Comparison of an object with new inputs.
 
-Like the official provider, this compares the last known live object, pruned to the shape of the inputs that created it,
-with the new inputs. A dry run filters out changes that the server would store unchanged, such as `0.5` CPUs for `500m`.
+As in the official provider, the last known live object is pruned to the fields of its inputs and compared with the new
+inputs. A dry run then filters out changes without effect on the stored object, such as `0.5` CPUs instead of `500m`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,24 +19,26 @@ MISSING = object()
 
 @dataclass(frozen=True)
 class Change:
-    """One difference, at one path."""
+    """A change of the value at one path."""
 
     path: Path
     verb: Verb
     value: Any = None
-    """The new value, or the old one of a deletion."""
+    """The new value; for a deletion, the old value."""
     replace: bool = False
 
 
 def compare(old: Object, new: Object, patterns: Iterable[Path], ignored: Iterable[Path] = ()) -> list[Change]:
-    """Return all changes from the pruned live object to the inputs; those matching `patterns` require a replacement."""
+    """Return all changes from the pruned live object to the inputs. Changes that match `patterns` require a
+    replacement."""
     forcing, excluded = tuple(patterns), tuple(ignored)
     found = [change for change in _members(old, new, ()) if not any(covers(path, change.path) for path in excluded)]
     return [replace(change, replace=any(forces(pattern, change.path, change.value) for pattern in forcing)) for change in found]
 
 
 def confirmed(changes: list[Change], live: Object, query: Callable[[], Object | None]) -> list[Change]:
-    """Return the changes that also change the stored object, given by `query` (None if the server refuses it)."""
+    """Return the changes that affect the stored object. `query` returns that object, or None if the server rejects
+    it."""
     answer = query()
     if answer is None:
         return changes
@@ -73,7 +75,7 @@ def _value(old: Any, new: Any, path: Path) -> Iterator[Change]:
 
 
 def _same(old: Any, new: Any) -> bool:
-    """Whether two values are equal, unlike Python distinguishing True from 1."""
+    """Return whether two values are equal. Unlike in Python, True and 1 differ."""
     if isinstance(old, bool) is not isinstance(new, bool):
         return False
     return bool(old == new)

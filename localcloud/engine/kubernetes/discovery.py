@@ -1,4 +1,5 @@
-"""Kinds of an API server and their paths. https://kubernetes.io/docs/concepts/overview/kubernetes-api/#discovery-api"""
+"""Discovery of an API server's kinds and their paths.
+https://kubernetes.io/docs/concepts/overview/kubernetes-api/#discovery-api"""
 
 import threading
 from dataclasses import dataclass
@@ -46,12 +47,12 @@ CLUSTER_WIDE = frozenset(
         "VolumeAttributesClass",
     }
 )
-"""Cluster-scoped kinds of Kubernetes' own groups, for previews without a cluster."""
+"""Cluster-scoped kinds of the built-in API groups, for previews without a cluster."""
 OWN_GROUPS = ("", "apps", "autoscaling", "batch", "policy", "extensions", "events")
 
 
 class NoSuchKind(Exception):
-    """The server does not have the kind; its definition may not exist yet."""
+    """The API server does not have the kind. Its CRD may not exist yet."""
 
     def __init__(self, kind: Kind) -> None:
         super().__init__(f'no matches for kind "{kind.kind}" in version "{kind.api_version}"')
@@ -60,10 +61,10 @@ class NoSuchKind(Exception):
 
 @dataclass(frozen=True)
 class Place:
-    """The location of a kind's objects."""
+    """URL paths of a kind's objects."""
 
     root: str
-    """Path of the group and version: /api/v1, /apis/apps/v1."""
+    """Path of the group and version, e.g. /api/v1 or /apis/apps/v1."""
     plural: str
     namespaced: bool
 
@@ -77,7 +78,7 @@ class Place:
 
 
 class Discovery:
-    """Cached discovery results, plus the definitions in the program."""
+    """Cached discovery results, plus the CRDs registered by the program."""
 
     def __init__(self, api: Api | None) -> None:
         self._api = api
@@ -86,7 +87,7 @@ class Discovery:
         self._lock = threading.Lock()
 
     def find(self, kind: Kind) -> Place:
-        """Return the location of a kind's objects. Raises NoSuchKind."""
+        """Return the URL paths of a kind's objects. Raises NoSuchKind."""
         with self._lock:
             places = self._known.get(kind.api_version, {})
         if kind.kind not in places:
@@ -103,7 +104,7 @@ class Discovery:
         return True
 
     def namespaced(self, kind: Kind) -> bool:
-        """Whether a kind is namespaced, also without a server. Unknown kinds count as namespaced until creation."""
+        """Return whether a kind is namespaced. This also works without a server. Unknown kinds count as namespaced."""
         if kind.group in OWN_GROUPS or kind.group.endswith(".k8s.io"):
             if kind.kind in CLUSTER_WIDE:
                 return False
@@ -117,7 +118,7 @@ class Discovery:
             return True
 
     def announce(self, definition: Object) -> None:
-        """Record a definition from the program, so that its scope is known before the server has the kind."""
+        """Record a CRD of the program, so that the scope of its kind is known before the server has the CRD."""
         spec = definition.get("spec")
         scope, kind, group = nested(spec, "scope"), nested(spec, "names", "kind"), nested(spec, "group")
         for version in nested(spec, "versions") or []:
@@ -125,7 +126,7 @@ class Discovery:
                 self._announced[Kind(group, version["name"], kind)] = scope == "Namespaced"
 
     def forget(self) -> None:
-        """Clear the cache after a definition was created, changed or deleted."""
+        """Clear the cache after the creation, change or deletion of a CRD."""
         with self._lock:
             self._known.clear()
 

@@ -1,4 +1,4 @@
-"""Connected engines: their environment, which a plugin process would inherit, and their log."""
+"""Connected Pulumi engines: their environment, which a plugin process would inherit, and their log service."""
 
 import logging
 import os
@@ -18,7 +18,8 @@ PATIENCE_SECONDS = 5.0
 
 
 def environment_of(peer: str) -> Mapping[str, str]:
-    """Return the environment of the engine at the other end of a connection, or our own if it cannot be read."""
+    """Return the environment of the engine behind a connection. If it cannot be read, return this process's
+    environment."""
     process = _process(peer)
     try:
         return dict(os.environ) if process is None else process.environ()
@@ -27,7 +28,8 @@ def environment_of(peer: str) -> Mapping[str, str]:
 
 
 def _process(peer: str) -> psutil.Process | None:
-    """Find the other process that uses the port in `ipv4:127.0.0.1:51234` or `ipv6:%5B::1%5D:51234`."""
+    """Return the process that uses the port of a peer address such as `ipv4:127.0.0.1:51234` or
+    `ipv6:%5B::1%5D:51234`."""
     port = unquote(peer).rpartition(":")[2]
     if not port.isdigit():
         return None
@@ -36,12 +38,12 @@ def _process(peer: str) -> psutil.Process | None:
             if connection.laddr and connection.laddr.port == int(port) and connection.pid not in (None, os.getpid()):
                 return psutil.Process(connection.pid)
     except (psutil.Error, OSError):
-        log.debug("looking for the engine of %s", peer, exc_info=True)
+        log.debug("cannot find the engine process of %s", peer, exc_info=True)
     return None
 
 
 class EngineLogs:
-    """Log services of the engines, by connection."""
+    """gRPC log services of the engines, by connection."""
 
     def __init__(self) -> None:
         self._stubs: OrderedDict[str, engine_pb2_grpc.EngineStub] = OrderedDict()
@@ -67,7 +69,7 @@ class EngineLogs:
 
 
 class ResourceLog:
-    """Messages about one resource in the engine's display."""
+    """Log messages about one resource, shown by the engine."""
 
     def __init__(self, stub: engine_pb2_grpc.EngineStub | None, urn: str) -> None:
         self._stub = stub
@@ -81,7 +83,7 @@ class ResourceLog:
         self._log(engine_pb2.INFO, text, ephemeral=False)
 
     def status(self, text: str) -> None:
-        """Show a text beside the resource during the operation; an empty text removes it."""
+        """Show a status beside the resource during the operation. An empty text removes it."""
         if text != self._last:
             self._last = text
             self._log(engine_pb2.INFO, text, ephemeral=True)
@@ -93,4 +95,4 @@ class ResourceLog:
         try:
             self._stub.Log(request, timeout=PATIENCE_SECONDS)
         except grpc.RpcError:
-            log.debug("the engine of %s does not accept log messages", self._urn, exc_info=True)
+            log.debug("cannot send a log message to the engine of %s", self._urn, exc_info=True)

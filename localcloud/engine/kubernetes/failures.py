@@ -1,4 +1,4 @@
-"""Failures of operations, in the official provider's wording."""
+"""Failures of operations, worded as in the official provider."""
 
 from collections.abc import Iterable
 
@@ -26,11 +26,12 @@ REMOVAL_HELP = (
 
 
 class OperationFailed(Exception):
-    """The operation failed and changed nothing that the engine must record."""
+    """The operation failed without changing anything that the engine must record."""
 
 
 class InitializationFailed(Exception):
-    """The object exists, but not as requested: the engine keeps `id` and `state` and retries at the next update."""
+    """The object exists but was not fully initialized. The engine records `id` and `state` and retries at the next
+    update."""
 
     def __init__(self, id: str, state: Object, secrets: Masks, reasons: Iterable[str], inputs: Object | None = None) -> None:
         self.reasons = list(reasons)
@@ -39,11 +40,12 @@ class InitializationFailed(Exception):
         self.state = state
         self.secrets = secrets
         self.inputs = inputs
-        """Inputs as read by a refresh."""
+        """Inputs that a refresh found in the cluster."""
 
 
 def message_for(error: Exception, manager: str) -> str:
-    """Return the server's error plus the official provider's help text. A conflict's text names fields and owners."""
+    """Return the server's error with the official provider's help text. For a conflict, the error names fields and
+    managers."""
     if isinstance(error, ApiError) and error.already_exists:
         return f"{error}{EXISTS_HELP}"
     if isinstance(error, ApiError) and error.conflict:

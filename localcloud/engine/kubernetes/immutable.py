@@ -1,4 +1,4 @@
-"""Changes that require a new object: the official provider's table.
+"""Fields whose change requires a replacement, from the official provider's table.
 
 https://github.com/pulumi/pulumi-kubernetes/blob/master/provider/pkg/provider/diff.go
 """
@@ -57,11 +57,11 @@ TABLE: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("", "ResourceQuota"): ("spec.scopes",),
     ("", "Service"): ("spec.clusterIP",),
 }
-"""Immutable fields by group and kind."""
+"""Immutable fields by API group and kind."""
 
 
 def patterns(obj: Mapping[str, Any], *, mutable_config_maps: bool, mutable_secrets: bool) -> list[Path]:
-    """Return the paths of an object whose change requires a replacement."""
+    """Return the paths of an object's immutable fields."""
     kind = Kind.of(obj)
     found = list(IDENTITY)
     if kind == SECRET:
@@ -75,7 +75,7 @@ def patterns(obj: Mapping[str, Any], *, mutable_config_maps: bool, mutable_secre
 
 
 def forces(pattern: Path, path: Path, value: Any) -> bool:
-    """Whether a change at `path`, to or from `value`, affects a field that matches the pattern."""
+    """Return whether a change of `value` at `path` affects a field that matches the pattern."""
     if len(path) >= len(pattern):
         return covers(pattern, path)
     return covers(pattern[: len(path)], path) and _reaches(value, pattern[len(path) :])

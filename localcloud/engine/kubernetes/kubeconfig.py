@@ -1,4 +1,4 @@
-"""Kubeconfig: the address of a cluster and its credentials.
+"""Parser for kubeconfig files: cluster address and credentials.
 
 https://kubernetes.io/docs/reference/config-api/kubeconfig.v1/
 """
@@ -37,12 +37,13 @@ USER_FIELDS = (
 
 
 class BadKubeconfig(Exception):
-    """The kubeconfig cannot be read, or references a missing entry."""
+    """The kubeconfig cannot be read, is incomplete, or has unsupported fields."""
 
 
 @dataclass(frozen=True)
 class Exec:
-    """A program that prints a credential. https://kubernetes.io/docs/reference/config-api/client-authentication.v1/"""
+    """Credential plugin (`exec`) of a kubeconfig user.
+    https://kubernetes.io/docs/reference/config-api/client-authentication.v1/"""
 
     api_version: str
     command: str
@@ -52,11 +53,11 @@ class Exec:
 
 @dataclass(frozen=True)
 class Access:
-    """A cluster's address and credentials."""
+    """Address and credentials of a cluster."""
 
     server: str
     authority: bytes | None = None
-    """In PEM format."""
+    """CA certificates in PEM format."""
     insecure: bool = False
     server_name: str | None = None
     proxy: str | None = None
@@ -78,18 +79,18 @@ class Kubeconfig:
     contexts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     current: str = ""
     folder: Path = Path()
-    """Base folder of relative paths in the file."""
+    """Folder to which relative paths in the kubeconfig refer."""
 
     @classmethod
     def load(cls, path_or_content: str) -> "Kubeconfig":
-        """Load a kubeconfig from a path or from its content. Raises BadKubeconfig."""
+        """Load a kubeconfig, given its path or content. Raises BadKubeconfig."""
         path = _path(path_or_content)
         try:
             parsed = yaml.safe_load(path.read_text() if path else path_or_content)
         except (OSError, yaml.YAMLError) as error:
             raise BadKubeconfig(str(error)) from error
         if not isinstance(parsed, Mapping):
-            raise BadKubeconfig("it is neither the path of a file nor a kubeconfig")
+            raise BadKubeconfig("neither a kubeconfig nor the path of an existing file")
         named = {
             kind: {entry.get("name"): entry.get(kind.removesuffix("s")) or {} for entry in parsed.get(kind) or []}
             for kind in ("clusters", "users", "contexts")
@@ -97,12 +98,12 @@ class Kubeconfig:
         return cls(**named, current=parsed.get("current-context") or "", folder=path.parent if path else Path())
 
     def active_cluster(self, context: str | None, cluster: str | None) -> Mapping[str, Any] | None:
-        """Return the entry of the cluster in use, or None."""
+        """Return the cluster entry of the context, or None."""
         chosen = self.contexts.get(context or self.current)
         return None if chosen is None else self.clusters.get(cluster or str(chosen.get("cluster")))
 
     def access(self, context: str | None = None, cluster: str | None = None) -> Access:
-        """Return the address and credentials for a context. Raises BadKubeconfig."""
+        """Return the cluster address and credentials of a context. Raises BadKubeconfig."""
         called = context or self.current
         if not called and not self.contexts:
             raise BadKubeconfig("invalid configuration: no configuration has been provided")
@@ -135,7 +136,7 @@ class Kubeconfig:
             raise BadKubeconfig(f'{what} "{called}" does not exist')
         for name in entries[called]:
             if name not in known:
-                raise BadKubeconfig(f'the local Kubernetes provider does not know "{name}" of {what} "{called}"')
+                raise BadKubeconfig(f'the local Kubernetes provider does not support "{name}" of {what} "{called}"')
         return entries[called]
 
     def _content(self, entry: Mapping[str, Any], name: str) -> bytes | None:
@@ -148,7 +149,7 @@ class Kubeconfig:
 
 
 def _path(path_or_content: str) -> Path | None:
-    """Return the path of an existing file, or None if the text is content. A text with line breaks is never a path."""
+    """Return the path if the text names an existing file, else None. A text with line breaks is never a path."""
     if "\n" in path_or_content.strip() or path_or_content.lstrip().startswith("{"):
         return None
     path = Path(path_or_content).expanduser()

@@ -1,4 +1,4 @@
-"""Lifecycle of a resource: check, difference, create, read, update, delete, on plain values.
+"""Resource lifecycle on plain values: check, diff, create, read, update, delete.
 
 https://github.com/pulumi/pulumi-kubernetes/blob/master/provider/pkg/provider/provider.go
 """
@@ -32,14 +32,14 @@ UNREADY_PATH = '.metadata.annotations["pulumi.com/replaceUnready"]'
 
 @dataclass(frozen=True)
 class Task:
-    """One resource in one Pulumi operation."""
+    """Operation on one resource, requested by the engine."""
 
     cluster: Cluster
     kind: Kind
     urn: str
     log: ResourceLog
     gone: Callable[[], bool]
-    """Whether the engine was killed or canceled the operation."""
+    """Returns whether the engine has disconnected or canceled the operation."""
 
     def patience(self, inputs: Mapping[str, Any], custom: float) -> Patience:
         return Patience(seconds_for(inputs, custom), self.gone)
@@ -47,22 +47,22 @@ class Task:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result for the engine to record."""
+    """Result of an operation, recorded by the engine."""
 
     id: str
     state: Object
     secrets: Masks
     inputs: Object | None = None
-    """Set only by a refresh."""
+    """Inputs found by a refresh; otherwise None."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The effect of an update."""
+    """Changes that an update would make, and whether they require a replacement."""
 
     changes: tuple[Change, ...]
     replaces: tuple[str, ...] = ()
-    """Reasons for a replacement other than a changed field."""
+    """Paths that require a replacement, in addition to changed immutable fields."""
     delete_first: bool = False
 
 
@@ -77,7 +77,7 @@ def check(
     proposed: str = "",
     disabled: bool = False,
 ) -> Object:
-    """Return the inputs with a name and a namespace. Raises naming.Unnamed."""
+    """Return the inputs, completed with a name and a namespace. Raises naming.Unnamed."""
     obj = {"apiVersion": kind.api_version, "kind": kind.kind, **objects.from_pulumi(inputs)}
     obj = naming.named(
         objects.normalized({"metadata": {}, **obj}), previous, logical, seed=seed, proposed=proposed, disabled=disabled
@@ -92,13 +92,13 @@ def check(
 
 
 def difference(task: Task, state: Mapping[str, Any], inputs: Mapping[str, Any], ignored: Iterable[str]) -> Difference:
-    """Return what `inputs` change about a resource in `state`."""
+    """Return the changes between `state` and `inputs`."""
     cluster = task.cluster
     old_inputs, live = checkpoint.split(state)
     new = _in_its_namespace(task, objects.normalized(objects.from_pulumi(inputs)))
     old = _in_its_namespace(task, pruned(live, objects.normalized(old_inputs)))
     if objects.name(new):
-        old = objects.with_metadata(old, name=objects.name(live))  # the program may adopt a server-generated name later
+        old = objects.with_metadata(old, name=objects.name(live))  # the program may adopt a generated name
     patterns = immutable.patterns(
         new,
         mutable_config_maps=cluster.settings.mutable_config_maps,
@@ -116,7 +116,7 @@ def difference(task: Task, state: Mapping[str, Any], inputs: Mapping[str, Any], 
 
 
 def previewed_creation(task: Task, inputs: Object, secrets: Masks) -> Outcome:
-    """Return the state that a preview shows for an object yet to be created: a dry run's result, or the inputs."""
+    """Return the state that a preview shows for a new object: the result of a dry run, or the inputs."""
     if has_unknowns(inputs) or task.cluster.unreachable or not task.cluster.discovery.has(task.kind):
         return Outcome("", objects.to_pulumi(inputs), secrets)
     manager = checkpoint.field_manager({}, inputs)
@@ -133,7 +133,7 @@ def previewed_creation(task: Task, inputs: Object, secrets: Masks) -> Outcome:
 
 
 def create(task: Task, inputs: Object, secrets: Masks, custom_seconds: float) -> Outcome:
-    """Create the object and wait until it is ready. Raises OperationFailed and InitializationFailed."""
+    """Create the object and wait until it is ready. Raises OperationFailed or InitializationFailed."""
     _must_be_reachable(task)
     manager = checkpoint.field_manager({}, inputs)
     try:
@@ -154,7 +154,7 @@ def create(task: Task, inputs: Object, secrets: Masks, custom_seconds: float) ->
 
 
 def read(task: Task, id: str, state: Mapping[str, Any], inputs: Mapping[str, Any], secrets: Masks) -> Outcome | None:
-    """Return the current object, or None if it is gone. Raises OperationFailed and InitializationFailed."""
+    """Return the current object, or None if it no longer exists. Raises OperationFailed or InitializationFailed."""
     cluster = task.cluster
     if cluster.unreachable:
         return _read_unreachable(task, id, state, inputs, secrets)
@@ -183,7 +183,7 @@ def read(task: Task, id: str, state: Mapping[str, Any], inputs: Mapping[str, Any
 
 
 def previewed_update(task: Task, state: Mapping[str, Any], inputs: Object, secrets: Masks, ignored: Iterable[str]) -> Outcome:
-    """Return the state that a preview shows for an object to be updated."""
+    """Return the state that the preview of an update shows."""
     inputs = objects.normalized(objects.from_pulumi(inputs))
     if has_unknowns(inputs) or task.cluster.unreachable or not task.cluster.discovery.has(task.kind):
         return Outcome("", objects.to_pulumi(inputs), secrets)
@@ -203,7 +203,7 @@ def previewed_update(task: Task, state: Mapping[str, Any], inputs: Object, secre
 def update(
     task: Task, state: Mapping[str, Any], inputs: Object, secrets: Masks, ignored: Iterable[str], custom_seconds: float
 ) -> Outcome:
-    """Update the object in place and wait until it is ready. Raises OperationFailed and InitializationFailed."""
+    """Update the object in place and wait until it is ready. Raises OperationFailed or InitializationFailed."""
     _must_be_reachable(task)
     inputs = objects.normalized(objects.from_pulumi(inputs))
     manager = checkpoint.field_manager(state, inputs)
@@ -222,7 +222,7 @@ def update(
 
 
 def delete(task: Task, id: str, state: Mapping[str, Any], secrets: Masks, custom_seconds: float) -> None:
-    """Delete the object and wait until it is gone. Raises OperationFailed and InitializationFailed."""
+    """Delete the object and wait until it is gone. Raises OperationFailed or InitializationFailed."""
     cluster = task.cluster
     inputs, live = checkpoint.split(state)
     if cluster.unreachable:
@@ -239,7 +239,7 @@ def delete(task: Task, id: str, state: Mapping[str, Any], secrets: Masks, custom
         cluster.delete(target, PROPAGATION.get(policy, "Foreground"))
         until_gone(cluster, inputs, target, task.patience(inputs, custom_seconds), task.log)
     except NoSuchKind:
-        return  # its definition is gone, and the object with it
+        return  # the CRD was deleted, and with it the object
     except NotReady as error:
         kept, masks = checkpoint.state_of(error.live, inputs, secrets, checkpoint.field_manager(state, inputs))
         raise InitializationFailed(id, kept, masks, [str(error)]) from error
@@ -290,7 +290,7 @@ def _forgetting() -> str:
 
 
 def _seen_as_input(live: Object, old: Object) -> Object:
-    """Return the inputs that a refresh records: the program's fields, or all users' fields after an import."""
+    """Return the inputs that a refresh records: the fields set by the program, or after an import, by any user."""
     if old:
         return objects.normalized(pruned(live, old))
     found = objects.normalized(managed_fields.user_fields(live))
@@ -301,7 +301,8 @@ def _seen_as_input(live: Object, old: Object) -> Object:
 
 
 def _is_unready_job(task: Task, new: Object, live: Object) -> bool:
-    """Whether `pulumi.com/replaceUnready` requires a replacement: an incomplete job is recreated."""
+    """Return whether the annotation `pulumi.com/replaceUnready` requires a replacement because the Job is
+    incomplete."""
     if not objects.is_true(new, objects.REPLACE_UNREADY) or task.cluster.unreachable:
         return False
     if task.kind.kind != "Job":
@@ -314,7 +315,7 @@ def _is_unready_job(task: Task, new: Object, live: Object) -> bool:
 
 
 def _in_its_namespace(task: Task, obj: Object) -> Object:
-    """Set the namespace of namespaced objects, and remove it from cluster-scoped ones."""
+    """Set the namespace of a namespaced object; remove it from a cluster-scoped one."""
     if isinstance(obj.get("metadata"), Unknown):
         return obj
     where = (objects.nested(obj, "metadata", "namespace") or "default") if task.cluster.discovery.namespaced(task.kind) else None

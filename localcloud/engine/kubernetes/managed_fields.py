@@ -7,7 +7,8 @@ from typing import Any
 from localcloud.engine.kubernetes.objects import Object, nested
 
 CREATOR = "pulumi-kubernetes"
-"""The official provider creates with this manager, and moves the fields to a per-resource one at the first update."""
+"""Field manager that the official provider uses on creation. The first update moves the fields to a per-resource
+manager."""
 PREDECESSORS = (
     ("kubectl", "Apply"),
     ("kubectl", "Update"),
@@ -18,7 +19,8 @@ PREDECESSORS = (
 )
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 Fields = dict[str, Any]
-"""FieldsV1: members are `f:name`, list elements by key `k:{...}`, set elements `v:...`; `.` is the field itself."""
+"""Kubernetes' FieldsV1. Keys: `f:name` for members, `k:{...}` for list elements by key, `v:...` for set elements, `.`
+for the field itself."""
 
 
 def entries(obj: Mapping[str, Any]) -> list[Object]:
@@ -26,7 +28,8 @@ def entries(obj: Mapping[str, Any]) -> list[Object]:
 
 
 def taken_over(obj: Object, manager: str) -> list[Object] | None:
-    """Return the entries with predecessors' fields moved to `manager`, or None if there are none."""
+    """Return the entries after moving the fields of earlier managers to `manager`, or None if there are no such
+    fields."""
     theirs = [entry for entry in entries(obj) if _is_of(entry, PREDECESSORS)]
     if not theirs:
         return None
@@ -37,18 +40,20 @@ def taken_over(obj: Object, manager: str) -> list[Object] | None:
 
 
 def has_predecessor(obj: Mapping[str, Any]) -> bool:
-    """Whether a preview must ignore conflicts, because the update first takes over the fields."""
+    """Return whether an earlier Pulumi manager owns fields. A preview then ignores conflicts, since the update takes
+    them over."""
     return any(_is_of(entry, [("*", "Update")]) and str(entry.get("manager")).startswith("pulumi-") for entry in entries(obj))
 
 
 def owned_by_others(obj: Mapping[str, Any], path: Iterable[str], manager: str) -> bool:
-    """Whether the field has owners, but `manager` is not one of them."""
+    """Return whether only managers other than `manager` own the field."""
     owners = {entry.get("manager") for entry in entries(obj) if _has(entry.get("fieldsV1"), tuple(path))}
     return bool(owners) and manager not in owners
 
 
 def user_fields(obj: Object) -> Object:
-    """Return the fields set by users, not by the server or controllers: the inputs after an import."""
+    """Return the fields set by users, without those set by the server or controllers. These are the inputs after an
+    import."""
     applied = [entry for entry in entries(obj) if entry.get("operation") == "Apply" and not entry.get("subresource")]
     last = nested(obj, "metadata", "annotations", LAST_APPLIED)
     if applied:
@@ -113,5 +118,5 @@ def _has_key(element: Any, key: Mapping[str, Any]) -> bool:
 
 
 def _fields_of(manifest: Any) -> Fields:
-    """Return the fields of a manifest, with each list as one field."""
+    """Return the fields of a manifest. Each list counts as one field."""
     return {f"f:{name}": _fields_of(member) if isinstance(member, Mapping) else {} for name, member in manifest.items()}

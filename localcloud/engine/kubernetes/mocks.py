@@ -1,4 +1,4 @@
-"""Kubernetes objects in Pulumi's mocks: named, validated against the schema, and recorded, without API server."""
+"""Kubernetes objects for Pulumi's mocks: naming, schema validation and duplicate checks without an API server."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +14,7 @@ NAMESPACE = "default"
 
 
 class Refused(Exception):
-    """The program requested an object that an API server would refuse."""
+    """The program registered an object that an API server would reject."""
 
 
 def is_object(token: str) -> bool:
@@ -22,14 +22,14 @@ def is_object(token: str) -> bool:
 
 
 class Recorder:
-    """The objects of one program."""
+    """Kubernetes objects registered by one program."""
 
     def __init__(self) -> None:
         self._discovery = Discovery(None)
         self._made: set[tuple[Kind, str]] = set()
 
     def make(self, token: str, logical: str, inputs: Mapping[str, Any], seed: bytes) -> tuple[str, Object]:
-        """Record an object; return its id and state. Raises Refused."""
+        """Record an object. Return its id and state. Raises Refused."""
         try:
             kind = must_be_served(token, inputs)
             manifest = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {}, **objects.from_pulumi(inputs)}
@@ -45,7 +45,7 @@ class Recorder:
         return objects.identity(obj), objects.to_pulumi(obj)
 
     def _placed(self, obj: Object, kind: Kind, title: str) -> Object:
-        """Set the namespace of a namespaced object, and refuse a second object of the same name."""
+        """Set the namespace of a namespaced object, and reject a second object with the same name."""
         where = (objects.namespace(obj) or NAMESPACE) if self._discovery.namespaced(kind) else None
         obj = objects.with_metadata(obj, namespace=where)
         key = (kind, objects.identity(obj))

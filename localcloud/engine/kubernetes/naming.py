@@ -1,4 +1,4 @@
-"""Names for objects that the program does not name: the logical name plus eight random digits, marked by an annotation.
+"""Auto-naming of objects: the logical name plus eight random hex digits, marked by an annotation.
 
 https://github.com/pulumi/pulumi-kubernetes/blob/master/provider/pkg/metadata/naming.go
 """
@@ -18,11 +18,11 @@ DIGITS = "0123456789abcdef"
 
 
 class Unnamed(Exception):
-    """The object needs a name, but automatic naming is disabled or unsupported."""
+    """The object has no name, and auto-naming is disabled or unsupported for it."""
 
 
 def named(obj: Object, previous: Mapping[str, Any], logical: str, *, seed: bytes, proposed: str, disabled: bool) -> Object:
-    """Return the object with its own, its previous or a new name. Raises Unnamed."""
+    """Return the object with a name: its own, else the previous one, else a new one. Raises Unnamed."""
     if is_named(obj):
         return obj
     if objects.nested(obj, "metadata", "generateName"):
@@ -42,7 +42,7 @@ def named(obj: Object, previous: Mapping[str, Any], logical: str, *, seed: bytes
 
 
 def is_named(obj: Mapping[str, Any]) -> bool:
-    """Whether the object has a name, even one that is not known yet."""
+    """Return whether the object has a name. The name may still be unknown."""
     return bool(objects.nested(obj, "metadata", "name"))
 
 

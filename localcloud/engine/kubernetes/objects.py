@@ -1,4 +1,4 @@
-"""Kubernetes objects as plain dictionaries: names, ids, and inputs in the form stored by the API server."""
+"""Helpers for Kubernetes objects as dictionaries: names, ids, annotations, and normalization as by the API server."""
 
 import base64
 import binascii
@@ -31,7 +31,7 @@ SET_BY_SERVER = (
     "resourceVersion",
     "uid",
 )
-"""Metadata fields set by the server.
+"""Metadata fields set by the API server.
 https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/object-meta/"""
 
 UNDERSCORED = {
@@ -46,7 +46,8 @@ UNDERSCORED = {
         "x-kubernetes-validations",
     )
 }
-"""The SDK's typed classes use underscores, because their properties cannot have dashes."""
+"""SDK property name -> field name. The SDK's typed classes use underscores because property names cannot contain
+dashes."""
 DASHED = {name: underscored for underscored, name in UNDERSCORED.items()}
 
 
@@ -80,7 +81,7 @@ def is_true(obj: Mapping[str, Any], key: str) -> bool:
 
 
 def with_metadata(obj: Object, **values: Any) -> Object:
-    """Return the object with changed metadata; None removes a member."""
+    """Return the object with changed metadata. None removes a field."""
     metadata = {**_metadata(obj), **values}
     return {**obj, "metadata": {key: value for key, value in metadata.items() if value is not None}}
 
@@ -93,18 +94,18 @@ def with_annotation(obj: Object, key: str, value: str) -> Object:
 
 
 def from_pulumi(inputs: Mapping[str, Any]) -> Object:
-    """Convert inputs to a manifest: restore the dashes that the SDK cannot have."""
+    """Convert inputs to a manifest: replace the SDK's underscored names with the dashed field names."""
     plain = {key: value for key, value in inputs.items() if not key.startswith("__")}
     return _renamed(plain, UNDERSCORED)  # type: ignore[no-any-return]
 
 
 def to_pulumi(obj: Mapping[str, Any]) -> Object:
-    """Convert a manifest to properties that the SDK's classes accept."""
+    """Convert a manifest to properties: replace dashed field names with the SDK's underscored names."""
     return _renamed(dict(obj), DASHED)  # type: ignore[no-any-return]
 
 
 def normalized(obj: Object) -> Object:
-    """Return the manifest as the server stores it, without fields set by the server. `stringData` becomes `data`."""
+    """Return the manifest as the API server stores it, without server-set fields. `stringData` becomes `data`."""
     metadata = {key: value for key, value in _metadata(obj).items() if key not in SET_BY_SERVER}
     obj = {**obj, "metadata": metadata} if isinstance(obj.get("metadata"), Mapping) else obj
     kind = Kind.of(obj)
@@ -125,7 +126,7 @@ def _normalized_secret(obj: Object) -> Object:
 
 
 def _reencoded(value: Any) -> Any:
-    """Return base64 in the server's form. Invalid base64 is left for the server to refuse."""
+    """Return base64 text in canonical form. Invalid base64 is returned as is, so that the server rejects it."""
     try:
         return base64.b64encode(base64.b64decode(value, validate=False)).decode() if isinstance(value, str) else value
     except (binascii.Error, ValueError):
@@ -154,7 +155,7 @@ def _renamed(value: Any, names: Mapping[str, str]) -> Any:
 
 
 def nested(obj: Any, *path: str) -> Any:
-    """Return the value at a path of members, or None."""
+    """Return the value at a path of member names, or None."""
     for part in path:
         obj = obj.get(part) if isinstance(obj, Mapping) else None
     return obj

@@ -1,4 +1,4 @@
-"""Pulumi's ResourceProvider protocol in front of the objects' lifecycle.
+"""Implementation of Pulumi's ResourceProvider protocol for Kubernetes objects.
 
 https://github.com/pulumi/pulumi/blob/master/proto/pulumi/provider.proto
 """
@@ -34,7 +34,7 @@ EXPECTED = (OperationFailed, NotServed, NotConfigured, Unnamed, Unsupported, Api
 
 
 class Provider(provider_pb2_grpc.ResourceProviderServicer):
-    """Provider for any number of Pulumi operations, each with its own cluster."""
+    """gRPC service for any number of Pulumi operations, each with its own cluster."""
 
     def __init__(self, version: str) -> None:
         self.version = version
@@ -56,11 +56,11 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         return plugin_pb2.PluginInfo(version=self.version)
 
     def Cancel(self, request: Any, context: grpc.ServicerContext) -> Any:
-        """End all waits; objects already created stay in the state as not ready."""
+        """End all waits. Objects already created are recorded in the state as not ready."""
         self.clusters.cancel(context.peer())
         return empty_pb2.Empty()
 
-    # The provider's own configuration
+    # Provider configuration
 
     def CheckConfig(self, request: Any, context: grpc.ServicerContext) -> Any:
         config, _ = decode(request.news)
@@ -168,13 +168,13 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
     # Unsupported calls
 
     def Invoke(self, request: Any, context: grpc.ServicerContext) -> Any:
-        _unimplemented(context, f"the local Kubernetes provider has no functions, so it cannot invoke {request.tok}")
+        _unimplemented(context, f"the local Kubernetes provider does not support functions: cannot invoke {request.tok}")
 
     def Construct(self, request: Any, context: grpc.ServicerContext) -> Any:
-        _unimplemented(context, f"the local Kubernetes provider has no components, so it cannot construct {request.type}")
+        _unimplemented(context, f"the local Kubernetes provider does not support components: cannot construct {request.type}")
 
     def Call(self, request: Any, context: grpc.ServicerContext) -> Any:
-        _unimplemented(context, f"the local Kubernetes provider has no methods, so it cannot call {request.tok}")
+        _unimplemented(context, f"the local Kubernetes provider does not support methods: cannot call {request.tok}")
 
     def _task(self, cluster: Cluster, urn: str, context: grpc.ServicerContext) -> Task:
         gone = disconnected(context)
@@ -182,7 +182,7 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         return Task(cluster, parse(of_urn(urn)), urn, resource_log, lambda: gone.is_set() or cluster.cancelled.is_set())
 
     def _answer(self, request: Any, context: grpc.ServicerContext, answer: Callable[[Cluster, str], T]) -> T:
-        """Find the cluster, and convert failures into gRPC errors for the engine."""
+        """Look up the cluster, and convert exceptions to gRPC errors for the engine."""
         began = time.monotonic()
         try:
             return answer(self.clusters.find(context.peer(), request.urn), request.urn)
@@ -192,7 +192,7 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
             abort(context, str(error))
         except Exception as error:
             log.exception("%s", request.urn)
-            abort(context, f"internal error of the local Kubernetes provider, see its log: {type(error).__name__}: {error}")
+            abort(context, f"internal error in the local Kubernetes provider; see its log: {type(error).__name__}: {error}")
         finally:
             verb = type(request).__name__.removesuffix("Request")
             log.debug("%s %s: %.3f s", verb, request.urn.partition("::")[2], time.monotonic() - began)

@@ -1,4 +1,4 @@
-"""Schema validation without an API server: fields of Kubernetes' own kinds, from the Python client's models."""
+"""Schema validation of built-in kinds without an API server, based on the models of the Python client."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -23,23 +23,23 @@ GROUPS = frozenset(
         )
     }
 )
-"""API groups of the client's kinds: a custom kind in another group may have the same name."""
+"""API groups of the built-in kinds. Custom kinds in other groups may have the same names."""
 QUANTITIES = frozenset(
     {"allocatable", "capacity", "default", "defaultRequest", "hard", "limits", "max", "maxLimitRequestRatio", "min", "overhead"}
     | {"podFixed", "requests"}
 )
-"""Members whose values may be numbers or texts."""
+"""Fields whose values are quantities: numbers or strings."""
 
 
 def mistakes(obj: Mapping[str, Any]) -> list[str]:
-    """Return unknown fields and values of the wrong type, with their paths. Custom kinds have no schema."""
+    """Return the paths of unknown fields and of values with the wrong type. Custom kinds are not validated."""
     model = _model(Kind.of(obj))
     return [] if model is None else [f"{show(path)}: {text}" for path, text in _object(obj, model, ())]
 
 
 @cache
 def _model(kind: Kind) -> Any:
-    import kubernetes.client.models as models  # takes a second; only for programs with Kubernetes objects
+    import kubernetes.client.models as models  # slow (1 s): import only if needed
 
     version = kind.version.capitalize()
     group = kind.group.split(".")[0].capitalize() or "Core"

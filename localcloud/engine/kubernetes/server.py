@@ -11,5 +11,5 @@ def plugin_version() -> str:
 
 
 def start(port: int) -> tuple[grpc.Server, int]:
-    """Start the server; return it and its port."""
+    """Start the gRPC server. Return the server and its port."""
     return process.start(Provider(plugin_version()), "kubernetes", port)

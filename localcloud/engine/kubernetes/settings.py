@@ -17,17 +17,17 @@ FLAGS = {
     "enableSecretMutable": "PULUMI_K8S_ENABLE_SECRET_MUTABLE",
     "enableServerSideApply": "PULUMI_K8S_ENABLE_SERVER_SIDE_APPLY",
 }
-"""Boolean settings, and the engine's environment variables that apply if a setting is not given."""
+"""Boolean setting -> environment variable of the engine that applies if the setting is missing."""
 TEXTS = ("kubeconfig", "context", "cluster", "namespace", "clusterIdentifier")
 WITHOUT_EFFECT = frozenset({"version", "pluginDownloadURL", "suppressDeprecationWarnings", "suppressHelmHookWarnings"})
-"""Settings without effect. This provider never shows the warnings that two of them suppress."""
+"""Ignored settings. Two of them suppress warnings that this provider never shows."""
 PLACE = ("kubeconfig", "context", "cluster")
 CLIENT_LIMITS = frozenset({"burst", "qps", "timeout"})
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings from a provider resource or the stack's configuration."""
+    """Provider settings from a provider resource or the stack's configuration."""
 
     kubeconfig: str = ""
     context: str = ""
@@ -64,10 +64,10 @@ class Settings:
 
 
 def problems(config: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the unsupported settings of a provider, as (property, reason)."""
+    """Return the unsupported settings of a provider as (property, reason) pairs."""
     known = {*FLAGS, *TEXTS, *WITHOUT_EFFECT, "kubeClientSettings"}
     found = [
-        (name, f"the local Kubernetes provider does not know the provider setting {name}")
+        (name, f"the local Kubernetes provider does not support the provider setting {name}")
         for name in sorted(config)
         if name not in known and not name.startswith("__")
     ]
@@ -75,14 +75,14 @@ def problems(config: Mapping[str, Any]) -> list[tuple[str, str]]:
         found.append(("enableServerSideApply", "the local Kubernetes provider supports only server-side apply"))
     if config.get("kubeClientSettings") is not UNKNOWN:
         for name in sorted(_object(config.get("kubeClientSettings")).keys() - CLIENT_LIMITS):
-            found.append(("kubeClientSettings", f"the local Kubernetes provider does not know kubeClientSettings.{name}"))
+            found.append(("kubeClientSettings", f"the local Kubernetes provider does not support kubeClientSettings.{name}"))
     return found
 
 
 def replacing(olds: Mapping[str, Any], news: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """Return the settings that differ, and those whose change replaces the provider and all its resources.
+    """Return the changed settings, and those of them that require a replacement of the provider and all its resources.
 
-    Like in the official provider, another cluster entry in the kubeconfig means another cluster, unless
+    As in the official provider, a changed cluster entry in the kubeconfig means another cluster, unless
     `clusterIdentifier` is set.
     """
     changed = sorted(name for name in {*olds, *news} if not name.startswith("__") and olds.get(name) != news.get(name))
@@ -99,7 +99,7 @@ def replacing(olds: Mapping[str, Any], news: Mapping[str, Any]) -> tuple[list[st
 
 
 def kubeconfig_text(value: Any) -> str:
-    """Return the kubeconfig as text; it may be given as an object."""
+    """Return the kubeconfig as text. The setting may be text or an object."""
     return json.dumps(value) if isinstance(value, Mapping) else str(value or "")
 
 
@@ -114,7 +114,7 @@ def _active_cluster(config: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def _true(value: Any) -> bool:
-    """Whether a flag is set. The SDK writes settings as JSON texts."""
+    """Return whether a flag is set. The SDK passes settings as JSON text."""
     return value is True or value == "true"
 
 

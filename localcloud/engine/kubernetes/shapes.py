@@ -1,11 +1,11 @@
-"""Live objects pruned to the fields in the inputs: the server sets and changes many more."""
+"""Pruning of live objects to the fields in the inputs: the API server sets many more fields."""
 
 from collections.abc import Mapping
 from typing import Any
 
 
 def pruned(live: Any, shape: Any) -> Any:
-    """Return `live` with only the members in `shape`, recursively. A value of another type than in `shape` is kept."""
+    """Return `live` with only the members in `shape`, recursively. Values whose type differs from `shape` are kept."""
     if isinstance(live, Mapping) and isinstance(shape, Mapping):
         return {name: pruned(value, shape[name]) for name, value in live.items() if name in shape}
     if isinstance(live, list) and isinstance(shape, list):

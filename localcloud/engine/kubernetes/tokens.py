@@ -1,4 +1,4 @@
-"""Pulumi's type tokens and their kinds: `kubernetes:apps/v1:Deployment` is kind Deployment of apps/v1."""
+"""Conversion of Pulumi's type tokens to kinds: `kubernetes:apps/v1:Deployment` is kind Deployment of apps/v1."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,19 +6,19 @@ from typing import Any
 
 PACKAGE = "kubernetes:"
 NOT_OBJECTS = ("helm.sh/", "kustomize", "yaml")
-"""Modules of the SDK whose resources consist of others or use another tool."""
+"""SDK modules whose resources are not single objects: Helm charts, Kustomize directories, YAML files."""
 
 
 class NotServed(Exception):
-    """The provider does not support the resource; the text names an alternative."""
+    """The provider does not support the resource type. The message may name an alternative."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind in a version of an API group."""
+    """Kubernetes kind with its API group and version."""
 
     group: str
-    """Empty for the core group."""
+    """API group; empty for the core group."""
     version: str
     kind: str
 
@@ -36,10 +36,10 @@ class Kind:
 
 
 def parse(token: str) -> Kind:
-    """Parse the kind from a token. Raises NotServed."""
+    """Return the kind of a type token. Raises NotServed."""
     module, _, kind = token.removeprefix(PACKAGE).rpartition(":")
     if not token.startswith(PACKAGE) or not module or not kind:
-        raise NotServed(f"the local Kubernetes provider does not know the resource type {token}")
+        raise NotServed(f"the local Kubernetes provider does not support the resource type {token}")
     if module.startswith(NOT_OBJECTS):
         raise NotServed(
             f"the local Kubernetes provider does not support {token}; register the objects themselves, "
@@ -50,7 +50,7 @@ def parse(token: str) -> Kind:
 
 
 def of_urn(urn: str) -> str:
-    """Return the type token in a URN."""
+    """Return the type token of a URN."""
     return urn.split("::")[2].split("$")[-1]
 
 
@@ -59,7 +59,8 @@ def name_of_urn(urn: str) -> str:
 
 
 def must_be_served(token: str, inputs: Mapping[str, Any]) -> Kind:
-    """Return the kind of a resource with these inputs. Raises NotServed for lists and Patch resources."""
+    """Return the kind of a resource with these inputs. Raises NotServed for unsupported types, e.g. lists and Patch
+    resources."""
     kind = parse(token)
     stated = inputs.get("kind")
     if kind.kind.endswith("List") and "items" in inputs:

@@ -1,18 +1,18 @@
-"""Configuration that makes an API server ask the local AWS for a user's identity and EKS access policies."""
+"""kube-apiserver configuration: the local AWS authenticates users and evaluates EKS access policies by webhook."""
 
 from pathlib import Path
 
 import yaml
 
 CACHE = "2s"
-"""How long the API server caches an answer. A user whose access entry was deleted keeps access until then."""
+"""How long the API server caches webhook responses. Users keep access that long after their access entry is deleted."""
 _TIMEOUT = "10s"
 
 
 def flags(folder: Path, endpoint: str, region: str, cluster: str) -> list[str]:
-    """Write the configuration files of both webhooks into `folder` and return the flags of kube-apiserver.
+    """Write the configuration files of both webhooks into `folder` and return the kube-apiserver flags.
 
-    They replace --authorization-mode. `endpoint` is the URL of the local AWS, as reachable from the API server.
+    The flags replace --authorization-mode. `endpoint` is the URL at which the API server reaches the local AWS.
     """
     base = f"{endpoint}/local-cloud/kubernetes/{region}/{cluster}"
     tokens, access = folder / "token-review.kubeconfig", folder / "access-review.kubeconfig"
@@ -60,7 +60,7 @@ def _authorization(kubeconfig: Path) -> dict[str, object]:
                     "matchConditionSubjectAccessReviewVersion": "v1",
                     "failurePolicy": "NoOpinion",
                     "connectionInfo": {"type": "KubeConfigFile", "kubeConfigFile": str(kubeconfig)},
-                    # Service accounts, nodes and Kubernetes components have no access entry: only RBAC applies to them.
+                    # Service accounts, nodes and Kubernetes components have no access entries, so only RBAC applies to them.
                     "matchConditions": [{"expression": "!request.user.startsWith('system:')"}],
                 },
             },

@@ -1,9 +1,9 @@
-"""Access in a cluster's lifecycle: the API server asks the local AWS."""
+"""The part that makes a cluster's API server use the access webhooks of the local AWS."""
 
 from collections.abc import Sequence
 
 from localcloud.kubernetes.access import api_server
-from localcloud.kubernetes.access import review as review  # registers the handlers of the webhooks
+from localcloud.kubernetes.access import review as review  # registers the webhook handlers
 from localcloud.kubernetes.part import Part
 
 

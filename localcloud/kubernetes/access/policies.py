@@ -1,6 +1,6 @@
-"""Permissions of EKS's access policies: https://docs.aws.amazon.com/eks/latest/userguide/access-policy-permissions.html
+"""Permissions of the EKS access policies: https://docs.aws.amazon.com/eks/latest/userguide/access-policy-permissions.html
 
-They cover built-in Kubernetes kinds only: AmazonEKSEditPolicy does not allow creating an MPIJob.
+They cover only built-in Kubernetes resources: AmazonEKSEditPolicy does not allow creating an MPIJob.
 """
 
 import fnmatch
@@ -21,7 +21,7 @@ class Rule:
     non_resource_urls: bool = False
 
     def allows(self, verb: str, group: str, resource: str) -> bool:
-        """True if the rule allows it; `resource` is `pods` or, with a subresource, `pods/log`."""
+        """True if the rule allows the verb on the resource, e.g. `pods` or, with a subresource, `pods/log`."""
         return self.group in ("*", group) and bool(self.resources & {"*", resource}) and bool(self.verbs & {"*", verb})
 
 
@@ -93,11 +93,11 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     "AmazonEKSAdminViewPolicy": (Rule("*", ANY, READ),),
     "AmazonEKSSecretReaderPolicy": (_rule("", "secrets", READ),),
 }
-"""Policies by name. Those for EKS's own services are missing: these services do not run here."""
+"""Policies by name. Policies for EKS's own services are left out, because those services do not run here."""
 
 
 def allowing(associations: Iterable[Mapping[str, Any]], review: Mapping[str, Any]) -> str | None:
-    """Return the name of the first associated policy that allows the SubjectAccessReview's spec; None if none does."""
+    """Return the name of the first associated policy that allows a SubjectAccessReview's spec, or None."""
     for association in associations:
         name = association["policyArn"].rsplit("/", 1)[-1]
         if _covers(association["accessScope"], review) and any(_allows(rule, review) for rule in RULES.get(name, ())):
@@ -106,7 +106,7 @@ def allowing(associations: Iterable[Mapping[str, Any]], review: Mapping[str, Any
 
 
 def _covers(scope: Mapping[str, Any], review: Mapping[str, Any]) -> bool:
-    """Scopes may have wildcards: https://docs.aws.amazon.com/eks/latest/userguide/access-policies.html"""
+    """Namespaces may contain wildcards: https://docs.aws.amazon.com/eks/latest/userguide/access-policies.html"""
     if scope["type"] == "cluster":
         return True
     namespace = review.get("resourceAttributes", {}).get("namespace", "")

@@ -1,6 +1,6 @@
 """The API server's two webhooks: authentication (TokenReview) and EKS's access policies (SubjectAccessReview).
 
-EKS evaluates access policies in its own authorizer, in addition to RBAC: docs/adr/0010-access-policies-by-webhook.md
+Access policies are evaluated in addition to RBAC, as on EKS: docs/adr/0010-access-policies-by-webhook.md
 """
 
 import logging
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 PATH = "kubernetes/{region}/{cluster}"
 CANONICAL_ARN = "canonicalArn"
-"""Key in a user's `extra` for the IAM user or role, with which the second webhook finds the access entry."""
+"""Key in the user's `extra` for the IAM principal's ARN. The second webhook finds the access entry by this ARN."""
 
 
 @control.action("POST", f"{PATH}/token-review")
@@ -46,7 +46,7 @@ def review_access(body: Any, region: str, cluster: str) -> Any:
 
 
 def authenticate(cluster: Cluster, token: str, now: datetime) -> dict[str, Any]:
-    """Return the Kubernetes user of a token. Raises InvalidToken."""
+    """Return the Kubernetes user that a token authenticates. Raises InvalidToken."""
     request = parse(token)
     if not listening.is_ours(request.host):
         raise InvalidToken(f"the token is for STS at {request.host}, which is not this local cloud's endpoint")
@@ -70,7 +70,7 @@ def authenticate(cluster: Cluster, token: str, now: datetime) -> dict[str, Any]:
 
 
 def authorize(cluster: Cluster, spec: dict[str, Any]) -> str | None:
-    """Return the access policy that allows the SubjectAccessReview's spec; None means no opinion."""
+    """Return the name of the access policy that allows a SubjectAccessReview's spec; None means no opinion."""
     for arn in spec.get("extra", {}).get(CANONICAL_ARN, []):
         who = entries.principal(arn)
         entry = entries.find(cluster.access_entries.values(), who) if who is not None else None
@@ -87,7 +87,7 @@ def _cluster(region: str, name: str) -> Cluster:
 
 
 def _check_keys(cluster: Cluster, request: IdentityRequest) -> None:
-    """Check the signature with the keys in IAM. STS would check it, but the local STS does not."""
+    """Check the signature with the secret keys from the local IAM. AWS's STS checks it, but the local STS does not."""
     key = backend_of("iam", ACCOUNT, request.region).access_keys.get(request.access_key)
     session = backend_of("sts", ACCOUNT, request.region).get_assumed_role_from_access_key(request.access_key)
     if key is None or (session is not None and session.session_token != request.session_token):
@@ -108,9 +108,9 @@ def _query_sts(request: IdentityRequest, cluster: str) -> Identity:
 
 
 def _user(cluster: Cluster, who: Identity) -> tuple[str, list[str]]:
-    """Return user name and groups."""
+    """Return the Kubernetes user name and groups."""
     if cluster.authentication_mode == "CONFIG_MAP":
-        # For EKS the creator is an admin that no list shows. Entries of the ConfigMap aws-auth are not evaluated here.
+        # On EKS the creator is an admin that no API lists. The ConfigMap aws-auth is not evaluated here.
         if who.principal == entries.principal(cluster.creator or ""):
             return "kubernetes-admin", ["system:masters"]
         raise InvalidToken(
@@ -122,11 +122,13 @@ def _user(cluster: Cluster, who: Identity) -> tuple[str, list[str]]:
     record = entry.record
     name = entries.username(record["username"], who, lambda instance: _private_dns_name(cluster, instance))
     if name is None:
-        raise InvalidToken(f"{who.arn} is not an instance's session, as access entries of type {record['type']} require")
+        raise InvalidToken(
+            f"{who.arn} is not the session of an EC2 instance, which access entries of type {record['type']} require"
+        )
     return name, list(record["kubernetesGroups"])
 
 
 def _private_dns_name(cluster: Cluster, instance_id: str) -> str | None:
-    """Return the instance's private DNS name. An instance uses its ID as the session name of its role."""
+    """Return the instance's private DNS name. The session name of an instance's role is the instance ID."""
     instances = instance_calls.every(backend_of("ec2", cluster.account, cluster.region))
     return next((str(instance.private_dns_name) for instance in instances if instance.id == instance_id), None)

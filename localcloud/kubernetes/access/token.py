@@ -1,6 +1,6 @@
-"""Tokens of `aws eks get-token`: a presigned STS request, which the cluster sends to learn the caller's identity.
+"""Tokens of `aws eks get-token`: a presigned STS request that the cluster sends to get the caller's identity.
 
-Format and rejected tokens: https://github.com/kubernetes-sigs/aws-iam-authenticator/blob/master/pkg/token/token.go
+Token format and validation: https://github.com/kubernetes-sigs/aws-iam-authenticator/blob/master/pkg/token/token.go
 """
 
 import base64
@@ -16,9 +16,9 @@ from urllib.parse import parse_qsl, quote, urlsplit
 PREFIX = "k8s-aws-v1."
 CLUSTER_HEADER = "x-k8s-aws-id"
 LIFETIME = timedelta(minutes=15)
-"""Lifetime from signing, whatever X-Amz-Expires says (the CLI sets 60 seconds)."""
+"""Lifetime of a token after signing. X-Amz-Expires does not matter (the CLI sets 60 seconds)."""
 CLOCK_SKEW = timedelta(minutes=5)
-"""How far ahead the signer's clock may be."""
+"""How far the signer's clock may be ahead."""
 _LONGEST = 1024 * 16
 _PARAMETERS = {
     "action",
@@ -37,21 +37,21 @@ _EMPTY_BODY = hashlib.sha256(b"").hexdigest()
 
 
 class InvalidToken(Exception):
-    """This cluster does not accept the token; the message says why."""
+    """The cluster rejects the token. The message contains the reason."""
 
 
 @dataclass(frozen=True)
 class IdentityRequest:
-    """The request inside a token."""
+    """The presigned STS request inside a token."""
 
     url: str
     host: str
-    """Host as signed, with the port unless it is the scheme's default."""
+    """Host as signed, including the port unless it is the scheme's default."""
     access_key: str
     region: str
     signed: datetime
     parameters: Mapping[str, str]
-    """Parameters by lower-case name."""
+    """Query parameters by lowercase name."""
     _scope: str
     _query: tuple[tuple[str, str], ...]
 
@@ -65,15 +65,15 @@ class IdentityRequest:
                 f"the token has expired: it was signed at {self.signed:%Y-%m-%dT%H:%M:%SZ} and is valid for 15 minutes"
             )
         if now < self.signed - CLOCK_SKEW:
-            raise InvalidToken(f"the token was signed in the future, at {self.signed:%Y-%m-%dT%H:%M:%SZ}")
+            raise InvalidToken(f"the token's date is in the future: {self.signed:%Y-%m-%dT%H:%M:%SZ}")
 
     def check_signature(self, secret_key: str, cluster: str) -> None:
-        """Check the signature, which also binds the token to one cluster: its name is signed but not in the token."""
+        """Check the signature. It includes the cluster's name, so a token is valid for one cluster only."""
         wanted = self._signature(secret_key, cluster)
         if not hmac.compare_digest(wanted, self.parameters["x-amz-signature"]):
             raise InvalidToken(
-                f"the signature does not match: the token is for another cluster than {cluster}, or it was changed, "
-                "or it was signed with another secret key"
+                f"the signature does not match: the token was signed for a cluster other than {cluster}, was modified, "
+                "or was signed with another secret key"
             )
 
     def _signature(self, secret_key: str, cluster: str) -> str:
@@ -93,18 +93,18 @@ class IdentityRequest:
 
 
 def parse(token: str) -> IdentityRequest:
-    """Parse the request in a token; EKS accepts one form only. Raises InvalidToken."""
+    """Parse the STS request in a token. Like EKS, accept only one form of request. Raises InvalidToken."""
     if not token.startswith(PREFIX) or len(token) > _LONGEST:
         raise InvalidToken(f"the token does not begin with {PREFIX}" if len(token) <= _LONGEST else "the token is too long")
     parts = urlsplit(_decoded(token.removeprefix(PREFIX)))
     query = tuple(parse_qsl(parts.query, keep_blank_values=True))
     parameters = {name.lower(): value for name, value in query}
     if parts.scheme not in ("http", "https") or parts.path not in ("", "/") or parts.fragment or parts.username:
-        raise InvalidToken("the token contains no URL of STS")
+        raise InvalidToken("the token does not contain an STS URL")
     if len(parameters) != len(query):
         raise InvalidToken("the token's request has a duplicate parameter")
     if unknown := sorted(set(parameters) - _PARAMETERS):
-        raise InvalidToken(f"the token's request has the parameter {unknown[0]}, which is not allowed")
+        raise InvalidToken(f"the token's request has a parameter that is not allowed: {unknown[0]}")
     if missing := sorted(_PARAMETERS - set(parameters) - {"version", "x-amz-security-token", "x-amz-user-agent"}):
         raise InvalidToken(f"the token's request lacks {missing[0]}")
     _check_form(parameters)
@@ -134,10 +134,10 @@ def _check_form(parameters: Mapping[str, str]) -> None:
     if parameters["action"] != "GetCallerIdentity":
         raise InvalidToken(f"the token's request is {parameters['action']}, not GetCallerIdentity")
     if parameters["x-amz-algorithm"] != "AWS4-HMAC-SHA256":
-        raise InvalidToken(f"the token is signed by {parameters['x-amz-algorithm']}, not AWS4-HMAC-SHA256")
+        raise InvalidToken(f"the token's signature algorithm is {parameters['x-amz-algorithm']}, not AWS4-HMAC-SHA256")
     names = set(parameters["x-amz-signedheaders"].lower().split(";"))
     if names != {"host", CLUSTER_HEADER}:
-        raise InvalidToken(f"the token signs the headers {', '.join(sorted(names))}, not host and {CLUSTER_HEADER}")
+        raise InvalidToken(f"the token's signed headers are {', '.join(sorted(names))}, not host and {CLUSTER_HEADER}")
     expires = parameters["x-amz-expires"]
     if not expires.isdigit() or int(expires) > LIFETIME.total_seconds():
         raise InvalidToken(f"the token's X-Amz-Expires is {expires}; the maximum is 900 seconds")
@@ -151,7 +151,7 @@ def _moment(text: str) -> datetime:
 
 
 def _host(scheme: str, netloc: str) -> str:
-    """Return the host in the form that a client signs."""
+    """Return the host as clients sign it: lowercase, without the scheme's default port."""
     return netloc.lower().removesuffix({"http": ":80", "https": ":443"}[scheme])
 
 

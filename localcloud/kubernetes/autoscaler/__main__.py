@@ -15,13 +15,13 @@ from localcloud.kubernetes.autoscaler.loop import Loop
 log = logging.getLogger("cluster-autoscaler")
 
 MAXIMUM_INACTIVITY_SECONDS = 600.0
-"""Default of the real --max-inactivity."""
+"""Default of --max-inactivity in the real cluster-autoscaler."""
 
 
 def main() -> int:
     options = flags.parse(sys.argv[1:])
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
-    log.info("emulator of cluster-autoscaler, from the local cloud: scales by unschedulable pods and group tags")
+    log.info("cluster-autoscaler emulator of the local cloud: scales by unschedulable pods and Auto Scaling group tags")
     if options.ignored:
         log.info("ignored flags: %s", ", ".join(f"--{name}" for name in options.ignored))
     ending = threading.Event()
@@ -35,14 +35,14 @@ def main() -> int:
         try:
             loop.run_once()
             alive.note()
-        except Exception as error:  # the next pass may succeed: the API server restarts, credentials are renewed
+        except Exception as error:  # may be transient, e.g. a restart of the API server or expired credentials
             log.error("this pass failed: %s", error, exc_info=not isinstance(error, (OSError, kube.ApiError)))
         ending.wait(options.scan_interval)
     return 0
 
 
 class Alive:
-    """Serves `/health-check`: healthy while the last successful pass is recent."""
+    """Serves `/health-check`: returns 200 while the last successful pass is recent."""
 
     def __init__(self) -> None:
         self._last = time.monotonic()

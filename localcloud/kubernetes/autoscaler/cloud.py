@@ -1,4 +1,4 @@
-"""Reads and changes Auto Scaling groups on AWS."""
+"""AWS client that reads and resizes Auto Scaling groups."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -10,7 +10,7 @@ _ARCHITECTURES = {"x86_64": "amd64", "arm64": "arm64"}
 
 
 class Refused(Exception):
-    """AWS rejects a request; the message is AWS's."""
+    """AWS rejected a request. The message is AWS's own."""
 
 
 class Cloud(Protocol):
@@ -24,7 +24,7 @@ class Cloud(Protocol):
 
 
 class Aws:
-    """Calls AWS with boto3 and the credentials in the environment (Pod Identity)."""
+    """Calls AWS with boto3, using the Pod Identity credentials from the environment."""
 
     def __init__(self, discovery: Sequence[Mapping[str, str | None]], region: str | None) -> None:
         import boto3
@@ -58,7 +58,7 @@ class Aws:
         )
 
     def failure(self, group: Group, since: float) -> str:
-        """Return why the group's last launch since then failed, or an empty string."""
+        """Return why the group's last launch after `since` failed, or an empty string."""
         found = self._autoscaling.describe_scaling_activities(AutoScalingGroupName=group.name, MaxRecords=1)
         for activity in found["Activities"][:1]:
             if activity["StatusCode"] in ("Failed", "Cancelled") and activity["StartTime"].timestamp() >= int(since):
@@ -82,7 +82,7 @@ class Aws:
         )
 
     def _type_name(self, raw: Mapping[str, Any]) -> str:
-        """Return the group's first instance type, the one it prefers to launch."""
+        """Return the group's first instance type, which it prefers for launches."""
         template = raw.get("LaunchTemplate")
         if policy := raw.get("MixedInstancesPolicy"):
             template = policy["LaunchTemplate"]["LaunchTemplateSpecification"]

@@ -7,11 +7,11 @@ from localcloud.kubernetes.autoscaler.objects import Node, Pod, Taint
 
 Json = Mapping[str, Any]
 _ALWAYS = ("cpu", "memory", "ephemeral-storage", "pods")
-"""Resources that fit if the node does not declare them: groups declare neither disks nor pods."""
+"""Resources that are not checked if the node does not declare them. Group templates declare no disk, for example."""
 
 
 class Place:
-    """A node, and the pods placed on it so far."""
+    """A node with the pods placed on it so far."""
 
     def __init__(self, node: Node, pods: Iterable[Pod] = ()) -> None:
         self.node = node
@@ -30,7 +30,7 @@ class Place:
                 self.free[name] -= amount
 
     def refusals(self, pod: Pod) -> list[str]:
-        """Return the reasons why the pod does not fit; empty if it fits."""
+        """Return the reasons why the pod does not fit on the node; empty if it fits."""
         return [
             *([f"{self.node.name} is cordoned"] if self.node.is_cordoned else []),
             *self._resources(pod),
@@ -54,7 +54,7 @@ class Place:
 
 
 def keep_apart(one: Pod, other: Pod) -> bool:
-    """True if either pod's anti-affinity selects the other. Selectors apply to the pod's own namespace."""
+    """True if the anti-affinity of either pod selects the other. Selectors apply only within a pod's namespace."""
     return one.namespace == other.namespace and (
         any(selects(selector, other.labels) for selector in one.apart)
         or any(selects(selector, one.labels) for selector in other.apart)
@@ -66,7 +66,7 @@ def selection_refusals(pod: Pod, node: Node) -> Iterable[str]:
         if node.labels.get(key) != value:
             yield f"no label {key}={value}"
     if pod.node_terms is not None and not any(_term_holds(term, node) for term in pod.node_terms):
-        yield "its labels do not match the pod's node affinity"
+        yield "node labels do not match the pod's node affinity"
 
 
 def taint_refusals(pod: Pod, taints: Iterable[Taint]) -> Iterable[str]:
@@ -76,7 +76,7 @@ def taint_refusals(pod: Pod, taints: Iterable[Taint]) -> Iterable[str]:
 
 
 def selects(selector: Json, labels: Mapping[str, str]) -> bool:
-    """True if a label selector matches; an empty one matches everything."""
+    """True if the label selector matches. An empty selector matches everything."""
     wanted = selector.get("matchLabels") or {}
     expressions = selector.get("matchExpressions") or ()
     return all(labels.get(key) == value for key, value in wanted.items()) and all(

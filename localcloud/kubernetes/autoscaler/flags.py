@@ -1,4 +1,4 @@
-"""Command line of the real program; flags without effect here are accepted.
+"""Command line of the real cluster-autoscaler. Flags that the emulator does not implement are accepted and ignored.
 
 https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md#what-are-the-parameters-to-ca
 """
@@ -42,13 +42,13 @@ _IGNORED = (
     "v",
     "write-status-configmap",
 )
-"""Flags of the real program without effect here: accepted and logged."""
+"""Flags of the real cluster-autoscaler that the emulator accepts, logs and ignores."""
 
 
 @dataclass(frozen=True)
 class Options:
     discovery: tuple[Mapping[str, str | None], ...]
-    """Sets of tags; a group matches a set if it has all of its tags (None: any value)."""
+    """Sets of tags. A group is managed if it has all tags of one set; the value None matches any value."""
     kubeconfig: Path | None
     region: str | None
     port: int
@@ -67,7 +67,7 @@ class Options:
     expendable_priority: int
     rules: Rules
     ignored: tuple[str, ...]
-    """Flags on the command line without effect here."""
+    """Flags on the command line that the emulator ignores."""
 
 
 def seconds(text: str) -> float:
@@ -76,7 +76,7 @@ def seconds(text: str) -> float:
         return 0.0
     matched = _DURATION.fullmatch(text)
     if matched is None or not text:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a duration; write it like 10m or 1h30m")
+        raise argparse.ArgumentTypeError(f"must be a duration such as 10m or 1h30m (got {text!r})")
     units = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
     return sum(float(matched[unit]) * factor for unit, factor in units.items() if matched[unit])
 
@@ -85,17 +85,17 @@ def discovery(text: str) -> Mapping[str, str | None]:
     """Parse `asg:tag=KEY,KEY=VALUE`."""
     matched = _DISCOVERY.fullmatch(text)
     if matched is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is not of the form asg:tag=KEY[=VALUE],...")
+        raise argparse.ArgumentTypeError(f"must have the form asg:tag=KEY[=VALUE],... (got {text!r})")
     parts = (part.partition("=") for part in matched["tags"].split(","))
     return {key: value if equals else None for key, equals, value in parts}
 
 
 def parse(arguments: Sequence[str]) -> Options:
-    """Parse the command line. Exits on what the real program rejects, too."""
+    """Parse the command line. Exit with a usage error for flags that the real cluster-autoscaler rejects."""
     known = _parser().parse_args([_normalized(argument) for argument in arguments])
     given = [argument.lstrip("-").split("=")[0] for argument in arguments]
     if known.cloud_provider != "aws":
-        _parser().error(f"the cloud provider {known.cloud_provider} is not supported; use aws")
+        _parser().error(f"cloud provider {known.cloud_provider} is not supported. Use aws")
     return Options(
         discovery=tuple(known.node_group_auto_discovery),
         kubeconfig=known.kubeconfig,
@@ -133,8 +133,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--cloud-provider", default="aws")
     add("--node-group-auto-discovery", type=discovery, action="append", default=[])
     add("--kubeconfig", type=Path)
-    add("--aws-region", help="region, if AWS_REGION is not set")
-    add("--address", default=":8085", help="address of the health check")
+    add("--aws-region", help="AWS region; default: AWS_REGION")
+    add("--address", default=":8085", help="listen address of the health check")
     add("--expander", choices=sorted(EXPANDERS), default="least-waste")
     for name, default in (
         ("scan-interval", 10.0),
@@ -166,12 +166,12 @@ def _parser() -> argparse.ArgumentParser:
 
 def _boolean(text: str) -> bool:
     if text not in ("true", "false"):
-        raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
+        raise argparse.ArgumentTypeError(f"must be true or false (got {text!r})")
     return text == "true"
 
 
 def _normalized(argument: str) -> str:
-    """Convert an argument: Go accepts one dash instead of two, and a switch without value as true."""
+    """Convert a Go-style argument for argparse: `-flag` becomes `--flag`, and a bare boolean flag becomes `=true`."""
     text = f"-{argument}" if argument.startswith("-") and not argument.startswith("--") else argument
     switches = ("--scale-down-enabled", "--skip-nodes-with-")
     return f"{text}=true" if text.startswith(switches) and "=" not in text else text

@@ -1,4 +1,4 @@
-"""Auto Scaling group: its size, and the template of its next node, from its tags and EC2's description of its type.
+"""Auto Scaling groups, and the template of a group's next node, built from its tags and its instance type.
 
 https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/cloudprovider/aws/README.md#auto-discovery-setup
 """
@@ -19,7 +19,7 @@ _MOST_PODS = 110
 
 @dataclass(frozen=True)
 class InstanceType:
-    """EC2's description of an instance type."""
+    """Instance type as described by EC2."""
 
     name: str
     cpus: int
@@ -29,7 +29,7 @@ class InstanceType:
 
     @property
     def amounts(self) -> Amounts:
-        """Resources reported by EC2: CPUs, memory, GPUs. All other resources of a node must be in the group's tags."""
+        """Resources that EC2 reports: CPUs, memory, GPUs. Other resources must be set in the group's tags."""
         gpus = {GPU: self.gpus * 1000} if self.gpus else {}
         return {"cpu": self.cpus * 1000, "memory": self.memory_mib * 1024**2 * 1000, "pods": _MOST_PODS * 1000, **gpus}
 
@@ -43,18 +43,18 @@ class Group:
     instance_type: InstanceType
     tags: Mapping[str, str] = field(default_factory=dict)
     instances: frozenset[str] = frozenset()
-    """IDs of its instances that are not terminating or detaching."""
+    """IDs of the group's instances, except terminating and detaching ones."""
     region: str = ""
     zones: tuple[str, ...] = ()
 
     @property
     def room(self) -> int:
-        """Number of nodes that can be added."""
+        """Number of nodes that can be added before the group reaches its maximum size."""
         return max(0, self.maximum - self.desired)
 
     @property
     def template(self) -> Node:
-        """The node that the group would add."""
+        """Template of the node that the group would add."""
         return Node(
             name=f"template-of-{self.name}",
             labels=self._labels(),
@@ -82,8 +82,11 @@ class Group:
 
 
 def is_complete(node: Node, group: Group) -> bool:
-    """True if a node has all resources of its group's template. Nodes with the accelerator label lack some until device
-    plugins register; without the label, the group would grow again meanwhile, as with the real autoscaler."""
+    """True if a node has all resources of its group's template.
+
+    A node with the accelerator label is incomplete until its device plugins register. Without the label, the group
+    could grow again before that, as with the real autoscaler.
+    """
     if ACCELERATOR_LABEL not in node.labels:
         return True
     return all(node.allocatable.get(name, 0) for name in group.template.allocatable if "/" in name)

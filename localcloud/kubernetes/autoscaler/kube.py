@@ -1,4 +1,4 @@
-"""Minimal client of the API server, with the pod's service account or a kubeconfig."""
+"""Minimal client of the API server. Authenticates with the pod's service account or a kubeconfig."""
 
 import base64
 import json
@@ -26,7 +26,7 @@ Json = dict[str, Any]
 
 
 class ApiError(Exception):
-    """The API server rejects a request; the message is the API server's."""
+    """The API server rejected a request. The message is the API server's own."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -67,14 +67,14 @@ def in_cluster() -> Connection:
 
 def by_kubeconfig(file: Path) -> Connection:
     """Connect with the client certificate in a kubeconfig."""
-    import yaml  # imported here because the image lacks it
+    import yaml  # imported here because it is not in the image
 
     document = yaml.safe_load(file.read_text())
     current = next(one["context"] for one in document["contexts"] if one["name"] == document["current-context"])
     cluster = next(one["cluster"] for one in document["clusters"] if one["name"] == current["cluster"])
     user = next(one["user"] for one in document["users"] if one["name"] == current["user"])
     context = ssl.create_default_context(cadata=_pem(cluster, "certificate-authority").decode())
-    with tempfile.TemporaryDirectory() as folder:  # SSLContext loads client certificates only from files
+    with tempfile.TemporaryDirectory() as folder:  # SSLContext can load client certificates only from files
         certificate, key = Path(folder, "certificate"), Path(folder, "key")
         certificate.write_bytes(_pem(user, "client-certificate"))
         key.touch(mode=0o600)
@@ -109,7 +109,7 @@ class ApiServer:
         self._set_taints(name, lambda known: [one for one in known if one["key"] != key])
 
     def evict(self, pod: Pod) -> None:
-        """Evict a pod. If a disruption budget forbids it, the next pass tries again."""
+        """Evict a pod. If a disruption budget blocks the eviction, the next pass retries it."""
         metadata = {"name": pod.name, "namespace": pod.namespace}
         body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
         try:
@@ -119,7 +119,7 @@ class ApiServer:
                 raise
 
     def record_event(self, pod: Pod, reason: str, message: str, kind: str = "Normal") -> None:
-        """Create an event, as shown by `kubectl describe pod`."""
+        """Create an event, which `kubectl describe pod` shows."""
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         event = {
             "apiVersion": "v1",
@@ -137,7 +137,7 @@ class ApiServer:
         self._send("POST", f"/api/v1/namespaces/{pod.namespace}/events", event)
 
     def show(self, status: str) -> None:
-        """Write the status to the real autoscaler's ConfigMap."""
+        """Write the status to the ConfigMap that the real autoscaler uses."""
         path = f"/api/v1/namespaces/{STATUS_NAMESPACE}/configmaps"
         body = {"metadata": {"name": STATUS_NAME, "namespace": STATUS_NAMESPACE}, "data": {"status": status}}
         try:
@@ -148,7 +148,7 @@ class ApiServer:
             self._send("POST", path, body)
 
     def _set_taints(self, name: str, change: Callable[[list[Json]], list[Json]]) -> None:
-        """Update the whole node, as the real autoscaler's role permits; retry if the node changed meanwhile."""
+        """Update the whole node, as the real autoscaler's role allows. Retry on conflict."""
         path = f"/api/v1/nodes/{name}"
         for _ in range(UPDATE_ATTEMPTS):
             node = self._send("GET", path)
@@ -160,7 +160,7 @@ class ApiServer:
                     raise
             else:
                 return
-        raise ApiError(409, f"node {name} changed during each of {UPDATE_ATTEMPTS} updates")
+        raise ApiError(409, f"node {name}: update failed after {UPDATE_ATTEMPTS} conflicts")
 
     def _list(self, path: str) -> list[Json]:
         items: list[Json] = []
@@ -175,7 +175,7 @@ class ApiServer:
 
     def _send(self, method: str, path: str, body: Json | None = None) -> Any:
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
-        if self._connection.token_file is not None:  # the kubelet renews it: read it for each request
+        if self._connection.token_file is not None:  # the kubelet rotates the token, so read it for each request
             headers["Authorization"] = f"Bearer {self._connection.token_file.read_text().strip()}"
         data = None if body is None else json.dumps(body).encode()
         request = Request(f"{self._connection.url}{path}", data, headers, method=method)

@@ -1,4 +1,4 @@
-"""One pass over cluster and groups, with its actions, and the state kept between passes."""
+"""The control loop: one pass over the cluster and its groups, and the state kept between passes."""
 
 import logging
 import time
@@ -21,7 +21,7 @@ NEVER = float("-inf")
 
 @dataclass(frozen=True)
 class View:
-    """The cluster and its groups at one moment."""
+    """Snapshot of the cluster and its groups."""
 
     now: float
     groups: Sequence[Group]
@@ -38,7 +38,7 @@ class Loop:
         self._unneeded: dict[str, float] = {}
         self._unready: dict[str, float] = {}
         self._ending: dict[str, float] = {}
-        """Nodes with our taint, whose pods are being evicted."""
+        """Nodes that have our taint and are being drained, with the time when the drain started."""
         self._logged: dict[str, str] = {}
         self._last_add = self._last_delete = self._last_failure = NEVER
         self._is_first = True
@@ -79,7 +79,7 @@ class Loop:
         try:
             self._cloud.resize(group, group.desired + count)
         except Refused as error:
-            self._pause(view, group, f"AWS refuses to let it grow: {error}")
+            self._pause(view, group, f"AWS rejected the scale-up: {error}")
             return
         self._grown[group.name] = self._last_add = view.now
         log.info("scale-up: %s for %s", change, ", ".join(pod.full_name for pod in helped))
@@ -87,7 +87,7 @@ class Loop:
             self._record_event(pod, "TriggeredScaleUp", f"pod triggered scale-up: [{{{change}}}]")
 
     def _explain(self, hopeless: Sequence[tuple[Pod, str]]) -> None:
-        """Report why pods stay pending, each reason once."""
+        """Log why pods stay pending and create an event, once per reason."""
         for pod, reason in hopeless:
             if self._log_once(f"pod {pod.full_name}", f"stays pending: {reason}"):
                 self._record_event(pod, "NotTriggerScaleUp", f"pod didn't trigger scale-up: {reason}")
@@ -96,7 +96,7 @@ class Loop:
             del self._logged[subject]
 
     def _give_up_on_missing_nodes(self, view: View) -> bool:
-        """Shrink and pause groups whose new instances or nodes do not appear."""
+        """Shrink and pause groups whose new instances fail to launch or to register as nodes in time."""
         gave_up = False
         for group in view.groups:
             since = self._grown.get(group.name)
@@ -107,14 +107,14 @@ class Loop:
             is_late = view.now - since > self._options.max_node_provision_time
             failure = self._cloud.failure(group, since) if group.desired > len(group.instances) else ""
             if failure:
-                self._pause(view, group, f"its last instance could not be launched: {failure}")
+                self._pause(view, group, f"the last launch of an instance failed: {failure}")
                 self._resize_down(group, max(group.minimum, len(group.instances)))
                 gave_up = True
             elif is_late:
-                self._pause(view, group, f"its last node did not register within {self._options.max_node_provision_time:.0f} s")
+                self._pause(view, group, f"the last node did not register within {self._options.max_node_provision_time:.0f} s")
                 self._resize_down(group, max(group.minimum, len(group.instances)))
                 for instance in sorted(group.instances.difference(filter(None, here))):
-                    self._terminate(instance, f"it did not become a node within {self._options.max_node_provision_time:.0f} s")
+                    self._terminate(instance, f"did not register as a node within {self._options.max_node_provision_time:.0f} s")
                 gave_up = True
         return gave_up
 
@@ -135,7 +135,7 @@ class Loop:
     # --- scale-down
 
     def _shrink(self, view: View, expected: Mapping[str, str], *, hold: bool) -> None:
-        """Remove unneeded nodes. Timers run even while removal is on hold; pods expected on a node keep it needed."""
+        """Remove unneeded nodes. Timers run even while removal is on hold. Pods expected on a node count."""
         options = self._options
         nodes = [node for node in view.nodes if node.name not in self._ending]
         pods = [replace(pod, node=expected[pod.full_name]) if pod.full_name in expected else pod for pod in view.pods]
@@ -157,14 +157,14 @@ class Loop:
         self._remove(due[: max(0, options.scale_down_parallelism - len(self._ending))], view.now)
 
     def _is_due(self, verdict: Verdict, now: float) -> bool:
-        """True if a node was unneeded long enough. Nodes whose device plugins have not registered count as unready."""
+        """True if the node has been unneeded for long enough. It is unready until its device plugins register."""
         options, node = self._options, verdict.node
         is_ready = node.is_ready and is_complete(node, verdict.group)
         wait = options.scale_down_unneeded_time if is_ready else options.scale_down_unready_time
         return now - self._unneeded[node.name] >= wait
 
     def _remove(self, verdicts: Sequence[Verdict], now: float) -> None:
-        """Taint nodes against new pods, then evict their pods. A pod scheduled meanwhile keeps its node."""
+        """Taint the nodes, then evict their pods. If a new pod was scheduled before the taint, the node is kept."""
         for verdict in verdicts:
             self._kube.taint(verdict.node.name, scale_down.to_be_deleted(now))
         current = self._kube.pods() if verdicts else []
@@ -177,7 +177,7 @@ class Loop:
                 continue
             self._ending[name] = now
             if not here:
-                self._end(verdict.node, "it is no longer needed")
+                self._end(verdict.node, "the node is no longer needed")
             for pod in here:
                 log.info("scale-down: evicting %s from %s", pod.full_name, name)
                 self._kube.evict(pod)
@@ -189,10 +189,12 @@ class Loop:
             if node is None or group_of(node, view.groups) is None:
                 del self._ending[name]
             elif not (left := own_pods(name, view.pods)):
-                self._end(node, "all its pods have moved")
+                self._end(node, "all its pods have been evicted")
             elif view.now - since > self._options.max_graceful_termination:
                 log.warning(
-                    "scale-down: keeping %s, pods could not be evicted: %s", name, ", ".join(pod.full_name for pod in left)
+                    "scale-down: keeping %s because these pods could not be evicted: %s",
+                    name,
+                    ", ".join(pod.full_name for pod in left),
                 )
                 self._kube.untaint(name, TO_BE_DELETED)
                 del self._ending[name]
@@ -218,7 +220,7 @@ class Loop:
         return True
 
     def _ending_by_group(self, view: View) -> dict[str, int]:
-        """Count the ending nodes that are still part of their group."""
+        """Return the number of nodes being removed per group, not counting those that have left the group."""
         found: dict[str, int] = {}
         for node in view.nodes:
             if node.name in self._ending and (group := group_of(node, view.groups)) is not None:
@@ -228,7 +230,7 @@ class Loop:
     # --- state between passes
 
     def _clean_up(self, view: View) -> None:
-        """Remove leftovers of an earlier process, which may have stopped in the middle of a scale-down."""
+        """Remove the taints of an earlier process, which may have been stopped during a scale-down."""
         for node in view.nodes:
             if any(taint.key == TO_BE_DELETED for taint in node.taints):
                 self._kube.untaint(node.name, TO_BE_DELETED)
@@ -242,7 +244,7 @@ class Loop:
             del self._logged[subject]
 
     def _log_once(self, subject: str, text: str) -> bool:
-        """Log the text unless it is the last one logged for this subject."""
+        """Log the text unless it repeats the last text logged for this subject. Return whether it was logged."""
         if self._logged.get(subject) == text:
             return False
         self._logged[subject] = text
@@ -252,17 +254,17 @@ class Loop:
     def _record_event(self, pod: Pod, reason: str, message: str) -> None:
         try:
             self._kube.record_event(pod, reason, message)
-        except ApiError as error:  # the namespace is terminating, or events are forbidden
-            log.warning("could not create an event for %s: %s", pod.full_name, error)
+        except ApiError as error:  # e.g. the namespace is terminating, or the role must not create events
+            log.warning("could not create an event for pod %s: %s", pod.full_name, error)
 
 
 def own_pods(node: str, pods: Sequence[Pod]) -> list[Pod]:
-    """Return the pods that keep the node needed."""
+    """Return the node's running pods, except DaemonSet pods and static pods."""
     return [pod for pod in pods if pod.node == node and not pod.is_finished and not pod.goes_with_its_node]
 
 
 def status(view: View) -> str:
-    """Return the status: unschedulable pods, then one line per group."""
+    """Return the status text: the number of unschedulable pods, then one line per group."""
     lines = []
     for group in view.groups:
         ready = sum(node.is_ready for node in view.nodes if group_of(node, [group]) is not None)

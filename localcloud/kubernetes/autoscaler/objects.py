@@ -1,4 +1,4 @@
-"""Nodes and pods from the API server's JSON, reduced to what decisions need."""
+"""Nodes and pods parsed from the API server's JSON, with only the fields that scaling decisions need."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ class Node:
     is_cordoned: bool = False
     annotations: Mapping[str, str] = field(default_factory=dict)
     instance_id: str | None = None
-    """ID of its EC2 instance."""
+    """ID of the node's EC2 instance."""
 
 
 @dataclass(frozen=True)
@@ -47,18 +47,18 @@ class Pod:
     annotations: Mapping[str, str] = field(default_factory=dict)
     node_selector: Mapping[str, str] = field(default_factory=dict)
     node_terms: tuple[Json, ...] | None = None
-    """Required node affinity: one of these terms must match; None: no requirement."""
+    """Required node affinity: at least one of these terms must match. None means no requirement."""
     tolerations: tuple[Json, ...] = ()
     apart: tuple[Json, ...] = ()
-    """Required anti-affinity: label selectors of pods that must not share its host."""
+    """Required anti-affinity: label selectors of pods that must not run on the same host."""
     node: str | None = None
     owner: str | None = None
-    """Kind of its controller."""
+    """Kind of the pod's controller."""
     is_mirror: bool = False
     has_local_storage: bool = False
     is_finished: bool = False
     is_unschedulable: bool = False
-    """True if the scheduler found no node."""
+    """True if the scheduler found no node for the pod."""
     priority: int = 0
     uid: str = ""
 
@@ -68,7 +68,7 @@ class Pod:
 
     @property
     def goes_with_its_node(self) -> bool:
-        """True for pods of DaemonSets and static pods, which exist only because of their node."""
+        """True for DaemonSet pods and static pods, which are bound to their node and are not evicted."""
         return self.owner == "DaemonSet" or self.is_mirror
 
 
@@ -116,7 +116,7 @@ def pod(raw: Json) -> Pod:
 
 
 def daemon_pod(raw: Json) -> Pod:
-    """Return the pod that a DaemonSet creates on each matching node."""
+    """Return the pod that a DaemonSet would create on each matching node."""
     template = raw["spec"]["template"]
     metadata = {**template.get("metadata", {}), "name": raw["metadata"]["name"], "namespace": raw["metadata"]["namespace"]}
     controller = {"kind": "DaemonSet", "controller": True}
@@ -138,7 +138,7 @@ def requests(spec: Json) -> dict[str, int]:
 
 
 def _requests_of(container: Json) -> dict[str, int]:
-    """Return requests, or limits where no request is set: the API server sets these for most resources."""
+    """Return the container's requests. A missing request defaults to the limit, as in the API server."""
     resources = container.get("resources") or {}
     return quantities.parse({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
 

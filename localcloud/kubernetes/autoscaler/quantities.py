@@ -1,4 +1,4 @@
-"""Kubernetes quantities in integer thousandths: https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/"""
+"""Kubernetes quantities as integer thousandths: https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/"""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -9,11 +9,11 @@ _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "
 _BINARY = {suffix: 1024**power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)}
 
 Amounts = Mapping[str, int]
-"""Thousandths by resource name."""
+"""Amount of each resource in thousandths, by resource name."""
 
 
 def thousandths(text: str | int) -> int:
-    """Parse `2`, `500m`, `10Gi`, `1e3`; rounds up to thousandths, as Kubernetes does."""
+    """Parse a quantity such as `2`, `500m`, `10Gi` or `1e3`. Round up to thousandths, as Kubernetes does."""
     matched = _QUANTITY.fullmatch(str(text))
     if matched is None:
         raise ValueError(f"{text!r} is not a quantity")

@@ -12,7 +12,7 @@ from localcloud.kubernetes.autoscaler.objects import SAFE_TO_EVICT, SCALE_DOWN_D
 from localcloud.kubernetes.autoscaler.scale_up import group_of
 
 TO_BE_DELETED = "ToBeDeletedByClusterAutoscaler"
-"""Taint of a node that is being removed; it keeps new pods away."""
+"""Taint on a node that is being removed. It keeps new pods off the node."""
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,13 @@ class Verdict:
     node: Node
     group: Group
     needed: str = ""
-    """Why the node is needed; empty if it is unneeded."""
+    """Reason why the node is needed; empty if it is not needed."""
     to_move: tuple[Pod, ...] = ()
-    """Pods to evict first."""
+    """Pods to evict before the node can be removed."""
 
 
 def judge(nodes: Sequence[Node], pods: Sequence[Pod], groups: Sequence[Group], rules: Rules) -> list[Verdict]:
-    """Return a verdict per node of a group, emptiest first. Pods that one verdict moves use up room elsewhere."""
+    """Return a verdict for each node of a group, emptiest first. Moved pods take up room on the remaining nodes."""
     places = {node.name: Place(node, (pod for pod in pods if pod.node == node.name and not pod.is_finished)) for node in nodes}
     members = [(node, group) for node in nodes if (group := group_of(node, groups)) is not None]
     verdicts: list[Verdict] = []
@@ -57,7 +57,7 @@ def _judge_one(place: Place, group: Group, others: Sequence[Place], rules: Rules
         return Verdict(node, group)
     threshold = rules.gpu_utilization_threshold if node.allocatable.get(GPU) else rules.utilization_threshold
     if (share := utilization(place)) >= threshold:
-        return Verdict(node, group, f"{share:.0%} of it is in use")
+        return Verdict(node, group, f"its utilization is {share:.0%}")
     for pod in own:
         if reason := obstacle(pod, rules):
             return Verdict(node, group, f"pod {pod.full_name} {reason}")
@@ -65,14 +65,14 @@ def _judge_one(place: Place, group: Group, others: Sequence[Place], rules: Rules
 
 
 def _move(node: Node, group: Group, own: Sequence[Pod], others: Sequence[Place]) -> Verdict:
-    """Place all pods on other nodes, or none of them."""
+    """Place all pods on other nodes, or none if one of them does not fit."""
     trial = [(place, Place(place.node, place.pods)) for place in others]
     moves: list[tuple[Place, Pod]] = []
     for pod in own:
         moving = replace(pod, node=None)
         found = next(((real, copy) for real, copy in trial if not copy.refusals(moving)), None)
         if found is None:
-            return Verdict(node, group, f"pod {pod.full_name} fits on no other node")
+            return Verdict(node, group, f"pod {pod.full_name} does not fit on another node")
         found[1].put(moving)
         moves.append((found[0], moving))
     for real, pod in moves:
@@ -81,14 +81,14 @@ def _move(node: Node, group: Group, own: Sequence[Pod], others: Sequence[Place])
 
 
 def utilization(place: Place) -> float:
-    """Return the share of GPUs in use; without GPUs, that of CPUs or memory, whichever is larger."""
+    """Return the share of GPUs in use, or, on a node without GPUs, the larger share of CPUs or memory."""
     names = (GPU,) if place.node.allocatable.get(GPU) else ("cpu", "memory")
     shares = [1 - place.free[name] / place.node.allocatable[name] for name in names if place.node.allocatable.get(name)]
     return max(shares, default=0.0)
 
 
 def obstacle(pod: Pod, rules: Rules) -> str:
-    """Return why a pod must not be evicted; empty if it may be."""
+    """Return why a pod must not be evicted; empty if it can be evicted."""
     annotated = pod.annotations.get(SAFE_TO_EVICT)
     if annotated == "true":
         return ""
@@ -110,7 +110,7 @@ def to_be_deleted(now: float) -> Taint:
 
 
 def allowed(verdicts: Sequence[Verdict], ending: Mapping[str, int]) -> list[Verdict]:
-    """Return unneeded nodes above their groups' minimum. `ending`: group -> number of its nodes being removed."""
+    """Return the unneeded nodes that exceed their group's minimum size. `ending`: nodes being removed, per group."""
     left = {verdict.group.name: verdict.group.desired - ending.get(verdict.group.name, 0) for verdict in verdicts}
     chosen = []
     for verdict in verdicts:

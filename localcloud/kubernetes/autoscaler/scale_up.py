@@ -1,4 +1,4 @@
-"""Number of nodes per group for the pods that the scheduler could not place, and why a pod stays pending. Pure."""
+"""Plans how many nodes each group adds for unschedulable pods, and explains why a pod stays pending. Pure."""
 
 import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -12,18 +12,18 @@ from localcloud.kubernetes.autoscaler.objects import Node, Pod
 @dataclass(frozen=True)
 class Plan:
     increases: Mapping[str, int] = field(default_factory=dict)
-    """Group -> number of additional nodes."""
+    """Number of nodes to add, by group."""
     helped: Mapping[str, tuple[Pod, ...]] = field(default_factory=dict)
-    """Group -> pods for which it grows."""
+    """Pods that trigger the scale-up, by group."""
     hopeless: Sequence[tuple[Pod, str]] = ()
-    """Pods that no scale-up can help now, and why."""
+    """Pods that no scale-up can currently help, with the reason."""
     expected: Mapping[str, str] = field(default_factory=dict)
-    """Pod -> existing node on which it fits: the scheduler will place it there on its next attempt."""
+    """Existing node that fits the pod, by pod. The scheduler is expected to place the pod there soon."""
 
 
 @dataclass(frozen=True)
 class Option:
-    """One way to grow: a group, its new nodes and the pods that fit on them."""
+    """A possible scale-up: a group, its new nodes and the pods that fit on them."""
 
     group: Group
     places: tuple[Place, ...]
@@ -31,7 +31,7 @@ class Option:
 
     @property
     def waste(self) -> float:
-        """Share of the new nodes' CPUs and memory that stays free."""
+        """Unused share of the new nodes' CPUs and memory."""
         shares = [
             place.free[name] / place.node.allocatable[name]
             for place in self.places
@@ -61,7 +61,7 @@ def plan(
     lost: Collection[str] = (),
     expander: str = "least-waste",
 ) -> Plan:
-    """Plan a scale-up. `paused`: group that must not grow now -> why. `lost`: unready nodes no longer awaited."""
+    """Plan a scale-up. `paused`: groups in backoff, with the reason. `lost`: unready nodes that are given up."""
     everything = list(pods)
     places = existing_places(nodes, everything, groups, daemons, lost)
     waiting: list[Pod] = []
@@ -95,7 +95,7 @@ def existing_places(
     daemons: Sequence[Pod] = (),
     lost: Collection[str] = (),
 ) -> list[Place]:
-    """Return the nodes that accept pods now, and the ones still expected at the current desired sizes."""
+    """Return the nodes that accept pods, plus the nodes still missing from each group's desired size."""
     places, here = [], {group.name: 0 for group in groups}
     for node in nodes:
         group = group_of(node, groups)
@@ -117,13 +117,13 @@ def group_of(node: Node, groups: Iterable[Group]) -> Group | None:
 
 
 def new_place(group: Group, daemons: Iterable[Pod]) -> Place:
-    """Return a future node with the pods that DaemonSets will run on it."""
+    """Return a future node with the DaemonSet pods that will run on it."""
     template = group.template
     return Place(template, (pod for pod in daemons if not _keeps_away(pod, template)))
 
 
 def why_pending(pod: Pod, groups: Sequence[Group], daemons: Sequence[Pod], paused: Mapping[str, str]) -> str:
-    """Return the reason why a pod stays pending, in one sentence."""
+    """Return a one-sentence reason why a pod stays pending."""
     if not groups:
         return "no Auto Scaling group has the tags of --node-group-auto-discovery"
     templates = [group.template for group in groups]
@@ -139,7 +139,7 @@ def why_pending(pod: Pod, groups: Sequence[Group], daemons: Sequence[Pod], pause
     for group in groups:
         refusals = new_place(group, daemons).refusals(pod)
         if not refusals:
-            refusals = [paused.get(group.name) or f"its maximum of {group.maximum} is reached"]
+            refusals = [paused.get(group.name) or f"already at its maximum size of {group.maximum}"]
         reasons.append(f"{group.name}: {', '.join(refusals)}")
     return "; ".join(reasons)
 
@@ -160,7 +160,7 @@ def _option(group: Group, pods: Sequence[Pod], daemons: Sequence[Pod], room: int
 
 
 def _put(pod: Pod, places: Iterable[Place]) -> Place | None:
-    """Place the pod on the first node where it fits."""
+    """Place the pod on the first node that fits and return the node; None if no node fits."""
     for place in places:
         if not place.refusals(pod):
             place.put(pod)

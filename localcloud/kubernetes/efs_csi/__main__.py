@@ -1,6 +1,6 @@
-"""`python -m localcloud.kubernetes.efs_csi --instance i-... --region R --aws URL --pid PID`: the driver on one node.
+"""`python -m localcloud.kubernetes.efs_csi --instance i-... --region R --aws URL --pid PID`: run the driver on a node.
 
-It starts in the machine's mount namespace, to load Python, and then enters that of a process of the node (by pid).
+It starts in the machine's mount namespace, where Python is installed, and then enters the mount namespace of PID.
 """
 
 import argparse
@@ -27,10 +27,10 @@ STOP_SECONDS = 5.0
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m localcloud.kubernetes.efs_csi")
-    parser.add_argument("--instance", required=True, help="the EC2 instance that is the node")
+    parser.add_argument("--instance", required=True, help="ID of the node's EC2 instance")
     parser.add_argument("--region", required=True)
-    parser.add_argument("--aws", required=True, help="URL of the local AWS, as reachable from the node")
-    parser.add_argument("--pid", type=int, required=True, help="pid of a process of the node")
+    parser.add_argument("--aws", required=True, help="URL at which the node reaches the local AWS")
+    parser.add_argument("--pid", type=int, required=True, help="pid of any process on the node")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     mounts.enter(arguments.pid)
@@ -44,14 +44,14 @@ def main() -> int:
     driver = Driver(arguments.instance, ENDPOINT, Aws(arguments.aws, arguments.region, arguments.instance).resolve, mounts)
     server = serve(driver, ENDPOINT, REGISTRATION)
     ending.wait()
-    # the kubelet unregisters a driver when its socket disappears
+    # the kubelet unregisters a driver when its registration socket is deleted
     REGISTRATION.unlink(missing_ok=True)
     server.stop(STOP_SECONDS).wait()
     return 0
 
 
 class Aws:
-    """Queries the local AWS: may the node mount, and where are the files?"""
+    """Client of the local AWS: asks whether the node may mount a volume, and where its files are."""
 
     def __init__(self, url: str, region: str, instance: str) -> None:
         self._url, self._region, self._instance = url, region, instance

@@ -1,4 +1,4 @@
-"""The driver's controller: watches claims and volumes, manages access points. Runs in the local AWS process."""
+"""The driver's controller: provisions and deletes volumes and their access points. Runs in the local AWS process."""
 
 import logging
 import threading
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 NAMESPACE, SERVICE_ACCOUNT = "kube-system", "efs-csi-controller-sa"
 WATCH_SECONDS = 10
-"""After that, a new watch lists everything again, which retries what failed."""
+"""Duration of a watch. The next watch lists all objects again, so failed operations are retried."""
 PAUSE_SECONDS = 1.0
 _CLAIMS, _VOLUMES = "/api/v1/persistentvolumeclaims", "/api/v1/persistentvolumes"
 
@@ -41,7 +41,7 @@ class Controller:
             thread.start()
 
     def stop(self) -> None:
-        """Make the threads end with their current watches."""
+        """Stop the threads when their current watches end."""
         self._ending.set()
 
     def _follow(self, path: str, handle: Callable[[Json], None]) -> None:
@@ -52,7 +52,7 @@ class Controller:
                         return
                     if event["type"] in ("ADDED", "MODIFIED"):
                         handle(event["object"])
-            except (OSError, HTTPException, ApiError, ValueError) as error:  # the API server is restarting or gone
+            except (OSError, HTTPException, ApiError, ValueError) as error:  # the API server restarts or has stopped
                 log.debug("watching %s: %r", path, error)
                 self._ending.wait(PAUSE_SECONDS)
 
@@ -71,7 +71,7 @@ class Controller:
         try:
             self._api.create(_VOLUMES, provisioning.volume(storage_class, claim, str(handle)))
         except ApiError as error:
-            if error.status == 409:  # this claim was handled twice
+            if error.status == 409:  # another event for this claim was faster
                 return
             raise
         self._record_event(claim, "ProvisioningSucceeded", f"Successfully provisioned volume {provisioning.volume_name(claim)}")
@@ -111,7 +111,7 @@ class Controller:
         return self._cluster.api
 
     def _efs(self) -> Any:
-        """Return a client with the role of the controller's service account, as its pod would have."""
+        """Return an EFS client with the IAM role of the controller's service account, as the real pod has."""
         import boto3
 
         cluster = self._cluster
@@ -127,7 +127,7 @@ class Controller:
         return session.client("efs", endpoint_url=listening.url())
 
     def _record_event(self, about: Mapping[str, Any], reason: str, message: str, kind: str = "Normal") -> None:
-        """Record an event, as shown by `kubectl describe`; count repetitions."""
+        """Record an event, which `kubectl describe` shows. If it repeats, increment its count."""
         metadata = about["metadata"]
         namespace = metadata.get("namespace", "default")
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

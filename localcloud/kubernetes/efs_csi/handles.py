@@ -10,7 +10,7 @@ _FILE_SYSTEM, _ACCESS_POINT = re.compile(r"fs-\w+"), re.compile(r"fsap-\w+")
 
 
 class InvalidHandle(Exception):
-    """A volume handle is malformed; the message says why."""
+    """The volume handle is malformed. The message contains the reason."""
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
-"""Messages of CSI and of the kubelet's plugin registration, as far as the driver uses them.
+"""The CSI messages and plugin registration messages that the driver uses.
 
 Field numbers: https://github.com/container-storage-interface/spec/blob/v1.12.0/csi.proto and
 https://github.com/kubernetes/kubernetes/blob/v1.35.0/staging/src/k8s.io/kubelet/pkg/apis/pluginregistration/v1/api.proto
-Fields missing here are skipped when reading, as protobuf does with unknown fields.
+Other fields are ignored, as protobuf ignores all unknown fields.
 """
 
 from collections.abc import Mapping
@@ -13,8 +13,8 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 CSI, REGISTRATION = "csi.v1", "pluginregistration"
 
 Fields = Mapping[str, tuple[int, str]]
-"""Name -> number and type: `string`, `bool`, `int32` (also of enumerations), `int64`, `map` (of strings), a message of
-the same package, or `repeated` and one of these."""
+"""Number and type of each field, by name. Types: `string`, `bool`, `int32` (also for enums), `int64`, `map` (of
+strings), a message of the same package, or `repeated` followed by one of these."""
 
 TABLES: Mapping[str, Mapping[str, Fields]] = {
     CSI: {
@@ -88,7 +88,7 @@ def _add_field(message: Any, package: str, owner: str, name: str, number: int, k
 
 
 def _classes() -> dict[str, Any]:
-    """Add the messages to a separate pool: another package in this process may register the real files."""
+    """Build the classes in a separate pool: another package in this process may register the real .proto files."""
     pool = descriptor_pool.DescriptorPool()
     found = {}
     for package, table in TABLES.items():
@@ -102,7 +102,7 @@ CLASSES: Mapping[str, Any] = _classes()
 
 
 def csi(name: str) -> Any:
-    """Return the class of a CSI message."""
+    """Return the class of the CSI message with this name."""
     return CLASSES[f"{CSI}.{name}"]
 
 

@@ -1,4 +1,4 @@
-"""Mounting by system calls: a node's mount namespace lacks the machine's programs for it."""
+"""Mounts and unmounts by system calls, because a node's mount namespace may lack the mount programs."""
 
 import ctypes
 import os
@@ -9,12 +9,12 @@ _BIND, _READ_ONLY, _REMOUNT, _DETACH = 4096, 1, 32, 2
 _CLONE_NEWNS = 0x00020000
 _library = ctypes.CDLL(None, use_errno=True)
 _own = os.open("/proc/self", os.O_PATH | os.O_DIRECTORY)
-"""Kept open, because a node's /proc shows only the node's processes."""
+"""Kept open because a node's /proc does not show this process."""
 
 
 def enter(pid: int) -> None:
-    """Enter the mount namespace of the process `pid`. The calling process must still have only one thread."""
-    assert threading.active_count() == 1, "a process with threads cannot change its mount namespace"
+    """Enter the mount namespace of the process `pid`. The calling process must be single-threaded."""
+    assert threading.active_count() == 1, "a multithreaded process cannot change its mount namespace"
     descriptor = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY)
     try:
         _call("setns", descriptor, _CLONE_NEWNS)
@@ -24,7 +24,7 @@ def enter(pid: int) -> None:
 
 
 def bind(source: Path, target: Path, *, read_only: bool) -> None:
-    """Bind-mount a folder at the target, which is created; does nothing if something is already mounted there."""
+    """Create the target and bind-mount a folder there. Do nothing if it already is a mount point."""
     target.mkdir(parents=True, exist_ok=True, mode=0o750)
     if is_mounted(target):
         return
@@ -38,7 +38,7 @@ def bind(source: Path, target: Path, *, read_only: bool) -> None:
 
 
 def unmount(target: Path) -> None:
-    """Unmount the target and remove its mount point; it is no error if it does not exist."""
+    """Unmount the target and remove the mount point. Do nothing if it does not exist."""
     while is_mounted(target):
         _call("umount2", os.fsencode(target), _DETACH)
     if target.exists():
@@ -46,13 +46,13 @@ def unmount(target: Path) -> None:
 
 
 def is_mounted(target: Path) -> bool:
-    """Search the list of mounts: a bind mount can be on the same file system as its parent folder."""
+    """Check mountinfo; comparing device numbers fails for a bind mount from the parent folder's file system."""
     with open(os.open("mountinfo", os.O_RDONLY, dir_fd=_own)) as mounts:  # noqa: PTH123
         return any(_plain(line.split()[4]) == str(target) for line in mounts)
 
 
 def _plain(text: str) -> str:
-    """Decode a path: the kernel writes spaces and backslashes as octal numbers."""
+    """Decode a path from mountinfo, in which the kernel writes spaces and backslashes as octal escapes."""
     for code in (r"\040", r"\011", r"\012", r"\134"):
         text = text.replace(code, chr(int(code[1:], 8)))
     return text

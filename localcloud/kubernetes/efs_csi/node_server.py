@@ -1,6 +1,6 @@
-"""The driver on a node: CSI's identity and node services, and the registration with which the kubelet finds them.
+"""The driver on a node: CSI's Identity and Node services, and the kubelet's plugin registration service.
 
-https://kubernetes-csi.github.io/docs/developing.html; unary calls only, so a table of handlers suffices.
+https://kubernetes-csi.github.io/docs/developing.html. All calls are unary, so a table of handlers is enough.
 """
 
 import logging
@@ -20,7 +20,7 @@ from localcloud.kubernetes.efs_csi.messages import csi, registration
 log = logging.getLogger(__name__)
 
 VERSION = "v3.4.1"
-"""Version of the emulated driver."""
+"""Version of the real driver that is emulated."""
 ENCRYPT_IN_TRANSIT = "encryptInTransit"
 _GET_VOLUME_STATS = 2
 _BYTES = 1
@@ -28,19 +28,19 @@ _THREADS = 8
 
 
 class MountRefused(Exception):
-    """The local AWS refuses a mount; the message gives the reason."""
+    """The local AWS refused the mount. The message contains the reason."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """The files behind a volume."""
+    """Location of a volume's files."""
 
     folder: Path
     read_only: bool
 
 
 Resolve = Callable[[Handle, bool], Source]
-"""(Volume handle, encryption in transit) -> location of the files. Raises MountRefused."""
+"""Maps a volume handle, and whether transit is encrypted, to the location of the files. Raises MountRefused."""
 
 
 class Mounter(Protocol):
@@ -50,13 +50,13 @@ class Mounter(Protocol):
 
 
 class Driver:
-    """Handles calls by name; its exceptions become gRPC errors."""
+    """Implements the gRPC calls. CallFailed exceptions become gRPC errors."""
 
     def __init__(self, node_id: str, endpoint: Path, resolve: Resolve, mounter: Mounter) -> None:
         self._node_id, self._endpoint, self._resolve, self._mounter = node_id, endpoint, resolve, mounter
 
     def calls(self) -> Mapping[str, tuple[Any, Callable[[Any], Any]]]:
-        """Full name of a call -> class of its request, and its handler."""
+        """Return the request class and the handler of each call, by the call's full name."""
         nothing = csi("Nothing")
         return {
             "csi.v1.Identity/GetPluginInfo": (
@@ -126,9 +126,9 @@ class Driver:
 
     def _registered(self, status: Any) -> Any:
         if status.plugin_registered:
-            log.info("the kubelet has registered the driver")
+            log.info("the kubelet registered the driver")
         else:
-            log.error("the kubelet did not register the driver: %s", status.error)
+            log.error("the kubelet failed to register the driver: %s", status.error)
         return registration("RegistrationStatusResponse")()
 
 
@@ -160,7 +160,7 @@ def _handler(name: str, request_class: Any, answer: Callable[[Any], Any]) -> Any
 
 
 def serve(driver: Driver, *sockets: Path) -> grpc.Server:
-    """Serve on these Unix sockets, replacing sockets that an earlier process left behind."""
+    """Serve on the Unix sockets. Replace stale sockets of an earlier process."""
     server = grpc.server(ThreadPoolExecutor(_THREADS), handlers=[_Handlers(driver.calls())])
     for path in sockets:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The EFS driver in a cluster's lifecycle: it runs while the EKS add-on aws-efs-csi-driver is installed."""
+"""The part that runs the EFS CSI driver while the EKS add-on aws-efs-csi-driver is installed."""
 
 import logging
 import sys
@@ -29,7 +29,7 @@ class EfsCsi(Part):
         super().__init__(cluster)
         self._nodes: dict[str, Node] = {}
         self._controller: Controller | None = None
-        """Runs while the add-on is installed."""
+        """The controller; None if the add-on is not installed."""
         self._lock = threading.Lock()
 
     def event(self, event: Event) -> None:
@@ -41,14 +41,14 @@ class EfsCsi(Part):
             self._install()
 
     def node_up(self, node: Node) -> None:
-        """Start the driver on a real node whose kubelet runs; called in the node's own thread."""
+        """Start the driver on a real node whose kubelet is running. Called in the node's own thread."""
         with self._lock:
             self._nodes[node.machine.id] = node
             if self._controller is not None:
                 self._start(node)
 
     def node_down(self, node: Node) -> None:
-        """Stop the driver on a node that is about to stop."""
+        """Stop the driver on a node before the node stops."""
         with self._lock:
             self._nodes.pop(node.machine.id, None)
         self.cluster.supervisor.stop(_name(node))
@@ -69,7 +69,7 @@ class EfsCsi(Part):
                 self._start(node)
 
     def _uninstall(self) -> None:
-        """Stop the driver. Existing mounts stay, as with the real driver."""
+        """Stop the driver. Existing mounts remain, as with the real driver."""
         with self._lock:
             controller, self._controller = self._controller, None
             nodes = list(self._nodes.values())
@@ -83,7 +83,7 @@ class EfsCsi(Part):
     def _start(self, node: Node) -> None:
         first = node.process("machine")
         if first is None:
-            log.warning("node %s is gone; no EFS driver was started on it", node.machine.name)
+            log.warning("node %s has stopped; not starting the EFS driver", node.machine.name)
             return
         where = ["--instance", node.machine.id, "--region", self.cluster.region]
         self.cluster.supervisor.start(

@@ -1,4 +1,4 @@
-"""A claim with provisioningMode efs-ap -> an access point of its own and a volume that uses it. Pure.
+"""Dynamic provisioning (provisioningMode efs-ap): defines an access point and a volume for each claim. Pure.
 
 https://github.com/kubernetes-sigs/aws-efs-csi-driver/blob/master/docs/README.md: storage class parameters
 """
@@ -16,7 +16,7 @@ Json = dict[str, Any]
 CLUSTER_TAG = "efs.csi.aws.com/cluster"
 PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
 STORAGE_PROVISIONER = "volume.kubernetes.io/storage-provisioner"
-"""Annotation with which Kubernetes assigns a claim to a provisioner and requests its volume."""
+"""Annotation with which Kubernetes requests a claim's volume from a provisioner."""
 _GROUPS = range(50_000, 7_000_001)
 _PERMISSIONS = re.compile(r"[0-7]{3,4}")
 _LONGEST_PATH, _MOST_LEVELS = 100, 4
@@ -34,16 +34,16 @@ _PARAMETERS = {
     "ensureUniqueDirectory",
 }
 _NOT_HERE = {"az", "reuseAccessPoint", "crossaccount", "enforceZoneAffinity", "enableTagging"}
-"""Parameters of the real driver without an emulation: a class that has one is rejected, not partly applied."""
+"""Parameters of the real driver that are not emulated. A storage class that sets one of them is rejected."""
 
 
 class Unprovisionable(Exception):
-    """No volume can be created; the message says what is wrong with the class or the claim."""
+    """No volume can be created. The message names the error in the storage class or the claim."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """The access point of one claim."""
+    """The access point to create for a claim."""
 
     file_system: str
     uid: int
@@ -53,7 +53,7 @@ class Wanted:
     token: str
 
     def request(self) -> Json:
-        """Return the parameters of CreateAccessPoint."""
+        """Return the parameters for CreateAccessPoint."""
         return {
             "ClientToken": self.token,
             "FileSystemId": self.file_system,
@@ -67,7 +67,7 @@ class Wanted:
 
 
 def file_system_of(storage_class: Mapping[str, Any]) -> str:
-    """Return the class's file system ID. This runs first, so it also checks the parameters."""
+    """Return the storage class's file system ID. This function is called first, so it also validates the parameters."""
     parameters: Mapping[str, str] = storage_class.get("parameters") or {}
     for name in sorted(parameters):
         if name in _NOT_HERE:
@@ -75,19 +75,19 @@ def file_system_of(storage_class: Mapping[str, Any]) -> str:
         if name not in _PARAMETERS:
             raise Unprovisionable(f"Unknown parameter {name}")
     if parameters.get("provisioningMode") != "efs-ap":
-        raise Unprovisionable(f"Provisioning mode {parameters.get('provisioningMode', '')} is not supported; use efs-ap")
+        raise Unprovisionable(f"Provisioning mode {parameters.get('provisioningMode', '')} is not supported. Use efs-ap")
     if not parameters.get("fileSystemId"):
         raise Unprovisionable("Missing fileSystemId parameter")
     return parameters["fileSystemId"]
 
 
 def wanted(storage_class: Mapping[str, Any], claim: Mapping[str, Any], taken_groups: Collection[int]) -> Wanted:
-    """Return the access point of a claim. `taken_groups`: group IDs in use by the file system's access points."""
+    """Return the access point to create. `taken_groups`: GIDs in use by the file system's access points."""
     file_system = file_system_of(storage_class)
     parameters: Mapping[str, str] = storage_class["parameters"]
     permissions = parameters.get("directoryPerms", "")
     if not _PERMISSIONS.fullmatch(permissions):
-        raise Unprovisionable(f'directoryPerms must be an octal number, as "700", not {permissions!r}')
+        raise Unprovisionable(f'directoryPerms must be an octal number such as "700" (got {permissions!r})')
     gid = _number(parameters, "gid")
     if gid is None:
         gid = _free_group(parameters, taken_groups)
@@ -101,7 +101,7 @@ def volume_name(claim: Mapping[str, Any]) -> str:
 
 
 def volume(storage_class: Mapping[str, Any], claim: Mapping[str, Any], handle: str) -> Json:
-    """Return the PersistentVolume, bound to this claim only."""
+    """Return the PersistentVolume, which only this claim can bind."""
     metadata, spec = claim["metadata"], claim["spec"]
     return {
         "apiVersion": "v1",
@@ -127,7 +127,7 @@ def volume(storage_class: Mapping[str, Any], claim: Mapping[str, Any], handle: s
 
 
 def is_ours(claim: Mapping[str, Any]) -> bool:
-    """True if a claim waits for this driver."""
+    """True if the claim is waiting for this driver to provision its volume."""
     metadata = claim["metadata"]
     return (
         metadata.get("annotations", {}).get(STORAGE_PROVISIONER) == DRIVER
@@ -137,7 +137,7 @@ def is_ours(claim: Mapping[str, Any]) -> bool:
 
 
 def is_done_with(persistent: Mapping[str, Any]) -> bool:
-    """True if a volume created by this driver must be deleted, together with its access point."""
+    """True if this driver created the volume and must now delete it and its access point."""
     return (
         persistent.get("status", {}).get("phase") == "Released"
         and persistent["spec"]["persistentVolumeReclaimPolicy"] == "Delete"
@@ -168,7 +168,7 @@ def _value(name: str, claim: Mapping[str, Any], volume: str) -> str:
     known = {".PVC.name": metadata["name"], ".PVC.namespace": metadata["namespace"], ".PV.name": volume}
     if name not in known:
         variables = ", ".join(f"${{{variable}}}" for variable in known)
-        raise Unprovisionable(f"subPathPattern has the unknown variable ${{{name}}}; use one of {variables}")
+        raise Unprovisionable(f"subPathPattern contains the unknown variable ${{{name}}}. Use {variables}")
     return str(known[name])
 
 
@@ -188,5 +188,5 @@ def _number(parameters: Mapping[str, str], name: str) -> int | None:
     if text is None:
         return None
     if not text.isdigit():
-        raise Unprovisionable(f"{name} must be a number, not {text!r}")
+        raise Unprovisionable(f"{name} must be a number (got {text!r})")
     return int(text)

@@ -9,7 +9,7 @@ PAUSE_IMAGE = "registry.k8s.io/pause:3.10.1"
 
 
 def config(*, registries: Path, network_plugins: Path, runc: Path) -> str:
-    """Return the configuration file for containerd 1.6 and later; containerd 2 converts it to its newer version."""
+    """Return the configuration for containerd 1.6 and later. containerd 2 converts it to its own format."""
     return f"""\
 version = 2
 root = "{ROOT}"
@@ -54,7 +54,7 @@ disabled_plugins = [
 
 
 def write_registries(folder: Path, url: str) -> None:
-    """Make containerd pull every image from the registry at `url`, whichever registry the image names.
+    """Make containerd pull all images from the registry at `url`, regardless of the registry in the image name.
 
     https://github.com/containerd/containerd/blob/main/docs/hosts.md
     """

@@ -1,4 +1,4 @@
-"""Drain a node as a managed node group does: cordon it, then evict its pods within their disruption budgets.
+"""Drains a node as a managed node group does: cordons it, then evicts pods within their disruption budgets.
 
 https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html
 https://kubernetes.io/docs/concepts/scheduling-eviction/api-eviction/
@@ -15,12 +15,12 @@ from localcloud.kubernetes.client import Api, ApiError
 log = logging.getLogger(__name__)
 
 DRAIN_SECONDS = 120.0
-"""After that the instance is stopped, whatever still runs on it. EKS waits 15 minutes."""
+"""Time limit of a drain, after which the instance is stopped even if pods remain. EKS waits 15 minutes."""
 _MIRROR = "kubernetes.io/config.mirror"
 
 
 def drain(api: Api, node: str, is_over: Callable[[], bool], seconds: float = DRAIN_SECONDS) -> None:
-    """Drain until the node's pods are gone, `seconds` have passed or `is_over` returns true."""
+    """Drain the node. Return when its pods are gone, `seconds` have passed or `is_over` returns true."""
     _cordon(api, node)
     evicted: set[str] = set()
 
@@ -37,11 +37,11 @@ def drain(api: Api, node: str, is_over: Callable[[], bool], seconds: float = DRA
         Retrying(retry=retry_if_result(bool), wait=wait_fixed(0.3), stop=stop_after_delay(seconds))(remaining)
     except RetryError as error:
         left = ", ".join(error.last_attempt.result())
-        log.warning("node %s is removed with pods that could not be evicted within %.0f s: %s", node, seconds, left)
+        log.warning("removing node %s although pods could not be evicted within %.0f s: %s", node, seconds, left)
 
 
 def _cordon(api: Api, node: str) -> None:
-    """Cordon the node; it is no error if it never registered."""
+    """Cordon the node. Do nothing if it never registered."""
     try:
         api.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}}, kind="strategic-merge-patch")
     except ApiError as error:
@@ -50,7 +50,7 @@ def _cordon(api: Api, node: str) -> None:
 
 
 def forget(api: Api, node: str) -> None:
-    """Delete the node and the pods bound to it, after its instance has stopped."""
+    """Delete the Node object and its pods after the instance has stopped."""
     api.delete(f"/api/v1/nodes/{node}")
     for pod in pods_on(api, node):
         api.delete(_path(pod), gracePeriodSeconds=0)
@@ -62,13 +62,13 @@ def pods_on(api: Api, node: str) -> list[dict[str, Any]]:
 
 
 def _is_skipped(pod: dict[str, Any]) -> bool:
-    """True for pods that are not evicted: DaemonSets recreate theirs at once, and static pods cannot be deleted."""
+    """True for pods that a drain skips: DaemonSet pods are recreated at once, and static pods cannot be evicted."""
     owners = pod["metadata"].get("ownerReferences", ())
     return _MIRROR in pod["metadata"].get("annotations", {}) or any(owner["kind"] == "DaemonSet" for owner in owners)
 
 
 def _evict(api: Api, pod: dict[str, Any]) -> bool:
-    """Evict a pod. Return False if a disruption budget does not allow it now."""
+    """Evict a pod. Return False if a disruption budget blocks the eviction."""
     names = {key: pod["metadata"][key] for key in ("name", "namespace")}
     try:
         api.create(f"{_path(pod)}/eviction", {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": names})

@@ -1,7 +1,7 @@
-"""A node's view of the file system: its own /etc, /run and /var, the machine's programs, its instance type's memory.
+"""A node's file system: its own /etc, /run and /var, the machine's programs, and its instance type's memory.
 
-All mounts are in the node's mount namespace and disappear with its last process. Default paths belong to the node
-in there, so upstream DaemonSets with host paths work.
+All mounts are in the node's mount namespace and disappear with its last process. Inside it, standard paths such as
+/var/lib/kubelet belong to the node, so upstream DaemonSets with hostPath volumes work.
 """
 
 import os
@@ -14,13 +14,13 @@ from pathlib import Path
 from localcloud.kubernetes.nodes.hardware import Bind
 
 OWN = ("etc", "run", "var")
-"""Folders of the machine's root that are separate for each node."""
+"""Top-level folders that nodes do not share: each node has its own."""
 KERNEL = ("proc", "sys")
 _ETC = (
     *("alternatives", "ca-certificates", "ethertypes", "group", "host.conf", "ld.so.cache", "ld.so.conf", "ld.so.conf.d"),
     *("localtime", "networks", "nsswitch.conf", "os-release", "passwd", "protocols", "rpc", "services", "ssl"),
 )
-"""Files that the machine's programs need; none is secret."""
+"""Files in /etc that the machine's programs need. None is secret."""
 _FOLDERS = (
     *("etc/cni/net.d", "etc/kubernetes/manifests"),
     *("var/cache", "var/lib/cni", "var/lib/containerd", "var/lib/kubelet", "var/log/containers", "var/log/pods", "var/tmp"),
@@ -33,21 +33,21 @@ _KERNEL_SETTINGS = {
     "kernel/keys/root_maxkeys": "1000000",
     "kernel/keys/root_maxbytes": "25000000",
 }
-"""Values that a kubelet would otherwise set itself, for the whole machine and without ever restoring them.
+"""Kernel settings that a kubelet would otherwise change for the whole machine, without ever restoring them.
 https://github.com/kubernetes/kubernetes/blob/v1.35.0/staging/src/k8s.io/component-helpers/node/util/sysctl/sysctl.go"""
 
 
 @dataclass(frozen=True)
 class Root:
-    """The folders and links at the top of the machine's file system."""
+    """Top-level folders and symlinks of the machine's file system."""
 
     folders: tuple[str, ...]
     links: tuple[tuple[str, str], ...]
-    """Name and target, e.g. `bin` and `usr/bin`."""
+    """Name and target of each symlink, e.g. `bin` and `usr/bin`."""
 
 
 def machine_root() -> Root:
-    """Read this machine's root; leaves out the folders that only root may read."""
+    """Read this machine's root folder, except lost+found and the folders that nodes do not share."""
     entries = sorted(os.scandir("/"), key=lambda entry: entry.name)
     skipped = {*OWN, *KERNEL, "lost+found"}
     folders = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False) and entry.name not in skipped]
@@ -56,7 +56,7 @@ def machine_root() -> Root:
 
 
 def write_own(folder: Path, name: str, addresses: Sequence[str], name_server: str) -> None:
-    """Write the node's own /etc and /var below the folder."""
+    """Write the contents of the node's own /etc and /var to `folder`."""
     for wanted in _FOLDERS:
         (folder / wanted).mkdir(parents=True, exist_ok=True)
     (folder / "var" / "tmp").chmod(0o1777)
@@ -76,7 +76,7 @@ def write_machine_id(folder: Path, machine_id: str) -> None:
 
 
 def write_kernel_settings(folder: Path) -> tuple[Bind, ...]:
-    """Write files that already have the values a kubelet would set, so it sets nothing."""
+    """Write fake sysctl files that already have the values a kubelet wants, so that it changes nothing."""
     folder.mkdir(parents=True)
     binds = []
     for number, (name, value) in enumerate(_KERNEL_SETTINGS.items()):
@@ -96,9 +96,9 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def boot_script(*, folder: Path, own: Path, root: Root, binds: Iterable[Bind], visible: Iterable[Path], hostname: str) -> str:
-    """Return the script of the node's PID 1: create the root, enter it, then reap orphans forever.
+    """Return the script that the node's PID 1 runs: create the root, enter it, then reap orphans forever.
 
-    `own` has the node's /etc and /var; `visible` are paths that must keep their content, wherever they are.
+    `own` contains the node's /etc and /var. `visible` lists machine paths that must stay visible on the node.
     """
     top = folder / "root"
     lines = [

@@ -1,4 +1,4 @@
-"""Keeps the nodes of one cluster in line with the instances of its node groups."""
+"""Keeps a cluster's nodes in sync with the instances of its node groups."""
 
 import logging
 import threading
@@ -31,13 +31,13 @@ from localcloud.processes import StartError
 log = logging.getLogger(__name__)
 
 LOST_SECONDS = 90.0
-"""By then Kubernetes has marked a lost node NotReady (node-monitor-grace-period is 50 seconds)."""
+"""How long to wait for NotReady on a stopped node. Kubernetes sets it after 50 seconds (node-monitor-grace-period)."""
 WORKERS = 16
-"""Threads shared by simulated nodes (up to a thousand); each real node has its own thread."""
+"""Number of threads that simulated nodes share (up to a thousand nodes). Each real node has its own thread."""
 
 
 class Fleet(Part):
-    """Turns each instance into a node, and removes the node with its instance; nodes do not wait for each other."""
+    """Creates a node for each instance and removes it with the instance. Nodes start and stop in parallel."""
 
     def __init__(self, cluster: RunningCluster) -> None:
         super().__init__(cluster)
@@ -70,7 +70,7 @@ class Fleet(Part):
             thread.join()
 
     def node(self, name: str) -> Node | None:
-        """Return a real node by name."""
+        """Return the real node with this name; None if there is none."""
         member = self._roster.find(name)
         return member.node if member is not None else None
 
@@ -81,7 +81,7 @@ class Fleet(Part):
         if found is None:
             return
         if found.user_data.cluster != self.cluster.name:
-            log.warning("the user data of instance %s does not name cluster %s: it does not join", found.id, self.cluster.name)
+            log.warning("instance %s does not join: its user data does not name cluster %s", found.id, self.cluster.name)
             return
         member = self._roster.admit(found)
         if member is not None:
@@ -108,12 +108,12 @@ class Fleet(Part):
                 self._simulator.create(member.machine, self._groups.get(member.machine.node_group))
         except Ended:
             return
-        except Exception as error:  # any error: the node group must not wait forever
+        except Exception as error:  # catch any error, so that the node group does not wait forever
             if self._ending.is_set():
                 return
             log.error("node %s did not start: %s", member.machine.name, error, exc_info=not isinstance(error, StartError))
             self._switch_off(member)
-            # otherwise its pods would stay Terminating forever
+            # otherwise the node's pods would stay in Terminating forever
             self._try(member, lambda: drain.forget(self.cluster.api, member.machine.name))
             self._roster.settle(member, "failed", f"node {member.machine.name}: {error}")
             return
@@ -138,7 +138,7 @@ class Fleet(Part):
         self._label(member)
 
     def _label(self, member: Member) -> None:
-        """Set the labels that EKS and the cloud controller set: NodeRestriction forbids them to the kubelet."""
+        """Set the labels that EKS and the cloud controller set. NodeRestriction does not let the kubelet set them."""
         wanted = labels.of_controllers(member.machine, self._groups.get(member.machine.node_group))
         self.cluster.api.patch(f"/api/v1/nodes/{member.machine.name}", {"metadata": {"labels": wanted}})
 
@@ -160,7 +160,7 @@ class Fleet(Part):
         self._gone(member)
 
     def _vanish(self, member: Member) -> None:
-        """Remove a directly terminated node as the cloud controller does: once Kubernetes sees that it is NotReady."""
+        """Remove the node of a directly terminated instance like the cloud controller: once it is NotReady."""
         self._switch_off(member)
         if member.is_real:
             self._await_not_ready(member.machine.name)
@@ -180,7 +180,7 @@ class Fleet(Part):
             self._promote(member.machine.kind)
 
     def _promote(self, kind: machine.Kind) -> None:
-        """Replace a simulated node with a real one, now that there is room."""
+        """Replace a simulated node with a real one if there is room."""
         member = self._roster.promote(kind)
         if member is not None:
             self._work(member, self._become_real)
@@ -203,7 +203,7 @@ class Fleet(Part):
         try:
             waiting(is_noticed)
         except (RetryError, OSError, ApiError) as error:
-            log.warning("node %s is removed although Kubernetes still reports it Ready: %r", name, error)
+            log.warning("removing node %s although Kubernetes still reports it as Ready: %r", name, error)
 
     # Changed node groups
 
@@ -217,7 +217,7 @@ class Fleet(Part):
             self._work(member, lambda member: self._apply(member, change))
 
     def _apply(self, member: Member, change: labels.Change) -> None:
-        """Set the node group's new labels and taints on a running node."""
+        """Apply the node group's new labels and taints to a running node."""
         path = f"/api/v1/nodes/{member.machine.name}"
 
         def update() -> None:
@@ -231,7 +231,7 @@ class Fleet(Part):
     # Threads
 
     def _work(self, member: Member, action: Callable[[Member], None]) -> None:
-        """Run the action in a thread, after earlier work on this member."""
+        """Run the action in a thread, after all earlier actions on this member."""
 
         def run() -> None:
             with member.turn:
@@ -246,7 +246,7 @@ class Fleet(Part):
             self._pool.submit(run)
 
     def _try(self, member: Member, action: Callable[[], object]) -> None:
-        """Run one step and log its failure, so that the following steps still run."""
+        """Run a step. Log an error instead of raising it, so that the next steps still run."""
         try:
             action()
         except Exception as error:
@@ -256,6 +256,6 @@ class Fleet(Part):
 
 
 def _user_data(ec2: Any, instance_id: str) -> str | None:
-    """Return an instance's user data in base64, as passed at launch."""
+    """Return an instance's base64-encoded user data, as passed at launch."""
     kept = instance_calls.find(ec2, [instance_id])[0].user_data
     return kept.as_bytes().decode() if kept else None

@@ -1,7 +1,7 @@
-"""Makes a node as large as its instance type, with files bind-mounted over the kernel's files that the kubelet reads.
+"""Gives a node the memory of its instance type, by bind mounts over the kernel files that the kubelet reads.
 
-The kubelet (through cAdvisor) reads memory from /proc/meminfo and topology from /sys/devices/system/node. CPUs are the
-machine's, since the kubelet passes their list to the kernel, which rejects CPUs that do not exist.
+The kubelet (through cAdvisor) reads memory from /proc/meminfo and topology from /sys/devices/system/node. CPUs are not
+faked: the kubelet passes their list to the kernel, which rejects CPUs that do not exist.
 """
 
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ HUGE_PAGES = f"hugepages-{HUGE_PAGE_KIB}kB"
 
 @dataclass(frozen=True)
 class Bind:
-    """A file or folder of the node that is mounted over the kernel's."""
+    """A bind mount: a file or folder that replaces a kernel file or folder on the node."""
 
     source: Path
     target: Path
 
 
 def write(machine: Machine, cpus: str, folder: Path) -> tuple[Bind, ...]:
-    """Write the files for a machine with these CPUs (a list like `0-1`) and return their bind mounts."""
+    """Write the fake files and return their bind mounts. `cpus` is the list of CPUs, e.g. `0-1`."""
     folder.mkdir(parents=True)
     meminfo, numa, pages = folder / "meminfo", folder / "node", folder / "hugepages"
     meminfo.write_text(memory_info(machine))
@@ -35,7 +35,7 @@ def write(machine: Machine, cpus: str, folder: Path) -> tuple[Bind, ...]:
 
 
 def memory_info(machine: Machine) -> str:
-    """Return /proc/meminfo; reserved huge pages do not count as free, as on Linux."""
+    """Return the text of /proc/meminfo. Reserved huge pages do not count as free, as on Linux."""
     free = machine.memory_kib - machine.huge_page_kib
     amounts = {"MemTotal": machine.memory_kib, "MemFree": free, "MemAvailable": free, "SwapTotal": 0, "SwapFree": 0}
     lines = [f"{name + ':':<16}{amount:>8} kB\n" for name, amount in amounts.items()]
@@ -46,7 +46,7 @@ def memory_info(machine: Machine) -> str:
 
 
 def _write_numa(folder: Path, machine: Machine, cpus: str) -> None:
-    """Write one NUMA node that holds everything; splitting fake memory gains nothing."""
+    """Write a single NUMA node with all CPUs and memory. There is no benefit in splitting fake memory."""
     node = folder / "node0"
     node.mkdir(parents=True)
     for name in ("online", "possible", "has_cpu", "has_memory"):

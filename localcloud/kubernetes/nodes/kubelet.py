@@ -1,4 +1,4 @@
-"""The kubelet's configuration on a node: nodeadm's, as far as this machine allows it.
+"""The kubelet configuration of a node. It matches nodeadm's as far as this machine allows.
 
 https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/
 https://github.com/awslabs/amazon-eks-ami/blob/main/nodeadm/internal/kubelet/config.go
@@ -18,7 +18,7 @@ POD_MEMORY_MIB, BASE_MEMORY_MIB, EVICTION_MEMORY_MIB = 11, 255, 100
 
 @dataclass(frozen=True)
 class Certificates:
-    """Files with which the kubelet authenticates itself and verifies others."""
+    """Certificate files with which the kubelet authenticates itself and verifies its clients."""
 
     authority: Path
     certificate: Path
@@ -28,7 +28,7 @@ class Certificates:
 def config(
     machine: Machine, *, certificates: Certificates, dns: str, cgroup: str, cpus: int, name_servers: Path
 ) -> dict[str, Any]:
-    """Return the KubeletConfiguration; user data overrides the rest."""
+    """Return the KubeletConfiguration. Values from user data take precedence."""
     own: dict[str, Any] = {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
@@ -48,9 +48,9 @@ def config(
         "containerRuntimeEndpoint": f"unix://{containerd.SOCKET}",
         "maxPods": machine.maximum_pods,
         "kubeReserved": reserved(cpus, machine.maximum_pods),
-        "systemReserved": {"memory": f"{EVICTION_MEMORY_MIB}Mi"},  # EKS's eviction threshold withholds the same amount
+        "systemReserved": {"memory": f"{EVICTION_MEMORY_MIB}Mi"},  # same amount as EKS's eviction threshold
         "serializeImagePulls": False,
-        # Half the default: the node shows a device plugin's resources sooner.
+        # Half the default, so that the node reports a device plugin's resources sooner.
         "nodeStatusUpdateFrequency": "5s",
         "shutdownGracePeriod": "0s",
         "shutdownGracePeriodCriticalPods": "0s",
@@ -59,12 +59,12 @@ def config(
         "failCgroupV1": False,
         "failSwapOn": False,
         "enforceNodeAllocatable": ["pods"],
-        # Lowering it needs CAP_SYS_RESOURCE, which root may lack in a virtual machine.
+        # Lowering the score requires CAP_SYS_RESOURCE, which root may lack in a virtual machine.
         "oomScoreAdj": 0,
         # Do not evict pods under disk pressure: the host's disk is shared.
         "imageGCHighThresholdPercent": 100,
         "evictionHard": {
-            # The kubelet sees the usage of the whole machine, which may have more memory than the node reports.
+            # The kubelet measures the whole machine, which may have more memory than the node reports.
             "memory.available": "0%",
             "nodefs.available": "1%",
             "imagefs.available": "1%",
@@ -76,7 +76,7 @@ def config(
 
 
 def flags(machine: Machine, *, config_file: Path, kubeconfig: Path) -> list[str]:
-    """Return the command line after the program; flags from user data come last and win."""
+    """Return the kubelet's flags. Flags from user data come last, so they take precedence."""
     at_registration = ",".join(f"{key}={value}" for key, value in sorted(labels.at_registration(machine).items()))
     taints = [f"--register-with-taints={','.join(machine.user_data.taints)}"] if machine.user_data.taints else []
     return [
@@ -93,7 +93,7 @@ def flags(machine: Machine, *, config_file: Path, kubeconfig: Path) -> list[str]
 
 
 def reserved(cpus: int, pods: int) -> dict[str, str]:
-    """Return the CPUs, memory and disk that EKS's AMIs reserve for the kubelet and the runtime.
+    """Return the CPU, memory and disk that EKS AMIs reserve for the kubelet and the container runtime.
 
     >>> reserved(2, 29)
     {'cpu': '70m', 'memory': '574Mi', 'ephemeral-storage': '1Gi'}

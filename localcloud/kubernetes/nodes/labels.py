@@ -1,4 +1,4 @@
-"""Node labels as on EKS: those set at registration, and those that only a controller may set.
+"""Node labels as on EKS: labels set by the kubelet at registration, and labels that only a controller may set.
 
 NodeRestriction: https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#noderestriction
 """
@@ -44,13 +44,13 @@ class Taint:
 
 
 SIMULATED = Taint(SIMULATED_TAINT, "true", "NoSchedule")
-"""Keeps all pods except those of benchmarks away from simulated nodes."""
+"""Taint of simulated nodes. Only the pods of benchmarks tolerate it."""
 
 
 def at_registration(machine: Machine) -> dict[str, str]:
-    """Labels with which the kubelet registers: those in user data, and the instance's location.
+    """Return the labels with which the kubelet registers: from user data, and for type and location.
 
-    On EKS the cloud controller adds the location a moment later; NodeRestriction lets a kubelet set it too.
+    On EKS the cloud controller adds the location shortly afterwards. NodeRestriction also lets a kubelet set it.
     """
     return {
         **machine.user_data.labels,
@@ -64,18 +64,18 @@ def at_registration(machine: Machine) -> dict[str, str]:
 
 
 def of_controllers(machine: Machine, node_group: Mapping[str, Any] | None) -> dict[str, str]:
-    """Labels set by EKS and the cloud controller with their own permissions; node group as in DescribeNodegroup."""
+    """Return the labels that EKS and the cloud controller set. `node_group` is from DescribeNodegroup."""
     group = node_group or {}
     labels = {"topology.k8s.aws/zone-id": machine.zone_id, NODE_GROUP_LABEL: machine.node_group}
     template = group.get("launchTemplate")
-    if template and TEMPLATE_LABEL not in machine.user_data.labels:  # custom AMI: EKS adds nothing to its user data
+    if template and TEMPLATE_LABEL not in machine.user_data.labels:  # custom AMI: EKS adds no labels to user data
         labels[TEMPLATE_LABEL] = template["id"]
         labels["eks.amazonaws.com/sourceLaunchTemplateVersion"] = template["version"]
     return labels | dict(group.get("labels") or {})
 
 
 def of_simulated(machine: Machine, node_group: Mapping[str, Any] | None) -> dict[str, str]:
-    """All labels of a node without a kubelet, including kubernetes.io/hostname and similar ones."""
+    """Return all labels of a simulated node, including those that a kubelet sets, such as kubernetes.io/hostname."""
     architecture = _ARCHITECTURES[machine.type.architecture]
     return {
         "kubernetes.io/hostname": machine.name,
@@ -95,24 +95,24 @@ def taints_of(machine: Machine) -> tuple[Taint, ...]:
 
 @dataclass(frozen=True)
 class Change:
-    """Changes to nodes that follow from an update of a node group's labels and taints."""
+    """Changes to make on nodes after an update of their node group's labels or taints."""
 
     labels: Mapping[str, str | None]
-    """New value by label; None removes the label."""
+    """New value of each label. None removes the label."""
     taints: Sequence[Taint]
-    """The node group's taints, which take the place of `replaced`."""
+    """The node group's new taints."""
     replaced: frozenset[tuple[str, str]]
-    """Key and effect of the taints to remove."""
+    """Key and effect of the node group's old taints, which are removed."""
 
     def taints_after(self, present: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Return the node's taints after the change; taints from other sources stay."""
+        """Return the node's taints after the change. Taints from other sources are kept."""
         new = [taint.as_object() for taint in self.taints]
         ours = self.replaced | {(taint.key, taint.effect) for taint in self.taints}
         return [dict(taint) for taint in present if (taint["key"], taint["effect"]) not in ours] + new
 
 
 def change(before: Mapping[str, Any], after: Mapping[str, Any]) -> Change | None:
-    """Return the change for running nodes of an updated node group; None if nothing affects them."""
+    """Return what an update of a node group changes on its running nodes; None if nothing."""
     old_labels, new_labels = dict(before.get("labels") or {}), dict(after.get("labels") or {})
     old_taints = tuple(Taint.of_node_group(taint) for taint in before.get("taints") or ())
     new_taints = tuple(Taint.of_node_group(taint) for taint in after.get("taints") or ())

@@ -1,4 +1,4 @@
-"""Maximum number of real nodes per cluster; instances beyond it become simulated nodes."""
+"""Maximum number of real nodes per cluster. Further instances become simulated nodes."""
 
 import os
 from collections.abc import Mapping
@@ -11,12 +11,12 @@ FORM = "cpu=1,gpu=2"
 
 
 class BadLimit(Exception):
-    """The limit cannot be parsed; the message shows the format."""
+    """The limit cannot be parsed. The message shows the expected format."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Number of real nodes, separately for instances with and without GPUs."""
+    """Maximum number of real nodes: `gpu` for instances with GPUs, `cpu` for all others."""
 
     cpu: int = 1
     gpu: int = 2
@@ -37,7 +37,7 @@ class Limits:
         for part in filter(None, text.split(",")):
             kind, _, number = part.strip().partition("=")
             if kind not in ("cpu", "gpu") or not number.isdecimal():
-                raise BadLimit(f"{text!r} is not a valid limit of real nodes per local cluster; write it like {FORM}")
+                raise BadLimit(f"{VARIABLE}: not a valid limit of real nodes per local cluster ({text!r}). Example: {FORM}")
             numbers[kind] = int(number)
         return cls(**numbers)
 

@@ -1,4 +1,4 @@
-"""A node's network: its namespace, linked to the cluster's bridge, with routes to the other nodes' pods."""
+"""A node's network: a namespace with a link to the cluster's bridge and routes to the other nodes' pods."""
 
 import hashlib
 import os
@@ -16,7 +16,7 @@ INTERFACE = "eth0"
 
 @dataclass(frozen=True)
 class Place:
-    """Addresses of a node in its cluster's network."""
+    """Network namespace and addresses of a node."""
 
     namespace: str
     address: IPv4Address
@@ -24,7 +24,7 @@ class Place:
 
 
 class Wiring:
-    """The nodes linked to one cluster's bridge. A node has routes from and to all others, or is not linked at all."""
+    """The nodes linked to a cluster's bridge. Every linked node has routes to and from all others."""
 
     def __init__(self, cluster_namespace: str, addresses: Addresses) -> None:
         self._cluster, self._addresses = cluster_namespace, addresses
@@ -32,7 +32,7 @@ class Wiring:
         self._lock = threading.Lock()
 
     def connect(self, place: Place) -> None:
-        """Create the node's namespace and link it."""
+        """Create the node's namespace and link it to the bridge."""
         with self._lock:
             network.create(place.namespace)
             self._places.append(place)
@@ -44,19 +44,19 @@ class Wiring:
                 _add_routes(namespace, [place])
 
     def disconnect(self, place: Place) -> None:
-        """Remove the node's namespace, its link and the routes to it. Does nothing for those that do not exist."""
+        """Remove the node's namespace, its link and the routes to it. Skip those that do not exist."""
         with self._lock:
             if place in self._places:
                 self._places.remove(place)
             for namespace in (self._cluster, *(other.namespace for other in self._places)):
                 _remove_route(namespace, place)
-            # The kernel removes a namespace's links too, but later; the name may be needed at once.
+            # The kernel also removes a namespace's links, but later, and the name may be needed at once.
             network.inside(self._cluster, lambda: _remove_link(place))
             network.remove(place.namespace)
 
 
 def _make_link(place: Place) -> None:
-    """Set up the link on the bridge's side."""
+    """Create the veth pair and attach its outer end to the bridge."""
     from pyroute2 import IPRoute
 
     name = _link_name(place)
@@ -79,12 +79,12 @@ def _remove_link(place: Place) -> None:
 
 
 def _link_name(place: Place) -> str:
-    """Name of the veth end on the bridge; interface names have at most 15 characters."""
+    """Return the name of the veth end on the bridge. Interface names are limited to 15 characters."""
     return "n" + hashlib.sha256(str(place.address).encode()).hexdigest()[:12]
 
 
 def _make_interface(place: Place, addresses: Addresses) -> None:
-    """Set up the link on the node's side."""
+    """Configure the veth end inside the node's namespace."""
     from pyroute2 import IPRoute
 
     with IPRoute() as route:
@@ -92,12 +92,12 @@ def _make_interface(place: Place, addresses: Addresses) -> None:
         route.addr("add", index=index, address=str(place.address), prefixlen=addresses.vpc.prefixlen)
         route.link("set", index=index, state="up")
         route.route("add", dst="default", gateway=str(addresses.router))
-    # in the reader's network namespace.
+    # /proc/sys/net belongs to the network namespace of the process that opens it
     Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
 
 
 def _add_routes(namespace: str, places: Iterable[Place]) -> None:
-    """Add routes from the namespace to other nodes' pods."""
+    """Add routes from the namespace to the pods of the given nodes."""
     wanted = list(places)
 
     def add() -> None:

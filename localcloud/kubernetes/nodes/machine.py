@@ -1,4 +1,4 @@
-"""The EC2 instance behind a node, as far as the node shows it."""
+"""The properties of an EC2 instance that its node reports."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from localcloud.kubernetes.nodes.user_data import UserData
 
 EFA_INTERFACES = ("efa", "efa-only")
 MEMORY_SHARE = 0.97
-"""Share of EC2's listed memory that Linux shows; firmware and kernel keep the rest (p4d.24xlarge: 97.4 %)."""
+"""Share of the instance type's memory that Linux reports. Firmware and kernel use the rest (p4d.24xlarge: 97.4 %)."""
 HUGE_PAGE_KIB = 2048
 
 Kind = Literal["cpu", "gpu"]
@@ -24,7 +24,7 @@ class Machine:
 
     id: str
     name: str
-    """Private DNS name, which is also the node's name."""
+    """Private DNS name of the instance, which is also the node's name."""
     address: str
     """Private IP address."""
     cluster: str
@@ -56,7 +56,7 @@ class Machine:
 
     @property
     def devices(self) -> dict[str, int]:
-        """Devices that device plugins find: resource name -> number. Only NVIDIA GPUs have a plugin here."""
+        """Number of devices that device plugins report, by resource name. Only NVIDIA GPUs are supported."""
         gpus = self.type.gpus if self.type.has_nvidia_gpus else 0
         found = {GPU_RESOURCE: gpus, EFA_RESOURCE: self.efa_interfaces}
         return {name: number for name, number in found.items() if number}
@@ -65,7 +65,7 @@ class Machine:
 def of(
     described: Mapping[str, Any], encoded_user_data: str | None, instance_type: Mapping[str, Any], zone_id: str, region: str
 ) -> Machine | None:
-    """Return the machine of an instance from DescribeInstances; None if no EKS node group has it."""
+    """Convert an instance from DescribeInstances; None if it does not belong to an EKS node group."""
     tags = {tag["Key"]: tag["Value"] for tag in described.get("Tags", ())}
     if CLUSTER_TAG not in tags or NODE_GROUP_TAG not in tags:
         return None
@@ -88,7 +88,7 @@ def of(
 
 
 def maximum_pods(instance_type: Mapping[str, Any]) -> int:
-    """Return max-pods as EKS computes it for the VPC CNI plugin, with EKS's recommended upper bound.
+    """Return max-pods as EKS calculates it for the VPC CNI plugin, up to EKS's recommended maximum.
 
     https://docs.aws.amazon.com/eks/latest/userguide/choosing-instance-type.html#determine-max-pods
     """

@@ -1,4 +1,4 @@
-"""A real node: the namespaces, containerd, kubelet and kube-proxy of one instance."""
+"""A real node: the namespaces, containerd, kubelet and kube-proxy of an EC2 instance."""
 
 import hashlib
 import json
@@ -24,12 +24,12 @@ from localcloud.processes import StartError
 
 START_SECONDS = 60.0
 DEVICES_FILE = Path("device-plugins") / "gpumpi" / "devices.json"
-"""Below the kubelet's folder: the device plugin emulator (localcloud/tools/device-plugin) reads it. A starting kubelet
-deletes all files in the parent folder, but not its subfolders."""
+"""File in the kubelet's folder that the device plugin emulator (localcloud/tools/device-plugin) reads. It is in a
+subfolder because a starting kubelet deletes all files directly in device-plugins."""
 
 
 class Node:
-    """An instance that became a node. `start` and `stop` take seconds; a node is started only once."""
+    """A real node. `start` and `stop` take seconds. A node can be started only once."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Node:
         wiring: Wiring,
         is_over: Callable[[], bool],
     ) -> None:
-        """Make a waiting start give up once `is_over` returns true: the node is then no longer needed."""
+        """`start` gives up once `is_over` returns true, because the node is then no longer needed."""
         if cluster.namespace is None:
             raise ValueError("a real node needs a cluster with a network namespace")
         self.machine = machine
@@ -54,16 +54,16 @@ class Node:
 
     @property
     def title(self) -> str:
-        """Short form of the node's name, for logs and files."""
+        """Short form of the node's name, used for log and file names."""
         return self.machine.name.split(".")[0]
 
     @property
     def daemons(self) -> dict[str, str]:
-        """Names of the node's daemons in the supervisor, by kind."""
+        """Supervisor names of the node's daemons, by kind."""
         return {kind: f"{kind}-{self.title}" for kind in ("machine", "containerd", "kubelet", "kube-proxy")}
 
     def start(self) -> None:
-        """Start the node and wait until its kubelet answers. Raises StartError or OSError; `stop` then cleans up."""
+        """Start the node and wait for its kubelet. Raises StartError or OSError; call `stop` to clean up."""
         self._folder.mkdir(parents=True)
         self._cluster.ledger.add("namespace", self.place.namespace)
         self._wiring.connect(self.place)
@@ -78,14 +78,14 @@ class Node:
         self._await("kube-proxy", lambda: self._answers(10256))
 
     def stop(self) -> None:
-        """End all processes of the node and remove its resources. Does nothing for those that do not exist."""
+        """Stop all processes of the node and remove its resources. Skip those that do not exist."""
         supervisor = self._cluster.supervisor
         first = self.process("machine")
         for name in self.daemons.values():
             supervisor.release(name)
         if first is not None:
             with suppress(psutil.NoSuchProcess):
-                first.kill()  # its whole PID namespace ends with it
+                first.kill()  # the kernel then kills all processes in its PID namespace
         for name in self.daemons.values():
             supervisor.stop(name)
         self._wiring.disconnect(self.place)
@@ -101,7 +101,7 @@ class Node:
         server = next((server for server in self._cluster.supervisor.running() if server.name == name), None)
         try:
             entered = server.process() if server is not None else None
-            # The supervisor's child, in the machine's PID namespace, waits for the daemon in the node's PID namespace.
+            # The supervisor's child is nsenter or unshare; the daemon itself is its child in the node's PID namespace.
             return next(iter(entered.children()), None) if entered is not None else None
         except psutil.NoSuchProcess:
             return None
@@ -129,7 +129,7 @@ class Node:
         self._write_boot_script(own)
 
     def _write_kubelet_files(self) -> list[str]:
-        """Return the kubelet's command line."""
+        """Write the kubelet's files and return its flags."""
         cluster, machine = self._cluster, self.machine
         certificate = cluster.pki.issue(
             f"system:node:{machine.name}",
@@ -175,7 +175,7 @@ class Node:
         (folder / "boot.sh").write_text(script)
 
     def _boot(self) -> None:
-        # When PID 1 ends, every process on the node ends, even if its parent is gone.
+        # When PID 1 exits, the kernel kills all processes on the node, including orphans.
         namespaces = ["--mount", "--propagation=private", "--pid", "--fork", "--kill-child=SIGKILL", "--uts", "--ipc"]
         command = ["unshare", *namespaces, "--", "/bin/sh", str(self._folder / "boot.sh")]
         self._cluster.supervisor.start(self.daemons["machine"], command, namespace=self.place.namespace)
@@ -184,7 +184,7 @@ class Node:
     def _start_daemon(self, kind: str, command: list[str | Path]) -> None:
         first = self.process("machine")
         if first is None:
-            raise ProcessLookupError(f"PID 1 of node {self.machine.name} is gone")
+            raise ProcessLookupError(f"PID 1 of node {self.machine.name} is not running")
         namespaces = ["--mount", "--pid", "--net", "--uts", "--ipc"]
         self._cluster.supervisor.start(
             self.daemons[kind],
@@ -194,7 +194,7 @@ class Node:
         )
 
     def await_ready(self) -> None:
-        """Wait until Kubernetes reports the node Ready. Raises StartError."""
+        """Wait until Kubernetes reports the node as Ready. Raises StartError."""
         path = f"/api/v1/nodes/{self.machine.name}"
 
         def is_ready() -> bool:

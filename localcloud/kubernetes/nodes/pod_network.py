@@ -1,4 +1,4 @@
-"""Network of pods: a veth pair links each pod to its node, and packets are routed, as with the VPC CNI plugin.
+"""Pod network: a veth pair links each pod to its node, and packets are routed, as with the VPC CNI plugin.
 
 https://www.cni.dev/plugins/current/main/ptp/
 """

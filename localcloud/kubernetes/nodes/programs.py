@@ -1,4 +1,4 @@
-"""The programs that a node runs."""
+"""Paths of the programs that a node runs."""
 
 import os
 from dataclasses import dataclass
@@ -11,22 +11,22 @@ from localcloud.tools.catalogue import KUBE_PROXY, KUBELET
 
 @dataclass(frozen=True)
 class Programs:
-    """Paths of the programs on this machine."""
+    """Paths of a node's programs on this machine."""
 
     kubelet: Path
     kube_proxy: Path
     containerd: Path
     runc: Path
     network_plugins: Path
-    """A folder."""
+    """Folder of the CNI plugins."""
     tables: Path
-    """Folder of iptables, which kube-proxy and the portmap plugin run."""
+    """Folder that contains iptables, which kube-proxy and the portmap plugin run."""
     conntrack: Path
-    """Folder of conntrack, which kube-proxy runs."""
+    """Folder that contains conntrack, which kube-proxy runs."""
 
     @classmethod
     def ensure(cls, report: Report) -> "Programs":
-        """Build or fetch what is missing."""
+        """Build or fetch missing programs and return all paths."""
         return cls(
             kubelet=ensure(KUBELET, report),
             kube_proxy=ensure(KUBE_PROXY, report),
@@ -39,14 +39,14 @@ class Programs:
 
     @property
     def search_path(self) -> str:
-        """PATH of the node's daemons, with their helper programs first."""
+        """Value of PATH for the node's daemons, with their helper programs first."""
         own = (self.containerd.parent, self.runc.parent, self.tables, self.conntrack)
         present = os.environ.get("PATH", os.defpath).split(os.pathsep)
         return os.pathsep.join(dict.fromkeys([*map(str, own), *present, *debian.SYSTEM_FOLDERS]))
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """Paths of the machine that a node must see, with symlinks resolved."""
+        """Folders of the programs, and the targets of symlinks: both must be visible on the node."""
         files = (self.kubelet, self.kube_proxy, self.containerd, self.runc)
         found = [file.parent for file in files] + [file.resolve().parent for file in files]
         found += [self.network_plugins, self.network_plugins.resolve(), self.tables, self.conntrack]

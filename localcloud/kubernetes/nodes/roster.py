@@ -1,4 +1,4 @@
-"""The nodes of a cluster: which are real, and the phase of each. Pure and thread-safe."""
+"""Keeps track of a cluster's nodes: which are real, and the phase of each. Pure and thread-safe."""
 
 import threading
 from collections.abc import Callable
@@ -15,17 +15,17 @@ Phase = Literal["starting", "ready", "failed", "leaving"]
 
 @dataclass
 class Member:
-    """An instance that is becoming a node, is one, or is leaving."""
+    """An instance and its node, which is starting, running, failed or being removed."""
 
     machine: Machine
     number: int | None
-    """Number of a real node within its cluster; None if simulated."""
+    """Number of a real node within its cluster; None for a simulated node."""
     phase: Phase = "starting"
     problem: str = ""
     node: Node | None = None
-    """The real node, once its start has begun."""
+    """The real node; None until its start has begun."""
     turn: threading.Lock = field(default_factory=threading.Lock)
-    """Held by the thread that starts or ends the node."""
+    """Held by the thread that is starting or removing the node."""
 
     @property
     def is_real(self) -> bool:
@@ -41,7 +41,7 @@ class Roster:
         self._lock = threading.Lock()
 
     def admit(self, machine: Machine) -> Member | None:
-        """Add a member: a real node while there is room. Return None if the instance is already known."""
+        """Add a member, as a real node if there is room. Return None if the instance is already a member."""
         with self._lock:
             if machine.id in self._members:
                 return None
@@ -50,7 +50,7 @@ class Roster:
             return member
 
     def let_go(self, instance_id: str) -> Member | None:
-        """Mark a member as leaving and return it; None if it is unknown or already leaving."""
+        """Mark a member as leaving and return it. Return None if it is unknown or already leaving."""
         with self._lock:
             member = self._members.get(instance_id)
             if member is None or member.phase == "leaving":
@@ -59,7 +59,7 @@ class Roster:
             return member
 
     def settle(self, member: Member, phase: Phase, problem: str = "") -> None:
-        """Record the outcome of a start, unless the member is already leaving."""
+        """Record the result of a start, unless the member is already leaving."""
         with self._lock:
             if member.phase != "leaving":
                 member.phase, member.problem = phase, problem
@@ -70,7 +70,7 @@ class Roster:
             self._members.pop(member.machine.id, None)
 
     def promote(self, kind: Kind) -> Member | None:
-        """Make the oldest simulated member real if there is room, and return it; it is then started again."""
+        """If there is room, make the oldest simulated member real and return it. The caller restarts its node."""
         with self._lock:
             if not self._has_room(kind):
                 return None
@@ -84,11 +84,11 @@ class Roster:
         return self._matching(lambda member: member.machine.node_group == node_group)
 
     def find(self, name: str) -> Member | None:
-        """Find a member by its node's name."""
+        """Return the member whose node has this name."""
         return next(iter(self._matching(lambda member: member.machine.name == name)), None)
 
     def progress(self, node_group: str) -> Progress:
-        """Done when no node is starting or leaving; the problem is why one did not start."""
+        """Done when no node is starting or leaving. `problem` is the reason why a node failed to start."""
         members = self.members(node_group)
         if any(member.phase in ("starting", "leaving") for member in members):
             return WAIT

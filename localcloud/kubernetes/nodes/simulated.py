@@ -1,4 +1,4 @@
-"""Nodes simulated by kwok, for clusters too large for this machine. A taint keeps away all pods except benchmarks.
+"""Nodes simulated by kwok, for clusters too large for this machine. Their taint keeps off all pods except benchmarks'.
 
 https://kwok.sigs.k8s.io/docs/user/kwok-manage-nodes-and-pods/
 """
@@ -20,12 +20,12 @@ log = logging.getLogger(__name__)
 
 NAME = "kwok"
 POD_NETWORK = "198.19.0.1/16"
-"""Addresses reported by simulated pods; nothing answers there."""
+"""IP addresses that simulated pods report. Nothing listens on them."""
 _MIB = 1024
 
 
 class Simulator:
-    """One cluster's kwok, started with the first node that needs it."""
+    """The kwok process of a cluster, started with the first simulated node."""
 
     def __init__(self, cluster: RunningCluster) -> None:
         self._cluster = cluster
@@ -33,7 +33,7 @@ class Simulator:
         self._lock = threading.Lock()
 
     def create(self, machine: Machine, node_group: Mapping[str, Any] | None) -> None:
-        """Create a node that is Ready from the start."""
+        """Create a simulated node, which is Ready at once."""
         self._start_once()
         try:
             self._cluster.api.create("/api/v1/nodes", node(machine, node_group))
@@ -57,7 +57,7 @@ class Simulator:
 
 
 def node(machine: Machine, node_group: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the whole object, including its status: the API server keeps the status of a new node."""
+    """Return the Node object, including its status: the API server accepts the status of a new node."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     ready = {
         "type": "Ready",
@@ -93,7 +93,7 @@ def node(machine: Machine, node_group: Mapping[str, Any] | None) -> dict[str, An
 
 
 def capacity(machine: Machine) -> dict[str, str]:
-    """Return the capacity of a node of this type, including devices, as if every device plugin ran."""
+    """Return the capacity of a simulated node, including its devices, as if all device plugins were running."""
     return {
         "cpu": str(machine.type.vcpus),
         "memory": f"{machine.memory_kib}Ki",
@@ -105,7 +105,7 @@ def capacity(machine: Machine) -> dict[str, str]:
 
 
 def allocatable(machine: Machine) -> dict[str, str]:
-    """Return the capacity less the kubelet's reservations."""
+    """Return the capacity minus the kubelet's reservations."""
     kept = kubelet.reserved(machine.type.vcpus, machine.maximum_pods)
     millicores = machine.type.vcpus * 1000 - int(kept["cpu"].removesuffix("m"))
     kept_memory = int(kept["memory"].removesuffix("Mi")) + kubelet.EVICTION_MEMORY_MIB
@@ -114,5 +114,5 @@ def allocatable(machine: Machine) -> dict[str, str]:
 
 
 def _storage(machine: Machine) -> str:
-    """Return the size of the instance store; for types without one, about what a root volume leaves free."""
+    """Return the size of the instance store, or a typical root volume's free space for types without one."""
     return f"{machine.type.instance_store_gb}G" if machine.type.instance_store_gb else "50G"

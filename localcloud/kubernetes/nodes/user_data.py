@@ -1,4 +1,4 @@
-"""The user data of an instance, parsed as nodeadm and cloud-init parse it.
+"""Parses an instance's user data as nodeadm and cloud-init do.
 
 https://awslabs.github.io/amazon-eks-ami/nodeadm/
 """
@@ -20,16 +20,16 @@ _HUGE_PAGES = re.compile(r"vm\.nr_hugepages\s*=\s*(\d+)")
 
 @dataclass(frozen=True)
 class UserData:
-    """What user data configures on a node; the defaults are those without user data."""
+    """Node settings from user data. The defaults apply if there is no user data."""
 
     cluster: str | None = None
-    """The cluster to join; None if user data names none."""
+    """Name of the cluster to join; None if user data contains none."""
     kubelet_flags: tuple[str, ...] = ()
-    """In the order of the parts. The last flag of a name wins, also for labels and taints."""
+    """Kubelet flags in order. The last flag with the same name wins, including --node-labels."""
     kubelet_config: Mapping[str, Any] = field(default_factory=dict)
     """KubeletConfiguration fields that override the node's own."""
     huge_pages: int = 0
-    """Pages of 2 MiB that the kernel should reserve."""
+    """Number of 2 MiB huge pages to reserve."""
 
     @property
     def labels(self) -> dict[str, str]:
@@ -51,7 +51,7 @@ class UserData:
 
 
 def read(user_data: str | None) -> UserData:
-    """Parse user data as EC2 stores it (base64 of a MIME document, a NodeConfig or a script)."""
+    """Parse user data as EC2 stores it: a base64-encoded MIME document, NodeConfig or script."""
     if not user_data:
         return UserData()
     configs, scripts = [], []
@@ -66,7 +66,7 @@ def read(user_data: str | None) -> UserData:
 def _merged(specs: list[Mapping[str, Any]], scripts: str) -> UserData:
     """Merge all parts: https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/usage/#merging-configuration-objects
 
-    nodeadm passes all kubelet flags of all parts to the kubelet, and the last flag of a name wins.
+    nodeadm passes the kubelet flags of all parts to the kubelet. The last flag with the same name wins.
     """
     cluster, flags, config = None, [], {}  # type: ignore[var-annotated]
     for spec in specs:
@@ -79,7 +79,7 @@ def _merged(specs: list[Mapping[str, Any]], scripts: str) -> UserData:
 
 
 def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge the second over the first, objects member by member."""
+    """Merge two objects recursively. Values of the second take precedence."""
     result = dict(first)
     for key, value in second.items():
         ours = result.get(key)
@@ -88,7 +88,7 @@ def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any
 
 
 def _parts(document: bytes) -> Iterator[tuple[str, str]]:
-    """Yield content type and text of each part; a document without MIME is one part."""
+    """Yield the content type and the text of each part. A document that is not MIME is a single part."""
     if document.startswith(b"#!"):
         yield _SHELL, document.decode()
         return

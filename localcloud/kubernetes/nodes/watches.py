@@ -1,4 +1,4 @@
-"""The inotify limit of this machine: each node's daemons use eight instances, a control plane fourteen.
+"""Raises the machine's limit of inotify instances. A node's daemons use eight, a control plane fourteen.
 
 https://man7.org/linux/man-pages/man7/inotify.7.html
 """
@@ -10,11 +10,11 @@ log = logging.getLogger(__name__)
 
 LIMIT = Path("/proc/sys/fs/inotify/max_user_instances")
 NEEDED = 1024
-"""Linux's default is 128 per user. Three clusters exhaust it, and kubelets then exit without a clear error."""
+"""Required limit. Three clusters exhaust Linux's default of 128 per user; kubelets then exit without a clear error."""
 
 
 def allow(limit: Path = LIMIT) -> None:
-    """Raise the machine's limit if it is low. It stays raised, since other programs may depend on it by then."""
+    """Raise the machine's limit if it is too low. It stays raised, because other programs may depend on it by then."""
     present = int(limit.read_text())
     if present >= NEEDED:
         return

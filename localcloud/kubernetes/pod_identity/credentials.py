@@ -12,11 +12,11 @@ from localcloud.aws.patching import state_of
 SERVICE = "pods.eks.amazonaws.com"
 ROLE_TIME = timedelta(hours=6)
 TARGET_ROLE_TIME = timedelta(hours=1)
-"""Limit for role chaining: https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles.html"""
+"""Maximum session duration for role chaining: https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles.html"""
 
 
 class Refused(Exception):
-    """EKS refuses credentials; the message has EKS's error code and the reason."""
+    """EKS refuses to issue credentials. The message contains EKS's error code and the reason."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(f"({code}): {message}")
@@ -25,7 +25,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Pod:
-    """The pod to which a token is bound."""
+    """The pod that a service account token is bound to."""
 
     namespace: str
     service_account: str
@@ -34,7 +34,7 @@ class Pod:
 
 
 def association(account: str, region: str, cluster: str, namespace: str, service_account: str) -> Record | None:
-    """Return the association of a service account. As for all functions here, the caller holds the gateway's lock."""
+    """Return a service account's association. Callers of this module's functions must hold the gateway's lock."""
     found = _cluster(account, region, cluster)
     if found is None:
         return None
@@ -43,7 +43,7 @@ def association(account: str, region: str, cluster: str, namespace: str, service
 
 
 def assume(account: str, region: str, cluster: str, pod: Pod) -> dict[str, str]:
-    """Return the credentials for an SDK. Raises Refused."""
+    """Return credentials in the format that AWS SDKs expect. Raises Refused."""
     record = association(account, region, cluster, pod.namespace, pod.service_account)
     found = _cluster(account, region, cluster)
     if record is None or found is None:

@@ -1,6 +1,6 @@
 """Patch that EKS applies to pods with an association: https://github.com/aws/amazon-eks-pod-identity-webhook
 
-It also sets AWS_ENDPOINT_URL, with which SDKs in pods find the local AWS.
+It also sets AWS_ENDPOINT_URL, so that SDKs in pods use the local AWS.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ VOLUME = "eks-pod-identity-token"
 FOLDER = f"/var/run/secrets/{AUDIENCE}/serviceaccount"
 TOKEN_SECONDS = 86400
 SKIP_CONTAINERS = "eks.amazonaws.com/skip-containers"
-"""Annotation with the names of containers to leave unchanged."""
+"""Annotation that lists the containers to leave unchanged."""
 Json = dict[str, Any]
 
 
@@ -27,7 +27,7 @@ def environment(region: str, aws_url: str) -> Mapping[str, str]:
 
 
 def patch(pod: Mapping[str, Any], region: str, aws_url: str) -> list[Json]:
-    """Return a JSON patch. The pod's own settings stay; a second call returns an empty patch."""
+    """Return a JSON patch that keeps the pod's own settings. It is empty if the pod is already patched."""
     spec, annotations = pod["spec"], pod.get("metadata", {}).get("annotations") or {}
     skipped = {name.strip() for name in annotations.get(SKIP_CONTAINERS, "").split(",")}
     operations: list[Json] = []

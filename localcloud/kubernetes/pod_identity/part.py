@@ -1,4 +1,4 @@
-"""Pod Identity of a cluster: as on EKS, the webhook always runs, the agent while its add-on is installed."""
+"""The part for Pod Identity. As on EKS, the webhook always runs; the agent runs while its add-on is installed."""
 
 import base64
 import logging
@@ -73,7 +73,7 @@ class PodIdentity(Part):
             return credentials.assume(self.cluster.account, self.cluster.region, self.cluster.name, pod)
 
     def _pod_of(self, token: str) -> Pod:
-        """Ask the API server for the token's pod, without the local AWS's lock: the API server's answer may need it."""
+        """Get the token's pod from the API server. Must not hold the local AWS's lock: the API server may need it."""
         review = {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenReview",
@@ -96,7 +96,7 @@ class PodIdentity(Part):
 
 
 def configuration(url: str, authority: bytes) -> Json:
-    """Return the webhook's configuration, as on EKS: if the webhook fails, the pod is created unchanged."""
+    """Return the webhook's configuration. As on EKS, pods are created unpatched if the webhook fails."""
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "MutatingWebhookConfiguration",

@@ -1,4 +1,4 @@
-"""The admission webhook for pods, and the agent that serves their SDKs. Both run in the local AWS's process."""
+"""The admission webhook for pods and the agent that serves credentials. Both run in the local AWS process."""
 
 import base64
 import json
@@ -19,13 +19,13 @@ CREDENTIALS_PATH = "/v1/credentials"
 _TIMEOUT_SECONDS = 20.0
 Json = dict[str, Any]
 Mutate = Callable[[Json], list[Json]]
-"""Pod, including its namespace -> JSON patch."""
+"""Returns the JSON patch for a pod, whose metadata includes the namespace."""
 Assume = Callable[[str], dict[str, str]]
-"""Token of a pod -> its credentials. Raises Refused."""
+"""Returns the credentials for a pod's token. Raises Refused."""
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers in JSON and does not log every request to stderr."""
+    """Responds with JSON. Logs requests at debug level instead of to stderr."""
 
     timeout = _TIMEOUT_SECONDS
 
@@ -41,7 +41,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def serve_webhook(listener: socket.socket, context: ssl.SSLContext, mutate: Mutate) -> Callable[[], None]:
-    """Serve AdmissionReviews over TLS until the returned function is called."""
+    """Serve AdmissionReview requests over TLS. Call the returned function to stop."""
 
     class Handler(_Handler):
         def do_POST(self) -> None:
@@ -56,12 +56,12 @@ def serve_webhook(listener: socket.socket, context: ssl.SSLContext, mutate: Muta
             answer = {"apiVersion": review["apiVersion"], "kind": "AdmissionReview", "response": response}
             self.answer(200, json.dumps(answer).encode())
 
-    # Each handler thread does its own TLS handshake, so a silent client blocks no other client.
+    # Each handler thread does its own TLS handshake, so a silent client cannot block other clients.
     return _serve(context.wrap_socket(listener, server_side=True, do_handshake_on_connect=False), Handler)
 
 
 def serve_agent(listener: socket.socket, assume: Assume) -> Callable[[], None]:
-    """Serve credentials to SDKs until the returned function is called."""
+    """Serve credentials to AWS SDKs. Call the returned function to stop."""
 
     class Handler(_Handler):
         def do_GET(self) -> None:

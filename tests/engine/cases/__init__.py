@@ -1,1 +1,1 @@
-"""One case per resource type: all its properties, and the effect of changing each."""
+"""One test case per resource type: all its properties, and the effect of changing each of them."""

@@ -1,4 +1,4 @@
-"""The shape of a case."""
+"""Test case of a resource type: its inputs and the effect of changing them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,19 +19,19 @@ class Case:
     needed: frozenset[str]
     """Required properties."""
     instead: tuple[Callable[[World], Args], ...] = ()
-    """Inputs with the mutually exclusive properties, like a name prefix instead of a name."""
+    """Alternative inputs for mutually exclusive properties, such as a name prefix instead of a name."""
     updates: Values = field(default_factory=dict)
     """New values that AWS accepts in place."""
     removals: frozenset[str] = frozenset()
-    """Properties that can be removed again, in place."""
+    """Properties whose removal AWS accepts in place."""
     replaces: Values = field(default_factory=dict)
-    """New values that need a new resource."""
+    """New values that require a replacement."""
     drift: Callable[[World, str], object] | None = None
-    """Change the resource with this id outside of Pulumi."""
+    """Changes the resource with the given id outside Pulumi."""
     drifted: frozenset[str] = frozenset()
-    """The differences that a refresh then shows."""
+    """Properties that then differ after a refresh."""
     remains: Args | None = None
-    """What remains where AWS offers no deletion, only a switch."""
+    """What remains of a setting that AWS can only turn off, not delete."""
 
     @property
     def resource(self) -> Resource:
@@ -46,5 +46,5 @@ def names(*each: str) -> frozenset[str]:
 
 
 def value(fixed: Any) -> Callable[[World], Any]:
-    """A value that needs no other resource."""
+    """Return a constant: a value that needs no other resource."""
     return lambda world: fixed

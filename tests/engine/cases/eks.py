@@ -85,7 +85,7 @@ def _node_group(world: World) -> dict[str, Any]:
 
 
 def _plain_node_group(world: World) -> dict[str, Any]:
-    """Without a launch template, and with shares instead of numbers."""
+    """A node group without a launch template, with percentages instead of counts."""
     return {
         "clusterName": world.cluster,
         "nodeGroupNamePrefix": world.name("sys-"),

@@ -1,4 +1,4 @@
-"""An API server for tests of the Kubernetes provider emulator: one per test process, a namespace per test."""
+"""An API server for tests of the Kubernetes provider emulator: one server per test process, one namespace per test."""
 
 import os
 import uuid
@@ -29,7 +29,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 @pytest.fixture
 def objects(plane: ControlPlane) -> Iterator[Objects]:
-    """Another user's view of the test's namespace."""
+    """The test's namespace, accessed without the provider."""
     name = f"test-{uuid.uuid4().hex[:8]}"
     plane.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
     yield Objects(plane, name)
@@ -38,13 +38,13 @@ def objects(plane: ControlPlane) -> Iterator[Objects]:
 
 @pytest.fixture
 def cluster(plane: ControlPlane, objects: Objects) -> Cluster:
-    """The provider's view of the test's namespace."""
+    """The test's namespace, accessed by the provider."""
     return Cluster(Settings(kubeconfig=plane.kubeconfig(), namespace=objects.namespace), os.environ)
 
 
 @pytest.fixture
 def kube(project: Project, plane: ControlPlane, objects: Objects, tmp_path: Path) -> KubernetesProject:
-    """A project whose programs use the test's namespace."""
+    """A project whose programs deploy to the test's namespace."""
     made = KubernetesProject(project, objects)
     made.prepare(plane.kubeconfig())
     return made

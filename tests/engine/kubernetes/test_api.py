@@ -1,4 +1,4 @@
-"""Requests while one API server stops and another takes its place."""
+"""Requests while an API server stops and another one replaces it."""
 
 import re
 import socket
@@ -17,12 +17,12 @@ from localcloud.engine.kubernetes.kubeconfig import Access
 from localcloud.kubernetes.pki import Authority
 
 Turn = Literal["drop", "answer"]
-"""How a connection ends: closed after the client sent something, or answered."""
+"""What the server does with a connection: close it after receiving a request, or answer."""
 ANSWER = b'HTTP/1.1 200 OK\r\nContent-Length: 14\r\nConnection: close\r\n\r\n{"kind": "It"}'
 
 
 def hear(connection: socket.socket) -> None:
-    """Read the whole request: unread bytes would turn the close into a reset."""
+    """Read the whole request: with unread bytes, closing the socket would send a reset."""
     heard = b""
     while b"\r\n\r\n" not in heard:
         heard += connection.recv(1 << 16)
@@ -34,7 +34,7 @@ def hear(connection: socket.socket) -> None:
 
 @contextmanager
 def api_server(turns: list[Turn], authority: Authority | None = None) -> Iterator[Api]:
-    """A server that accepts one connection per turn; turns left over did not happen. With an authority it speaks TLS."""
+    """Run a server that takes one turn per connection; `turns` keeps the unused ones. With an authority it uses TLS."""
     context = None
     if authority is not None:
         own = authority.issue("server", addresses=["127.0.0.1"])

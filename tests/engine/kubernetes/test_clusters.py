@@ -1,4 +1,4 @@
-"""The cluster itself: not known yet, gone, or refusing access."""
+"""Clusters that do not exist yet, that no longer exist, or that deny access."""
 
 import json
 import stat
@@ -16,11 +16,11 @@ MAP = 'k8s.core.v1.ConfigMap("settings", data={"color": "red"}, opts=opts)'
 
 
 def gone(plane: ControlPlane) -> str:
-    """The kubeconfig of the same cluster at an address where nothing listens."""
+    """Return a kubeconfig for the same cluster at an address where nothing listens."""
     return plane.kubeconfig().replace(plane.url, "https://127.0.0.1:1")
 
 
-def test_a_preview_does_not_need_a_cluster_that_is_not_there_yet(kube: KubernetesProject) -> None:
+def test_a_preview_does_not_need_a_cluster_that_does_not_exist_yet(kube: KubernetesProject) -> None:
     preview = kube.preview(
         """
         import pulumi_aws as aws
@@ -108,7 +108,7 @@ print(json.dumps({{**credential, "status": status}}))
     up = kube.up(MAP)
     assert up.ok, up.output
     assert kube.up().ok
-    assert calls.read_text().splitlines() == [f"{tmp_path} yes"], "asked once, kept while it is good"
+    assert calls.read_text().splitlines() == [f"{tmp_path} yes"], "it runs once, and its token is reused while it is valid"
 
 
 def test_the_error_of_a_failing_exec_program_is_shown(kube: KubernetesProject, plane: ControlPlane, tmp_path: Path) -> None:
@@ -129,8 +129,8 @@ def test_a_forbidden_request_names_the_missing_permission(kube: KubernetesProjec
 
 def test_a_restart_of_the_api_server_does_not_end_a_wait(kube: KubernetesProject, plane: ControlPlane, objects: Objects) -> None:
     kube.write(
-        """
-        k8s.core.v1.Pod("slow", metadata={"name": "slow"}, spec={"containers": [{"name": "a", "image": "a"}]}, opts=opts)
+        """ k8s.core.v1.Pod("slow", metadata={"name": "slow"}, spec={"containers": [{"name": "a", "image": "a"}]},
+        opts=opts)
         """
     )
     with kube.project.running("up") as (process, _):

@@ -1,4 +1,4 @@
-"""Waits that fail, under the real engine."""
+"""Failing waits for readiness, with the real Pulumi engine."""
 
 import signal
 

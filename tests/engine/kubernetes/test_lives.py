@@ -1,4 +1,4 @@
-"""Lifecycles of objects under the real engine, as users see them."""
+"""Lifecycles of Kubernetes objects with the real Pulumi engine."""
 
 import pytest
 
@@ -180,7 +180,7 @@ def test_fields_of_other_managers_stay(kube: KubernetesProject, objects: Objects
 def test_drift_shows_after_a_refresh_and_is_reverted(kube: KubernetesProject, objects: Objects) -> None:
     kube.up(DEPLOYMENT)
     objects.patch("apps/v1/deployments", "web", {"spec": {"replicas": 3}})
-    assert kube.up().changes == {}, "without a refresh the state counts"
+    assert kube.up().changes == {}, "without a refresh, Pulumi compares with the state"
     refresh = kube.refresh()
     assert refresh.changes == {"update": 1}, refresh.output
     conflict = kube.up()
@@ -246,7 +246,7 @@ def test_a_missing_namespace_is_reported(kube: KubernetesProject, namespace: str
         k8s.core.v1.ConfigMap("lost", metadata={{"namespace": "{namespace}"}}, data={{}}, opts=opts)
     """
     preview = kube.preview(program)
-    assert preview.ok, "the namespace may come with the same update"
+    assert preview.ok, "the same update might create the namespace"
     up = kube.up(program)
     assert not up.ok
     assert missing in up.output

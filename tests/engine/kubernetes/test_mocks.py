@@ -1,4 +1,4 @@
-"""Kubernetes objects behind Pulumi's mocks."""
+"""Kubernetes objects created through Pulumi's mocks."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Parts of the emulator that need no server."""
+"""Parts of the Kubernetes provider emulator that need no API server."""
 
 import json
 from pathlib import Path
@@ -97,7 +97,7 @@ def test_a_value_that_the_server_stores_identically_is_no_change() -> None:
     found = compare(live, {"spec": {"cpu": "0.5", "port": 81}}, [])
     kept = confirmed(found, live, lambda: {"spec": {"cpu": "500m", "port": 81}})
     assert [show(change.path) for change in kept] == ["spec.port"]
-    assert confirmed(found, live, lambda: None) == found, "without an answer all of them count"
+    assert confirmed(found, live, lambda: None) == found, "if the API server cannot answer, all differences count"
 
 
 def test_a_live_object_is_cut_to_the_shape_of_the_inputs() -> None:
@@ -218,7 +218,7 @@ def test_a_kubeconfig_leads_to_a_cluster(tmp_path: Path) -> None:
         ({"users": []}, None, 'user "me" does not exist'),
         ({"clusters": []}, None, 'cluster "one" does not exist'),
         ({"contexts": [], "current-context": ""}, None, "no configuration has been provided"),
-        ({"users": [{"name": "me", "user": {"auth-provider": {}}}]}, None, 'does not know "auth-provider" of user "me"'),
+        ({"users": [{"name": "me", "user": {"auth-provider": {}}}]}, None, 'does not support "auth-provider" of user "me"'),
         ({"clusters": [{"name": "one", "cluster": {}}]}, None, 'the cluster of context "here" has no server'),
     ],
 )
@@ -254,9 +254,9 @@ def test_settings_come_from_the_program_then_from_the_engines_variables() -> Non
 @pytest.mark.parametrize(
     ("config", "told"),
     [
-        ({"renderYamlToDirectory": "out"}, "does not know the provider setting renderYamlToDirectory"),
+        ({"renderYamlToDirectory": "out"}, "does not support the provider setting renderYamlToDirectory"),
         ({"enableServerSideApply": "false"}, "supports only server-side apply"),
-        ({"kubeClientSettings": '{"speed": 1}'}, "does not know kubeClientSettings.speed"),
+        ({"kubeClientSettings": '{"speed": 1}'}, "does not support kubeClientSettings.speed"),
     ],
 )
 def test_settings_without_effect_here_are_refused_by_name(config: dict[str, Any], told: str) -> None:

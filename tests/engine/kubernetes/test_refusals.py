@@ -1,4 +1,4 @@
-"""Refusals of the API server and the provider, with the messages that users see."""
+"""Requests that the API server or the provider rejects, and the error messages."""
 
 from testkit.control_plane import Objects
 from testkit.kubernetes_projects import KubernetesProject
@@ -59,4 +59,4 @@ def test_resources_that_expand_into_others_are_refused_by_name(kube: KubernetesP
 def test_a_setting_of_the_provider_that_has_no_effect_here_is_refused_by_name(kube: KubernetesProject) -> None:
     kube.settings = 'render_yaml_to_directory="out"'
     preview = kube.preview("")
-    assert "does not know the provider setting renderYamlToDirectory" in preview.output
+    assert "does not support the provider setting renderYamlToDirectory" in preview.output

@@ -26,7 +26,7 @@ def test_the_data_of_secrets_and_secret_inputs_are_encrypted(kube: KubernetesPro
         assert PASSWORD not in source
         assert encoded not in source
         assert "behind the clock" not in source
-    assert kube.state()["told"]["outputs"]["data"] == {"open": "yes"}, "only what is secret is hidden"
+    assert kube.state()["told"]["outputs"]["data"] == {"open": "yes"}, "only secret values are encrypted"
 
 
 def test_a_secret_is_unchanged_by_a_second_run_and_replaced_by_another_password(

@@ -1,4 +1,6 @@
-"""When objects are ready, and the message when they are not. Tests write the status that controllers would."""
+"""When the provider considers objects ready, and its message if they are not. Tests write the status that controllers
+would.
+"""
 
 from typing import Any
 
@@ -70,7 +72,7 @@ def test_a_claim_that_binds_with_its_first_pod_does_not_wait(maker: Maker, objec
 
 
 def definition(group: str, kind: str) -> dict[str, Any]:
-    """Of a kind that is called `webs` whatever its kind is."""
+    """Return a custom resource definition whose plural name is `webs`, for any kind."""
     schema = {"openAPIV3Schema": {"type": "object"}}
     names = {"plural": "webs", "singular": kind.lower(), "kind": kind}
     versions = [{"name": "v1", "served": True, "storage": True, "schema": schema}]
@@ -84,7 +86,7 @@ def test_a_definition_is_ready_when_its_kind_is_served(maker: Maker, objects: Ob
         state = maker.create("apiextensions.k8s.io/v1", "CustomResourceDefinition", **definition(group, "Web")).result(30).state
         established = {one["type"]: one["status"] for one in state["status"]["conditions"]}
         assert established["Established"] == "True"
-        # Two definitions of one group that both call one `web`
+        # A second definition in the same group with the singular name `web`
         second = definition(group, "Other")
         second["metadata"]["name"], second["spec"]["names"]["plural"] = f"others.{group}", "others"
         second["spec"]["names"]["singular"] = "web"
@@ -102,7 +104,7 @@ def test_a_pod_is_ready_by_its_ready_condition(maker: Maker, objects: Objects) -
     with pytest.raises(TimeoutError):
         made.result(0.5)
     objects.set_status("pods", "web", conditions=TRUE_FOR_READY)
-    assert made.result(30).state["status"]["phase"] == "Running", "the state is the ready object's"
+    assert made.result(30).state["status"]["phase"] == "Running", "the recorded state is that of the ready object"
 
 
 def test_skip_await_does_not_wait(maker: Maker) -> None:

@@ -1,4 +1,4 @@
-"""When Deployments, DaemonSets, StatefulSets and Jobs are ready, and the message when they are not."""
+"""When the provider considers Deployments, DaemonSets, StatefulSets and Jobs ready, and its message if they are not."""
 
 from typing import Any
 
@@ -92,7 +92,7 @@ def test_a_failing_deployment_shows_its_pods_errors(maker: Maker, objects: Objec
     make_replica_set(objects, ready=0)
     make_pod(objects, owner(objects, "apps/v1/replicasets", "ReplicaSet", "web-1"), **status)
     deployment_status(objects, "False")
-    maker.gone.set()  # the timeout shows the same message
+    maker.gone.set()  # a timeout would report the same reasons
     with pytest.raises(InitializationFailed) as failure:
         made.result(30)
     assert failure.value.reasons == [

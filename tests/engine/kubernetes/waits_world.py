@@ -1,4 +1,4 @@
-"""Helpers that create objects, wait for them, and write the status that a cluster would."""
+"""Helpers that create objects, wait for them, and write the status that a cluster's controllers would."""
 
 import threading
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ DEPLOYMENT = {"spec": {"selector": {"matchLabels": LABELS}, "template": TEMPLATE
 
 @dataclass
 class Maker:
-    """Creates objects in the background, as the engine would."""
+    """Creates objects in the background, as the Pulumi engine would."""
 
     cluster: Cluster
     objects: Objects
@@ -39,13 +39,13 @@ class Maker:
         return Task(self.cluster, Kind.of(manifest), urn, ResourceLog(None, urn), self.gone.is_set)
 
     def create(self, api_version: str, kind: str, seconds: float = 60.0, **parts: Any) -> "Future[Outcome]":
-        """An object `web` of a kind."""
+        """Start creating an object `web` of the given kind."""
         metadata = {"name": "web", "namespace": self.objects.namespace, **parts.pop("metadata", {})}
         manifest = {"apiVersion": api_version, "kind": kind, "metadata": metadata, **parts}
         return self.pool.submit(lifecycle.create, self.task(manifest), manifest, {}, seconds)
 
     def reasons(self, api_version: str, kind: str, **parts: Any) -> list[str]:
-        """Why an object did not become ready in time."""
+        """Return the reasons why an object did not become ready in time."""
         with pytest.raises(InitializationFailed) as failure:
             self.create(api_version, kind, NEVER_LONG, **parts).result(30)
         assert failure.value.state["kind"] == kind, "the object is kept in the state"

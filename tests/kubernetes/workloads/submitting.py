@@ -1,4 +1,4 @@
-"""Jobs of `workloads/`, with their job.yaml unchanged or with a few fields changed."""
+"""Helpers that submit the jobs in `workloads/`, unchanged or with a few changed fields."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ def job_yaml(workload: str) -> Path:
 
 
 def variant(folder: Path, workload: str, options: Sequence[str] = (), **changes: Any) -> Path:
-    """Write a copy of the workload's job with more program options and changed fields; return its file."""
+    """Write a copy of the workload's job with additional program options and changed fields; return its path."""
     job = yaml.safe_load(job_yaml(workload).read_text())
     job["command"] += options
     path = folder / f"{workload}.yaml"
@@ -24,7 +24,7 @@ def variant(folder: Path, workload: str, options: Sequence[str] = (), **changes:
 
 
 def run(cluster: JobCluster, file: Path) -> Done:
-    """Run a job to its end with its log, then remove it."""
+    """Run a job to completion while following its log, then delete it."""
     with leaving_nothing(cluster, yaml.safe_load(file.read_text())["name"]):
         return cluster.cluster("submit", str(file), "--follow")
 

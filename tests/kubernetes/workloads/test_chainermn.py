@@ -1,4 +1,4 @@
-"""ChainerMN learns digits on two nodes, with every MPI launcher of this cluster; a failing rank ends the job."""
+"""ChainerMN learns digits on two nodes with every MPI launcher; a failing rank ends the job."""
 
 import re
 from pathlib import Path
@@ -33,13 +33,13 @@ def test_chainermn_learns_and_all_ranks_have_equal_weights(
 
 @pytest.mark.parametrize("launcher", ["mpijob", "openmpi"])
 def test_an_exception_on_one_rank_ends_the_job_everywhere(job_cluster: JobCluster, tmp_path: Path, launcher: str) -> None:
-    """Rank 0 waits in an allreduce for rank 1: without the hook only the deadline would end the job."""
+    """Rank 0 waits for rank 1 in an allreduce. Without ChainerMN's exception hook, only the deadline would end the
+    job.
+    """
     file = variant(tmp_path, "chainermn-mnist", ["--fail", "1"], launcher=launcher, backoffLimit=0, deadlineSeconds=120)
     done = run(job_cluster, file)
     assert done.code == 1
     assert "RuntimeError: requested by --fail, on chainermn-mnist-worker-1" in done.out
     assert "MPI_ABORT was invoked on rank 1" in done.out
-    assert [int(epoch) for epoch in EPOCH.findall(done.out)] in ([1], [1, 2]), (
-        "rank 0 may be ended before it prints the second epoch"
-    )
+    assert [int(epoch) for epoch in EPOCH.findall(done.out)] in ([1], [1, 2]), "rank 0 may end before it prints the second epoch"
     assert "DeadlineExceeded" not in done.out + done.err

@@ -1,4 +1,4 @@
-"""Horovod on two nodes: it trains on data from a bucket, saves checkpoints, and resumes after being killed."""
+"""Horovod on two nodes trains on data from a bucket, saves checkpoints, and resumes after it is killed."""
 
 import re
 import secrets
@@ -23,7 +23,9 @@ AWS_IN_PODS = f"http://{AWS_ADDRESS}:4566"
 
 @contextmanager
 def data_set(cluster: JobCluster, access_key: str | None = None) -> Iterator[None]:
-    """Digits in a bucket of the local AWS, and the Secret that the job reads, optionally with another access key."""
+    """Create a bucket with the digits data set, and the Secret that the job reads, optionally with another access
+    key.
+    """
     variables = cluster.environment
     names = {
         "endpoint_url": "AWS_ENDPOINT_URL",
@@ -50,7 +52,7 @@ def data_set(cluster: JobCluster, access_key: str | None = None) -> Iterator[Non
 
 
 def job(folder: Path, *options: str, data: str = f"s3://{BUCKET}/digits.csv.gz", **changes: object) -> tuple[Path, str]:
-    """Return the file of the workload's job with the tests' data, and the name of its folder on the volume."""
+    """Return the workload's job file with the test's data set, and the name of the job's folder on the volume."""
     file, name = variant(folder, NAME, options, slots=1, **changes), f"{NAME}-{secrets.token_hex(3)}"
     text = file.read_text().replace(f"/shared/{NAME}", f"/shared/{name}").replace("s3://datasets/digits.csv.gz", data)
     file.write_text(text)
@@ -82,7 +84,7 @@ def test_a_killed_job_resumes_from_its_checkpoint_and_runs_all_epochs(job_cluste
     whole = "\n".join([*lines, errors])
     assert code == 0, whole
     assert [int(epoch) for epoch in EPOCH.findall(whole)] == [1, 2, 3, 4, 5, 6], whole
-    assert re.search(r"resuming from \S+/checkpoints/ckpt-2: 2 epochs are done", whole), whole
+    assert re.search(r"resuming from \S+/checkpoints/ckpt-2: 2 epochs were completed", whole), whole
     verdict = re.search(r"2 ranks on 2 hosts, 6 epochs, .* s: accuracy (\S+), weights equal on all ranks", whole)
     assert verdict and float(verdict[1]) > 0.9, whole
     hosts = f"{NAME}-worker-0.{NAME}.{NAMESPACE}.svc:1,{NAME}-worker-1.{NAME}.{NAMESPACE}.svc:1"

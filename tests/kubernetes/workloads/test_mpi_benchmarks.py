@@ -1,4 +1,4 @@
-"""MPI latency, bandwidth and allreduce between two nodes; the figures are saved on the shared volume."""
+"""MPI latency, bandwidth and allreduce between two nodes; the job saves the results on the shared volume."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""PyTorch DDP on two nodes: it learns and saves checkpoints; after SIGTERM it ends cleanly and later resumes."""
+"""PyTorch DDP on two nodes trains and saves checkpoints. After SIGTERM it exits cleanly, and a later run resumes."""
 
 import re
 import secrets
@@ -37,7 +37,7 @@ def test_after_sigterm_on_one_node_all_ranks_save_and_the_job_resumes_with_the_n
     assert epochs(lines) == [1, 2, 3, 4, 5, 6], whole
     ended = re.search(r"SIGTERM: ended in epoch 3 after step (\d+), saved to /shared/", whole)
     assert ended, whole
-    assert re.search(rf"resuming from \S+: 2 epochs and {ended[1]} steps are done", whole)
+    assert re.search(rf"resuming from \S+: 2 epochs and {ended[1]} steps were completed", whole)
     verdict = re.search(r"4 ranks on 2 hosts by gloo, .* s, 6 epochs: accuracy (\S+), weights equal on all ranks", whole)
     assert verdict and float(verdict[1]) > 0.9, whole
 
@@ -47,7 +47,7 @@ def epochs(lines: list[str]) -> list[int]:
 
 
 def evict_the_second(cluster: JobCluster) -> None:
-    """Delete the second pod with SIGTERM and a grace period, as draining its node does."""
+    """Delete the second pod with SIGTERM and a grace period, as a node drain would."""
     (pod,) = cluster.objects("pods", f"gpumpi.io/job={NAME},batch.kubernetes.io/job-completion-index=1")
     done = cluster.kubectl("delete", "pod", pod["metadata"]["name"], "-n", pod["metadata"]["namespace"], "--wait=false")
     assert done.code == 0, done.err

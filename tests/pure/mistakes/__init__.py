@@ -1,1 +1,1 @@
-"""What may be wrong with a stack, by what it is about: each row is one mistake and the whole sentence it gets."""
+"""Mistakes in stacks, by topic: each case is one mistake with its full message."""

@@ -1,4 +1,4 @@
-"""The rows, and the facts in which something is wrong."""
+"""Types of the cases, and helpers that build facts for them."""
 
 from dataclasses import replace
 from typing import Any
@@ -16,9 +16,9 @@ from tests.pure.world import (
 )
 
 OfflineCase = tuple[dict[str, Any], list[dict[str, Any]], str]
-"""Sections of the stack, its pools, the problem."""
+"""Sections of the stack file, its pools, and the expected problem."""
 FactsCase = tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any], list[str]]
-"""Sections of the stack, its pools, what is different in the facts, the problems."""
+"""Sections of the stack file, its pools, the changed facts, and the expected problems."""
 
 ODCR = {"kind": "targeted-odcr", "reservationId": RESERVATION}
 BLOCK = {"kind": "capacity-block", "reservationId": RESERVATION}
@@ -28,12 +28,12 @@ A, B, C, D = ZONES
 
 
 def text(problem: Problem) -> str:
-    """A problem as the rows have it: warnings begin with "warning"."""
+    """Return a problem as the cases show it: warnings begin with "warning: "."""
     return str(problem) if problem.is_error else f"warning: {problem}"
 
 
 def reserved(**more: Any) -> dict[str, Any]:
-    """Facts with a reservation that suits `pool(instance_type="p5.48xlarge")`."""
+    """Return facts with a reservation that fits `pool(instance_type="p5.48xlarge")`."""
     found = CapacityReservation(RESERVATION, "default", "active", "p5.48xlarge", B, 4, 4)
     return {"reservations": {RESERVATION: replace(found, **more)}}
 
@@ -43,7 +43,7 @@ def existing(version: str | None = None, zones: tuple[str, ...] = (), **pools: E
 
 
 def live(vpc_id: str = VPC, *, own: bool = True, zones: tuple[str, ...] = (A, B)) -> dict[str, Any]:
-    """Facts with a cluster in a VPC."""
+    """Return facts with a running cluster in a VPC."""
     made = OwnVpc(vpc_id, "10.0.0.0/16") if own else None
     found = Existing("1.35", zones if own else (), cluster_vpc_id=vpc_id, cluster_zones=zones, own_vpc=made)
     return {"existing": found}

@@ -1,4 +1,4 @@
-"""What facts show of networks and file systems."""
+"""Network and file system mistakes found with facts from AWS."""
 
 from infra.facts import FileSystem
 from tests.pure.mistakes.case import WHERE, A, B, FactsCase
@@ -15,47 +15,47 @@ from tests.pure.world import (
 
 CASES: dict[str, FactsCase] = {
     # existing VPC
-    "no such VPC and subnets": (
+    "VPC and subnets that do not exist": (
         {"network": existing_network()},
         [],
         {"vpc": None, "subnets": {}, "not_found": frozenset({VPC, subnet_id("a"), subnet_id("b")})},
         [
-            f'network.vpcId: "{VPC}" does not exist in {WHERE}; name one that does',
-            f'network.subnetIds[0]: "{subnet_id("a")}" does not exist in {WHERE}; name one that does',
-            f'network.subnetIds[1]: "{subnet_id("b")}" does not exist in {WHERE}; name one that does',
+            f'network.vpcId: "{VPC}" does not exist in {WHERE}. Use an existing VPC.',
+            f'network.subnetIds[0]: "{subnet_id("a")}" does not exist in {WHERE}. Use an existing subnet.',
+            f'network.subnetIds[1]: "{subnet_id("b")}" does not exist in {WHERE}. Use an existing subnet.',
         ],
     ),
     "VPC without host names": (
         {"network": existing_network()},
         [],
         {"vpc": vpc(dns_hostnames=False)},
-        [f"network.vpcId: {VPC} has enableDnsHostnames off, so nodes cannot find the cluster; turn it on"],
+        [f"network.vpcId: {VPC} has enableDnsHostnames disabled, so nodes cannot find the cluster. Enable it."],
     ),
     "VPC over the services": (
         {"network": existing_network()},
         [],
         {"vpc": vpc(cidrs=("10.0.0.0/16", "172.20.128.0/17"))},
         [
-            f"network.vpcId: names {VPC}, whose 172.20.128.0/17 overlaps 172.20.0.0/16, the addresses of Kubernetes services; "
-            "use another VPC"
+            f"network.vpcId: {VPC} has 172.20.128.0/17, which overlaps 172.20.0.0/16, the CIDR of Kubernetes services. "
+            "Use another VPC."
         ],
     ),
     "subnet of another VPC": (
         {"network": existing_network()},
         [],
         {"subnets": subnets(subnet("a"), subnet("b", vpc_id="vpc-99999999"))},
-        [f"network.subnetIds[1]: {subnet_id('b')} is in vpc-99999999, not in {VPC}; name a subnet of that VPC"],
+        [f"network.subnetIds[1]: {subnet_id('b')} is in vpc-99999999, not in {VPC}. Use a subnet of vpc-0123456789abcdef0."],
     ),
     "public subnet": (
         {"network": existing_network()},
         [],
         {"subnets": subnets(subnet("a", is_public=True), subnet("b"))},
         [
-            f"network.subnetIds[0]: {subnet_id('a')} is public, its routes lead to an internet gateway; "
-            "name a private one, since nodes get no public addresses"
+            f"network.subnetIds[0]: {subnet_id('a')} is public: it has a route to an internet gateway. Use a private "
+            "subnet, because nodes get no public addresses."
         ],
     ),
-    "subnet without a route out": (
+    "subnet without a route out of the VPC": (
         {"network": existing_network()},
         [],
         {
@@ -63,21 +63,21 @@ CASES: dict[str, FactsCase] = {
             "endpoints": frozenset({"ec2", "ecr.api", "ecr.dkr", "sts"}),
         },
         [
-            f"network.subnetIds[1]: {subnet_id('b')} has no route out of the VPC, and {VPC} has no endpoints for eks, eks-auth, "
-            "elasticfilesystem and s3; route the subnet to a NAT or transit gateway, or create the endpoints"
+            f"network.subnetIds[1]: {subnet_id('b')} has no route out of the VPC, and {VPC} has no endpoints for eks, "
+            "eks-auth, elasticfilesystem and s3. Route the subnet to a NAT or transit gateway, or create the endpoints."
         ],
     ),
     "subnets of one zone": (
         {"network": existing_network()},
         [],
         {"subnets": subnets(subnet("a"), subnet("b", zone=A))},
-        ["network.subnetIds: are all in us-west-2a; name subnets in at least two zones, which EKS needs"],
+        ["network.subnetIds: are all in us-west-2a. EKS needs subnets in at least two zones."],
     ),
-    "subnet without addresses for EKS": (
+    "subnet with too few free addresses for EKS": (
         {"network": existing_network(subnet_id("a"), subnet_id("b"), subnet_id("c"))},
         [],
         {"subnets": subnets(subnet("a"), subnet("b"), subnet("c", zone=B, free_addresses=5))},
-        [f"network.subnetIds[2]: {subnet_id('c')} has 5 free addresses; EKS needs 6 in each subnet"],
+        [f"network.subnetIds[2]: {subnet_id('c')} has 5 free addresses, but EKS needs 6 in each subnet"],
     ),
     # addresses
     "existing subnets too small": (
@@ -85,8 +85,8 @@ CASES: dict[str, FactsCase] = {
         [pool(maxSize=20, zone=B)],
         {"subnets": subnets(subnet("a"), subnet("b", free_addresses=200))},
         [
-            "network.subnetIds: leave 200 addresses in us-west-2b, but its nodes, at most 3 of system and 20 of train, "
-            "need 299 (13 each); name larger subnets, or lower maxSize"
+            "network.subnetIds: have 200 free addresses in us-west-2b, but its nodes, at most 3 of system and 20 of "
+            "train, need 299 (13 each). Use larger subnets, or lower maxSize."
         ],
     ),
     "new CIDR too small": (
@@ -94,8 +94,8 @@ CASES: dict[str, FactsCase] = {
         [pool(maxSize=20)],
         {},
         [
-            "network.cidr: 10.0.0.0/20 gives us-west-2a 251 addresses, but its nodes, at most 3 of system and 20 of train, "
-            "need 299 (13 each); write a larger CIDR, or lower maxSize"
+            "network.cidr: 10.0.0.0/20 gives us-west-2a 251 addresses, but its nodes, at most 3 of system and 20 of "
+            "train, need 299 (13 each). Use a larger CIDR, or lower maxSize."
         ],
     ),
     # existing file system
@@ -103,24 +103,24 @@ CASES: dict[str, FactsCase] = {
         {"network": existing_network(), "storage": {"efs": {"fileSystemId": FILE_SYSTEM}}},
         [],
         {"not_found": frozenset({FILE_SYSTEM})},
-        [f'storage.efs.fileSystemId: "{FILE_SYSTEM}" does not exist in {WHERE}; name one that does'],
+        [f'storage.efs.fileSystemId: "{FILE_SYSTEM}" does not exist in {WHERE}. Use an existing file system.'],
     ),
     "file system without a mount target in a zone": (
         {"network": existing_network(), "storage": {"efs": {"fileSystemId": FILE_SYSTEM}}},
         [],
         {"file_system": FileSystem(FILE_SYSTEM, "available", {A: VPC})},
-        [f"storage.efs.fileSystemId: {FILE_SYSTEM} has no mount target in us-west-2b, where nodes may run; create one there"],
+        [f"storage.efs.fileSystemId: {FILE_SYSTEM} has no mount target in us-west-2b, where nodes may run. Create one there."],
     ),
-    "file system of another VPC": (
+    "file system in another VPC": (
         {"network": existing_network(), "storage": {"efs": {"fileSystemId": FILE_SYSTEM}}},
         [],
         {"file_system": FileSystem(FILE_SYSTEM, "available", {A: "vpc-99999999", B: "vpc-99999999"})},
-        [f"storage.efs.fileSystemId: {FILE_SYSTEM} is mounted in vpc-99999999, not in {VPC}; use that VPC"],
+        [f"storage.efs.fileSystemId: {FILE_SYSTEM} has mount targets in vpc-99999999, not in {VPC}. Use the same VPC."],
     ),
-    "file system that goes": (
+    "file system that is being deleted": (
         {"network": existing_network(), "storage": {"efs": {"fileSystemId": FILE_SYSTEM}}},
         [],
         {"file_system": FileSystem(FILE_SYSTEM, "deleting", {A: VPC, B: VPC})},
-        [f"storage.efs.fileSystemId: {FILE_SYSTEM} is deleting; name one that is available"],
+        [f"storage.efs.fileSystemId: {FILE_SYSTEM} is deleting. Use one that is available."],
     ),
 }

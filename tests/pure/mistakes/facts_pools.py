@@ -1,4 +1,4 @@
-"""What facts show of pools: types, zones, images, placement groups, reservations."""
+"""Pool mistakes found with facts from AWS: types, zones, images, placement groups and reservations."""
 
 from infra.facts import ExistingPool, Zone
 from tests.pure.mistakes.case import BLOCK, NO_SPOT, ODCR, WHERE, A, B, C, D, FactsCase, existing, reserved
@@ -19,7 +19,7 @@ CASES: dict[str, FactsCase] = {
         {},
         ['pools[0].instanceType: "g5.xlarg" is not an instance type in us-west-2; did you mean g5.xlarge?'],
     ),
-    "type that EC2 no longer has": (
+    "instance type that EC2 no longer has": (
         {},
         [pool(instance_type="p3.16xlarge")],
         {},
@@ -28,7 +28,7 @@ CASES: dict[str, FactsCase] = {
             "did you mean p3dn.24xlarge, p4d.24xlarge or p4de.24xlarge?"
         ],
     ),
-    "type that the Region lacks": (
+    "instance type that the Region does not offer": (
         {},
         [pool(instance_type="p5.48xlarge")],
         {
@@ -40,21 +40,21 @@ CASES: dict[str, FactsCase] = {
             "did you mean p5en.48xlarge, p4d.24xlarge or p4de.24xlarge?"
         ],
     ),
-    "a pool that grew without a placement group": (
+    "pool that grew without a placement group": (
         {},
         [pool(instance_type="p5.48xlarge", maxSize=16)],
         existing("1.35", (A, B), train=ExistingPool(A, 0, 0, 1, instance_type="p5.48xlarge", placement="apart")),
         [
-            "warning: pools[0].placementGroup: train was created with maxSize 1, so auto keeps its nodes out of a cluster "
-            "placement group, and EFA between nodes is slower; name a cluster placement group of yours (rolls the nodes), "
-            "or give the pool another name (replaces it)"
+            "warning: pools[0].placementGroup: train was created with maxSize 1, so auto keeps its nodes out of a "
+            "cluster placement group, and EFA between nodes is slower. Set your own cluster placement group (rolls the "
+            "nodes), or rename the pool (replaces it)."
         ],
     ),
     "nothing like a type": (
         {},
         [pool(instance_type="gpu")],
         {},
-        ['pools[0].instanceType: "gpu" is not an instance type in us-west-2; choose another'],
+        ['pools[0].instanceType: "gpu" is not an instance type in us-west-2. Choose another.'],
     ),
     "unknown system type": (
         {"target": {"system": {"instanceType": "m7i.larg"}}},
@@ -66,25 +66,28 @@ CASES: dict[str, FactsCase] = {
         {},
         [pool(instance_type="m7i.large")],
         {},
-        ['pools[0].instanceType: "m7i.large" has no GPUs; choose a type with NVIDIA GPUs, like g5.xlarge'],
+        ['pools[0].instanceType: "m7i.large" has no GPUs. Choose a type with NVIDIA GPUs, such as g5.xlarge.'],
     ),
-    "a part of a GPU": (
+    "instance type with a fraction of a GPU": (
         {},
         [pool(instance_type="g6f.large")],
         {},
-        ['pools[0].instanceType: "g6f.large" has only a part of a GPU (L4); choose a type with NVIDIA GPUs, like g5.xlarge'],
+        [
+            'pools[0].instanceType: "g6f.large" has only a fraction of a GPU (L4). Choose a type with NVIDIA GPUs, such '
+            "as g5.xlarge."
+        ],
     ),
     "GPUs for the system": (
         {"target": {"system": {"instanceType": "g5.xlarge"}}},
         [],
         {},
-        ['target.system.instanceType: "g5.xlarge" has GPUs; choose a type without, like m7i.large'],
+        ['target.system.instanceType: "g5.xlarge" has GPUs. Choose a type without GPUs, such as m7i.large.'],
     ),
-    "EFA of a type without": (
+    "EFA on an instance type without EFA": (
         {},
         [pool(instance_type="g5.xlarge", efa=True)],
         {},
-        ["pools[0].efa: is true, but g5.xlarge has no EFA; choose a type that has, like g5.8xlarge, or remove efa"],
+        ["pools[0].efa: is true, but g5.xlarge has no EFA. Choose a type with EFA, such as g5.8xlarge, or remove efa."],
     ),
     # zones
     "zone that is none": (
@@ -92,29 +95,29 @@ CASES: dict[str, FactsCase] = {
         [],
         {},
         [
-            'network.zones[1]: "us-west-2e" is not a zone of us-west-2 that EKS can use; '
-            "choose from us-west-2a, us-west-2b, us-west-2c and us-west-2d"
+            'network.zones[1]: "us-west-2e" is not a zone of us-west-2 that EKS can use. Choose from us-west-2a, '
+            "us-west-2b, us-west-2c and us-west-2d."
         ],
     ),
-    "more zones than the region has": (
+    "more zones than the Region has": (
         {"network": {"zones": 4}},
         [],
         {"zones": (Zone(A, "usw2-az1"), Zone(B, "usw2-az2"))},
-        ["network.zones: asks for 4, but us-west-2 has 2 that EKS can use: us-west-2a and us-west-2b"],
+        ["network.zones: is 4, but EKS can use only 2 in us-west-2: us-west-2a and us-west-2b"],
     ),
     "type not offered in the pool's zone": (
         {},
         [pool(zone=A)],
         {"offerings": {"g5.8xlarge": frozenset({B, C}), "m7i.large": frozenset(ZONES)}},
-        ['pools[0].zone: "us-west-2a" does not offer g5.8xlarge; choose us-west-2b or us-west-2c'],
+        ['pools[0].zone: "us-west-2a" does not offer g5.8xlarge. Choose us-west-2b or us-west-2c.'],
     ),
-    "type not offered in the zones by name": (
+    "type not offered in the listed zones": (
         {"network": {"zones": [A, B]}},
         [pool()],
         {"offerings": {"g5.8xlarge": frozenset({D}), "m7i.large": frozenset(ZONES)}},
         [
-            'pools[0].instanceType: "g5.8xlarge" is not offered in the VPC\'s zones, us-west-2a and us-west-2b; '
-            "add us-west-2d to network.zones"
+            'pools[0].instanceType: "g5.8xlarge" is not offered in the VPC\'s zones, us-west-2a and us-west-2b. Add '
+            "us-west-2d to network.zones."
         ],
     ),
     "type not offered in the subnets' zones": (
@@ -122,26 +125,23 @@ CASES: dict[str, FactsCase] = {
         [pool()],
         {"offerings": {"g5.8xlarge": frozenset({C, D}), "m7i.large": frozenset(ZONES)}},
         [
-            'pools[0].instanceType: "g5.8xlarge" is not offered in the VPC\'s zones, us-west-2a and us-west-2b; '
-            "add a subnet in us-west-2c or us-west-2d"
+            'pools[0].instanceType: "g5.8xlarge" is not offered in the VPC\'s zones, us-west-2a and us-west-2b. Add a '
+            "subnet in us-west-2c or us-west-2d."
         ],
     ),
     "type offered nowhere": (
         {},
         [pool()],
         {"offerings": {"g5.8xlarge": frozenset(), "m7i.large": frozenset(ZONES)}},
-        [
-            'pools[0].instanceType: "g5.8xlarge" is offered in no zone of us-west-2 that EKS can use; '
-            "choose another type or region"
-        ],
+        ['pools[0].instanceType: no zone of us-west-2 that EKS can use offers "g5.8xlarge". Choose another type or region.'],
     ),
-    "zone outside of the VPC": (
+    "pool zone outside the VPC": (
         {"network": existing_network()},
         [pool(zone=D)],
         {},
-        ['pools[0].zone: "us-west-2d" is not a zone of the VPC; choose us-west-2a or us-west-2b'],
+        ['pools[0].zone: "us-west-2d" is not a zone of the VPC. Choose us-west-2a or us-west-2b.'],
     ),
-    "type that the pool's zone never had": (
+    "new type that the pool's zone does not offer": (
         {},
         [pool()],
         {
@@ -149,81 +149,84 @@ CASES: dict[str, FactsCase] = {
             **existing("1.35", (A, B), train=ExistingPool(A, 0, 0, 2)),
         },
         [
-            'pools[0].instanceType: "g5.8xlarge" is not offered in us-west-2a, where the pool is; '
-            "give the pool another name, or set its zone, to have it recreated"
+            'pools[0].instanceType: "g5.8xlarge" is not offered in us-west-2a, where the pool is. To recreate the '
+            "pool, rename it or set its zone."
         ],
     ),
     "system type not offered": (
         {"network": existing_network()},
         [],
         {"offerings": {"m7i.large": frozenset({D})}},
-        ['target.system.instanceType: "m7i.large" is not offered in the VPC\'s zones, us-west-2a and us-west-2b; choose another'],
+        [
+            'target.system.instanceType: "m7i.large" is not offered in the VPC\'s zones, us-west-2a and us-west-2b. Choose '
+            "another."
+        ],
     ),
     # images
     "no such image": (
         {},
         [pool(amiId=IMAGE)],
         {"not_found": frozenset({IMAGE})},
-        [f'pools[0].amiId: "{IMAGE}" was not found in {WHERE}; share it, or name another'],
+        [f'pools[0].amiId: "{IMAGE}" was not found in {WHERE}. Share it, or use another.'],
     ),
     "image of another architecture": (
         {},
         [pool(amiId=IMAGE)],
         {"images": {IMAGE: "arm64"}},
-        [f"pools[0].amiId: {IMAGE} is for arm64, but g5.8xlarge is x86_64; name one of that architecture"],
+        [f"pools[0].amiId: {IMAGE} is for arm64, but g5.8xlarge is x86_64. Use an AMI of that architecture."],
     ),
     # placement groups
     "no such placement group": (
         {},
         [pool(placementGroup="mine")],
         {"not_found": frozenset({"mine"})},
-        [f'pools[0].placementGroup: "mine" does not exist in {WHERE}; create it, or write auto'],
+        [f'pools[0].placementGroup: "mine" does not exist in {WHERE}. Create it, or use auto.'],
     ),
     "placement group that spreads": (
         {},
         [pool(placementGroup="mine")],
         {"placement_groups": {"mine": "spread"}},
-        ['pools[0].placementGroup: "mine" has the strategy spread; name a cluster group, or write auto'],
+        ['pools[0].placementGroup: "mine" has the strategy spread. Use a cluster placement group, or auto.'],
     ),
     "placement group with a reservation": (
         {},
         [pool(instance_type="p5.48xlarge", placementGroup="mine", capacity=ODCR)],
         {"placement_groups": {"mine": "cluster"}, **reserved()},
         [
-            'pools[0].placementGroup: "mine" cannot hold the reserved instances; '
-            "remove it, the reservation decides where the instances run"
+            'pools[0].placementGroup: "mine" cannot hold the reserved instances. Remove it: the reservation decides '
+            "where the instances run."
         ],
     ),
-    "reservation that was made in a placement group": (
+    "reservation created in a placement group": (
         {},
         [pool(instance_type="p5.48xlarge", capacity=ODCR)],
         reserved(placement_group="theirs"),
-        [f"pools[0].placementGroup: {RESERVATION} was made in a placement group; write placementGroup: theirs"],
+        [f"pools[0].placementGroup: {RESERVATION} was created in a placement group. Set placementGroup: theirs."],
     ),
     # reservations
     "no such reservation": (
         {},
         [pool(instance_type="p5.48xlarge", capacity=ODCR)],
         {"not_found": frozenset({RESERVATION})},
-        [f'pools[0].capacity.reservationId: "{RESERVATION}" does not exist in {WHERE}, nor is it shared with it'],
+        [f'pools[0].capacity.reservationId: "{RESERVATION}" does not exist in {WHERE} and is not shared with the account'],
     ),
-    "capacity block as an on-demand reservation": (
+    "capacity block configured as an on-demand reservation": (
         {},
         [pool(instance_type="p5.48xlarge", capacity=ODCR)],
         reserved(kind="capacity-block"),
-        [f"pools[0].capacity.kind: {RESERVATION} is a capacity block; write capacity-block"],
+        [f"pools[0].capacity.kind: {RESERVATION} is a capacity block. Use capacity-block."],
     ),
-    "on-demand reservation as a capacity block": (
+    "on-demand reservation configured as a capacity block": (
         {},
         [pool(instance_type="p5.48xlarge", capacity=BLOCK)],
         reserved(),
-        [f"pools[0].capacity.kind: {RESERVATION} is not a capacity block; write targeted-odcr"],
+        [f"pools[0].capacity.kind: {RESERVATION} is not a capacity block. Use targeted-odcr."],
     ),
     "reservation too small": (
         {},
         [pool(instance_type="p5.48xlarge", maxSize=5, capacity=ODCR)],
         reserved(),
-        [f"pools[0].maxSize: 5 is too many, {RESERVATION} has 4 instances; lower it"],
+        [f"pools[0].maxSize: 5 is too many: {RESERVATION} has 4 instances. Lower it."],
     ),
     "reservation too small for its pools": (
         {},
@@ -232,21 +235,21 @@ CASES: dict[str, FactsCase] = {
             pool("b", instance_type="p5.48xlarge", maxSize=2, capacity=ODCR),
         ],
         reserved(),
-        [f"pools[1].maxSize: 2 is too many, {RESERVATION} has 4 instances for a and b, which may have 5 together; lower it"],
+        [f"pools[1].maxSize: 2 is too many: {RESERVATION} has 4 instances for a and b, which can have 5 together. Lower it."],
     ),
-    "reservation in another zone than told": (
+    "reservation outside the configured zone": (
         {},
         [pool(instance_type="p5.48xlarge", zone=A, capacity=ODCR)],
         reserved(),
-        [f'pools[0].zone: "us-west-2a" is not where {RESERVATION} is; write us-west-2b, or remove it'],
+        [f'pools[0].zone: "us-west-2a" is not the zone of {RESERVATION}. Use us-west-2b, or remove the setting.'],
     ),
-    "reservation in another zone than the pool": (
+    "reservation outside the pool's current zone": (
         {},
         [pool(instance_type="p5.48xlarge", capacity=ODCR)],
         {**reserved(), **existing("1.35", (A, B), train=ExistingPool(A, 0, 0, 2))},
         [
-            f"pools[0].capacity.reservationId: {RESERVATION} is in us-west-2b, but the pool is in us-west-2a; "
-            "give the pool another name, or set zone: us-west-2b, to have it recreated"
+            f"pools[0].capacity.reservationId: {RESERVATION} is in us-west-2b, but the pool is in us-west-2a. To "
+            "recreate the pool, rename it or set zone: us-west-2b."
         ],
     ),
     "reservation of another type": (
@@ -254,38 +257,38 @@ CASES: dict[str, FactsCase] = {
         [pool(instance_type="p4d.24xlarge", capacity=ODCR)],
         reserved(),
         [
-            f"pools[0].capacity.reservationId: {RESERVATION} reserves p5.48xlarge, but the pool is of p4d.24xlarge; "
-            "make them the same"
+            f"pools[0].capacity.reservationId: {RESERVATION} reserves p5.48xlarge, but the pool uses p4d.24xlarge. Use "
+            "the same instance type for both."
         ],
     ),
     "reservation that is over": (
         {},
         [pool(instance_type="p5.48xlarge", capacity=BLOCK)],
         reserved(kind="capacity-block", state="expired"),
-        [f"pools[0].capacity.reservationId: {RESERVATION} is expired; name one that is active"],
+        [f"pools[0].capacity.reservationId: {RESERVATION} is expired. Use an active reservation."],
     ),
-    "reservation that has not begun": (
+    "reservation that has not started": (
         {},
         [pool(instance_type="p5.48xlarge", desiredSize=2, capacity=BLOCK)],
         reserved(kind="capacity-block", state="scheduled"),
-        [f"pools[0].desiredSize: 2 nodes cannot start while {RESERVATION} is scheduled; write 0 until it is active"],
+        [f"pools[0].desiredSize: 2 nodes cannot start while {RESERVATION} is scheduled. Use 0 until it is active."],
     ),
     "reservation that others use": (
         {},
         [pool(instance_type="p5.48xlarge", minSize=2, capacity=ODCR)],
         reserved(available=1),
-        [f"pools[0].minSize: 2 nodes are more than the 1 that are free in {RESERVATION}; write at most 1"],
+        [f"pools[0].minSize: 2 nodes exceed the 1 free instances in {RESERVATION}. Use at most 1."],
     ),
-    "not sold as spot": (
+    "type not sold as spot": (
         {},
         [pool(instance_type="p5.48xlarge", capacity={"kind": "spot"})],
         {"instance_types": {"m7i.large": instance_type("m7i.large"), "p5.48xlarge": NO_SPOT}},
-        ["pools[0].capacity.kind: p5.48xlarge is not sold as spot; write capacity-block or on-demand"],
+        ["pools[0].capacity.kind: p5.48xlarge is not sold as spot. Use capacity-block or on-demand."],
     ),
-    "not sold as a capacity block": (
+    "type not sold as a capacity block": (
         {},
         [pool(capacity=BLOCK)],
         reserved(kind="capacity-block", instance_type="g5.8xlarge"),
-        ["pools[0].capacity.kind: g5.8xlarge is not sold as capacity-block; write on-demand or spot"],
+        ["pools[0].capacity.kind: g5.8xlarge is not sold as capacity-block. Use on-demand or spot."],
     ),
 }

@@ -1,4 +1,4 @@
-"""Without facts: names, control plane, access, platform, tags."""
+"""Mistakes found without querying AWS: names, control plane, access, platform and tags."""
 
 from infra.naming import STACK_NAME_LIMIT
 from tests.pure.mistakes.case import OfflineCase
@@ -11,226 +11,231 @@ CASES: dict[str, OfflineCase] = {
     "stack with capitals": (
         {"stack": "My_Stack"},
         [],
-        'stack: "My_Stack" cannot name a cluster; name the file with lower-case letters, digits and inner hyphens',
+        'stack: "My_Stack" is not a valid cluster name. Name the stack file with lowercase letters, digits and inner hyphens.',
     ),
-    "stack too long": ({"stack": LONG}, [], f'stack: "{LONG}" has 28 characters; name the file with at most {STACK_NAME_LIMIT}'),
-    "region": ({"region": "oregon"}, [], 'aws:region: "oregon" is not the name of a region; write one like us-west-2'),
+    "stack too long": (
+        {"stack": LONG},
+        [],
+        f'stack: "{LONG}" has 28 characters. Name the stack file with at most {STACK_NAME_LIMIT}.',
+    ),
+    "region": ({"region": "oregon"}, [], 'aws:region: "oregon" is not a region name. Use one such as us-west-2.'),
     "pool not DNS": (
         {},
         [pool("Train_1")],
-        'pools[0].name: "Train_1" is not a DNS label; use lower-case letters, digits and inner hyphens, a letter first',
+        'pools[0].name: "Train_1" is not a DNS label. Use lowercase letters, digits and inner hyphens, starting with a letter.',
     ),
-    "pool that begins with a digit": (
+    "pool name that begins with a digit": (
         {},
         [pool("1st")],
-        'pools[0].name: "1st" is not a DNS label; use lower-case letters, digits and inner hyphens, a letter first',
+        'pools[0].name: "1st" is not a DNS label. Use lowercase letters, digits and inner hyphens, starting with a letter.',
     ),
-    "pool too long": ({}, [pool(LONG)], f'pools[0].name: "{LONG}" has 28 characters; use at most 20'),
-    "pool twice": ({}, [pool("a"), pool("b"), pool("a")], 'pools[2].name: "a" is the name of pools[0] too; choose another'),
-    "pool named system": ({}, [pool("system")], 'pools[0].name: "system" is the name of the CPU pool; choose another'),
+    "pool too long": ({}, [pool(LONG)], f'pools[0].name: "{LONG}" has 28 characters. Use at most 20.'),
+    "pool twice": ({}, [pool("a"), pool("b"), pool("a")], 'pools[2].name: "a" is already the name of pools[0]. Choose another.'),
+    "pool named system": ({}, [pool("system")], 'pools[0].name: "system" is reserved for the CPU pool. Choose another name.'),
     # cluster
     "version with a patch": (
         {"target": {"kubernetesVersion": "1.35.2"}},
         [],
-        'target.kubernetesVersion: "1.35.2" is not a version of EKS; write major and minor, like "1.35"',
+        'target.kubernetesVersion: "1.35.2" is not an EKS version. Use major and minor, such as "1.35".',
     ),
-    "version that this program does not know": (
+    "version that this program does not support": (
         {"target": {"kubernetesVersion": "1.21"}},
         [],
-        'target.kubernetesVersion: "1.21" is not a version that this program was tested with; '
-        "choose from 1.33, 1.34, 1.35 and 1.36",
+        'target.kubernetesVersion: "1.21" is not a version that this program was tested with. Choose from 1.33, 1.34, '
+        "1.35 and 1.36.",
     ),
     "unknown add-on": (
         {"target": {"addonVersions": {"cordns": "v1.13.2-eksbuild.31"}}},
         [],
-        "target.addonVersions.cordns: is not an add-on of this program; did you mean coredns?",
+        "target.addonVersions.cordns: is not an add-on that this program installs; did you mean coredns?",
     ),
     "retention": (
         {"target": {"logRetentionDays": 91}},
         [],
-        "target.logRetentionDays: 91 is not a period of CloudWatch Logs; write 90 or 120",
+        "target.logRetentionDays: 91 is not a retention period of CloudWatch Logs. Use 90 or 120.",
     ),
     "no system node": (
         {"target": {"system": {"minSize": 0}}},
         [],
-        "target.system.minSize: 0 leaves no node for the cluster's own pods; write at least 1",
+        "target.system.minSize: 0 leaves no node for the cluster's own pods. Use at least 1.",
     ),
     "system sizes": (
         {"target": {"system": {"desiredSize": 4}}},
         [],
-        "target.system.desiredSize: 4 is outside of minSize and maxSize; write 1 to 3, or change minSize or maxSize",
+        "target.system.desiredSize: 4 is not between minSize and maxSize. Use 1 to 3, or change minSize or maxSize.",
     ),
     # access
     "public without CIDRs": (
         {"target": {"endpointAccess": {"public": True}}},
         [],
-        "target.endpointAccess.publicCidrs: is missing, but public is true; list the addresses to allow, like [203.0.113.0/24]",
+        "target.endpointAccess.publicCidrs: required because public is true. List the CIDRs to allow, such as [203.0.113.0/24].",
     ),
     "CIDRs without public": (
         {"target": {"endpointAccess": {"public": False, "publicCidrs": ["5.10.20.0/24"]}}},
         [],
-        "target.endpointAccess.public: is false, but publicCidrs lists addresses; remove one of them",
+        "target.endpointAccess.public: is false, but publicCidrs is not empty. Remove one of the two settings.",
     ),
     "everybody": (
         {"target": {"endpointAccess": {"publicCidrs": ["0.0.0.0/0"]}}},
         [],
-        'target.endpointAccess.publicCidrs[0]: "0.0.0.0/0" is the whole internet; '
-        "list your own addresses, or set allowAnywhere: true",
+        'target.endpointAccess.publicCidrs[0]: "0.0.0.0/0" covers the whole internet. List your own addresses, or set '
+        "allowAnywhere: true.",
     ),
     "no CIDR": (
         {"target": {"endpointAccess": {"publicCidrs": ["5.10.20.0/24", "office"]}}},
         [],
-        'target.endpointAccess.publicCidrs[1]: "office" is not an IPv4 CIDR block; write one like 203.0.113.0/24',
+        'target.endpointAccess.publicCidrs[1]: "office" is not an IPv4 CIDR block. Use one such as 203.0.113.0/24.',
     ),
     "a single address": (
         {"target": {"endpointAccess": {"publicCidrs": ["5.10.20.30"]}}},
         [],
-        'target.endpointAccess.publicCidrs[0]: "5.10.20.30" is a single address, not a CIDR block; write 5.10.20.30/32',
+        'target.endpointAccess.publicCidrs[0]: "5.10.20.30" is a single address, not a CIDR block. Use 5.10.20.30/32.',
     ),
-    "the whole internet in two halves": (
+    "whole internet as two CIDR blocks": (
         {"target": {"endpointAccess": {"publicCidrs": ["0.0.0.0/1", "128.0.0.0/1"]}}},
         [],
-        "target.endpointAccess.publicCidrs: together cover the whole internet; "
-        "list your own addresses, or set allowAnywhere: true",
+        "target.endpointAccess.publicCidrs: the entries together cover the whole internet. List your own addresses, or "
+        "set allowAnywhere: true.",
     ),
-    "an example address left in": (
+    "example address left in the file": (
         {"target": {"endpointAccess": {"publicCidrs": ["203.0.113.7/32"]}}},
         [],
-        'warning: target.endpointAccess.publicCidrs[0]: "203.0.113.7/32" is an example address that nobody has (RFC 5737); '
-        "write your own, https://checkip.amazonaws.com shows it",
+        'warning: target.endpointAccess.publicCidrs[0]: "203.0.113.7/32" is reserved for documentation (RFC 5737). '
+        "Use your own (shown by https://checkip.amazonaws.com).",
     ),
-    "a platform that nobody asked for and nobody gets": (
+    "unset platform.install without a public endpoint": (
         {"platform": {"install": None}},
         [],
-        "warning: platform.install: is missing: the Kubernetes API has no public endpoint, so `pulumi up` does not install the "
-        "platform and jobs cannot run; list your address in target.endpointAccess.publicCidrs, write true and run `pulumi up` "
-        "inside the network, or write false",
+        "warning: platform.install: is not set: the Kubernetes API has no public endpoint, so `pulumi up` does not "
+        "install the platform and jobs cannot run. List your address in target.endpointAccess.publicCidrs, set true "
+        "and run `pulumi up` inside the network, or set false.",
     ),
     "bits of the host": (
         {"target": {"endpointAccess": {"publicCidrs": ["203.0.113.5/24"]}}},
         [],
-        'target.endpointAccess.publicCidrs[0]: "203.0.113.5/24" has host bits set; write 203.0.113.0/24 or 203.0.113.5/32',
+        'target.endpointAccess.publicCidrs[0]: "203.0.113.5/24" has host bits set. Use 203.0.113.0/24 or 203.0.113.5/32.',
     ),
     "private CIDR": (
         {"target": {"endpointAccess": {"publicCidrs": ["10.1.0.0/16"]}}},
         [],
-        'target.endpointAccess.publicCidrs[0]: "10.1.0.0/16" is a private range, which reaches the private endpoint; remove it',
+        'target.endpointAccess.publicCidrs[0]: "10.1.0.0/16" is a private range, which the private endpoint already '
+        "serves. Remove it.",
     ),
     "CIDR twice": (
         {"target": {"endpointAccess": {"publicCidrs": ["5.10.20.0/24", "5.10.20.0/24"]}}},
         [],
-        'target.endpointAccess.publicCidrs[1]: "5.10.20.0/24" is listed twice; remove one',
+        'target.endpointAccess.publicCidrs[1]: "5.10.20.0/24" is listed twice. Remove one.',
     ),
-    "more CIDRs than EKS takes": (
+    "more CIDRs than EKS accepts": (
         {"target": {"endpointAccess": {"publicCidrs": [f"5.10.20.{number}/32" for number in range(41)]}}},
         [],
-        "target.endpointAccess.publicCidrs: has 41 entries; EKS accepts at most 40",
+        "target.endpointAccess.publicCidrs: has 41 entries, but EKS accepts at most 40",
     ),
-    "admin that is no ARN": (
+    "admin that is not an ARN": (
         {"target": {"admins": ["ada"]}},
         [],
-        'target.admins[0]: "ada" is not the ARN of an IAM user or role; write one like arn:aws:iam::123456789012:role/Admin',
+        'target.admins[0]: "ada" is not the ARN of an IAM user or role. Use one such as arn:aws:iam::123456789012:role/Admin.',
     ),
     "admin that is root": (
         {"target": {"admins": ["arn:aws:iam::123456789012:root"]}},
         [],
-        'target.admins[0]: "arn:aws:iam::123456789012:root" is not the ARN of an IAM user or role; '
-        "write one like arn:aws:iam::123456789012:role/Admin",
+        'target.admins[0]: "arn:aws:iam::123456789012:root" is not the ARN of an IAM user or role. Use one such as '
+        "arn:aws:iam::123456789012:role/Admin.",
     ),
-    "admin that is a session": (
+    "admin that is a role session": (
         {"target": {"admins": ["arn:aws:sts::123456789012:assumed-role/Ops/ada"]}},
         [],
-        'target.admins[0]: "arn:aws:sts::123456789012:assumed-role/Ops/ada" is a session of a role; '
-        "write the role, like arn:aws:iam::123456789012:role/Ops",
+        'target.admins[0]: "arn:aws:sts::123456789012:assumed-role/Ops/ada" is a role session. Use the ARN of the '
+        "role, such as arn:aws:iam::123456789012:role/Ops.",
     ),
     "admin twice": (
         {"target": {"admins": ["arn:aws:iam::123456789012:user/ada"] * 2}},
         [],
-        'target.admins[1]: "arn:aws:iam::123456789012:user/ada" is listed twice; remove one',
+        'target.admins[1]: "arn:aws:iam::123456789012:user/ada" is listed twice. Remove one.',
     ),
     # platform
     "no namespace": (
         {"platform": {"namespaces": []}},
         [],
-        "platform.namespaces: is empty; name at least one, or remove the key",
+        "platform.namespaces: is empty. List at least one namespace, or remove the key.",
     ),
     "namespace not DNS": (
         {"platform": {"namespaces": ["Team_A"]}},
         [],
-        'platform.namespaces[0]: "Team_A" is not a DNS label; use lower-case letters, digits and inner hyphens',
+        'platform.namespaces[0]: "Team_A" is not a DNS label. Use lowercase letters, digits and inner hyphens.',
     ),
     "namespace too long": (
         {"platform": {"namespaces": [LONG]}},
         [],
-        f'platform.namespaces[0]: "{LONG}" has 28 characters; use at most 20',
+        f'platform.namespaces[0]: "{LONG}" has 28 characters. Use at most 20.',
     ),
     "namespace of the cluster": (
         {"platform": {"namespaces": ["jobs", "kube-system"]}},
         [],
-        'platform.namespaces[1]: "kube-system" is not for jobs: the cluster\'s own pods run there; choose another',
+        'platform.namespaces[1]: "kube-system" is reserved: the cluster\'s own pods run there. Choose another.',
     ),
     "namespace of the platform": (
         {"platform": {"namespaces": ["kueue-system"]}},
         [],
-        'platform.namespaces[0]: "kueue-system" is not for jobs: the cluster\'s own pods run there; choose another',
+        'platform.namespaces[0]: "kueue-system" is reserved: the cluster\'s own pods run there. Choose another.',
     ),
     "namespace twice": (
         {"platform": {"namespaces": ["jobs", "jobs"]}},
         [],
-        'platform.namespaces[1]: "jobs" is listed twice; remove one',
+        'platform.namespaces[1]: "jobs" is listed twice. Remove one.',
     ),
     "no CPU at all": (
         {"platform": {"cpuRequestFactor": 0}},
         [],
         "platform.cpuRequestFactor: must be greater than 0 and at most 1 (got 0.0)",
     ),
-    "more CPU than there is": (
+    "CPU request factor above 1": (
         {"platform": {"cpuRequestFactor": 1.5}},
         [],
         "platform.cpuRequestFactor: must be greater than 0 and at most 1 (got 1.5)",
     ),
-    "no minute": ({"platform": {"idleMinutes": 0}}, [], "platform.idleMinutes: 0 is not possible; write 1 to 1440"),
+    "no minute": ({"platform": {"idleMinutes": 0}}, [], "platform.idleMinutes: 0 is out of range. Use 1 to 1440."),
     "registry with a scheme": (
         {"platform": {"imageRegistry": "https://mirror.example.com"}},
         [],
-        'platform.imageRegistry: "https://mirror.example.com" is not the beginning of an image\'s name; '
-        "write host and path without a scheme, like mirror.example.com/all",
+        'platform.imageRegistry: "https://mirror.example.com" is not a valid prefix of image names. Use host and path '
+        "without a scheme, such as mirror.example.com/all.",
     ),
-    "registry with a slash too many": (
+    "registry with a trailing slash": (
         {"platform": {"imageRegistry": "mirror.example.com/all/"}},
         [],
-        'platform.imageRegistry: "mirror.example.com/all/" is not the beginning of an image\'s name; '
-        "write host and path without a scheme, like mirror.example.com/all",
+        'platform.imageRegistry: "mirror.example.com/all/" is not a valid prefix of image names. Use host and path '
+        "without a scheme, such as mirror.example.com/all.",
     ),
     "relative mirror": (
         {"platform": {"manifestMirror": "mirror"}},
         [],
-        'platform.manifestMirror: "mirror" depends on where `pulumi` runs; '
-        "write an absolute path, or an address that begins with https://",
+        'platform.manifestMirror: "mirror" depends on the working directory of `pulumi`. Use an absolute path or an '
+        "https:// URL.",
     ),
     # tags
     "tag of AWS": (
         {"tags": {"aws:owner": "ada"}},
         [],
-        'tags.aws:owner: begins with "aws:", which AWS keeps for itself; choose another key',
+        'tags.aws:owner: begins with "aws:", which AWS reserves. Choose another key.',
     ),
-    "tag of ours": ({"tags": {"managed-by": "ada"}}, [], "tags.managed-by: is set by this program; choose another key"),
-    "cost tag": ({"tags": {"cost-center": "ml"}}, [], "tags.cost-center: is set from costCenter; write it there"),
+    "tag of ours": ({"tags": {"managed-by": "ada"}}, [], "tags.managed-by: is set by this program. Choose another key."),
+    "cost tag": ({"tags": {"cost-center": "ml"}}, [], "tags.cost-center: is set from costCenter. Set costCenter instead."),
     "tag of controllers": (
         {"tags": {"kubernetes.io/cluster/x": "owned"}},
         [],
-        "tags.kubernetes.io/cluster/x: is a key that Kubernetes controllers act on; choose another",
+        "tags.kubernetes.io/cluster/x: is a key that Kubernetes controllers act on. Choose another.",
     ),
     "tag key": (
         {"tags": {"what?": "x"}},
         [],
-        "tags.what?: is not a valid tag key; use 1 to 128 letters, digits, spaces and + - = . _ : / @",
+        "tags.what?: is not a valid tag key. Use 1 to 128 letters, digits, spaces and + - = . _ : / @",
     ),
     "tag value": (
         {"tags": {"note": "a|b"}},
         [],
-        'tags.note: "a|b" is not a valid tag value; use at most 256 letters, digits, spaces and + - = . _ : / @',
+        'tags.note: "a|b" is not a valid tag value. Use at most 256 letters, digits, spaces and + - = . _ : / @',
     ),
-    "too many tags": ({"tags": {f"tag-{number}": "x" for number in range(21)}}, [], "tags: has 21 tags; write at most 20"),
-    "no cost center": ({"costCenter": ""}, [], "costCenter: is empty; write a name, or remove the key"),
+    "too many tags": ({"tags": {f"tag-{number}": "x" for number in range(21)}}, [], "tags: has 21 tags. Use at most 20."),
+    "no cost center": ({"costCenter": ""}, [], "costCenter: is empty. Set a value, or remove the key."),
 }

@@ -1,6 +1,6 @@
 """Managed node groups: https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html
 
-Each has a real Auto Scaling group with instances, plus a launch template and instance profile owned by EKS.
+Each node group has an Auto Scaling group with instances, and a launch template and instance profile owned by EKS.
 """
 
 from localcloud.aws import durations
@@ -40,7 +40,7 @@ def create_nodegroup(call: Call) -> Record:
     group = checks.checked_group(call, cluster, token)
     cluster.node_groups[name] = group
     access_entries.add_nodes(cluster, group.record["nodeRole"])
-    # Runs after the instances' own transitions: by then they are in service.
+    # Launch first: the instances are then in service before the node group becomes ACTIVE.
     refusal = _launch(call, cluster, group)
     durations.schedule(
         group.record,
@@ -56,7 +56,7 @@ def create_nodegroup(call: Call) -> Record:
 
 
 def _launch(call: Call, cluster: Cluster, group: NodeGroup) -> AwsError | None:
-    """Create instance profile, launch template and Auto Scaling group. Returns Auto Scaling's error, if any."""
+    """Create the instance profile, launch template and Auto Scaling group. Return Auto Scaling's error, if any."""
     record, ec2, iam = group.record, call.backend_of("ec2"), call.backend_of("iam")
     own_name = f"eks-{group.uuid}"
     launch.create_profile(iam, cluster, record, own_name)
@@ -93,7 +93,7 @@ def describe_nodegroup(call: Call) -> Record:
 
 
 def _look_again(cluster: Cluster, group: NodeGroup) -> None:
-    """Sync the record with the Auto Scaling group: others may resize it, and its launches may fail."""
+    """Update the record from the Auto Scaling group, which other clients can resize and whose launches can fail."""
     record = group.record
     if record["status"] not in ("ACTIVE", "DEGRADED"):
         return

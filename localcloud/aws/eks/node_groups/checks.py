@@ -1,4 +1,4 @@
-"""Checks that EKS makes before it creates a node group.
+"""Validation of a node group before EKS creates it.
 
 https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html
 """
@@ -16,7 +16,7 @@ CAPACITY_TYPES = ("ON_DEMAND", "SPOT", "CAPACITY_BLOCK")
 
 
 def checked_group(call: Call, cluster: Cluster, token: str) -> NodeGroup:
-    """The record of the new node group. Raises EKS's errors for invalid settings; creates nothing."""
+    """Return the new node group, without creating anything. Raise EKS's errors for invalid settings."""
     params, name = call.params, call.params["nodegroupName"]
     for missing in ("remoteAccess", "warmPoolConfig"):
         if missing in params and "launchTemplate" not in params:

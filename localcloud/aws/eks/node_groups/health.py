@@ -15,7 +15,7 @@ from localcloud.aws.eks.state import Cluster, NodeGroup, Record
 from localcloud.aws.errors import AwsError
 
 _CODES = {"InsufficientFreeAddressesInSubnet": "InsufficientFreeAddresses"}
-"""EC2 launch error -> issue code; all others are AsgInstanceLaunchFailures."""
+"""EC2 launch error -> EKS issue code. All other errors are AsgInstanceLaunchFailures."""
 
 _CREATION_CODES = (
     ("image", "AmiIdNotFound"),
@@ -23,7 +23,10 @@ _CREATION_CODES = (
     ("security group", "Ec2SecurityGroupNotFound"),
     ("subnet ID", "Ec2SubnetNotFound"),
 )
-"""Part of Auto Scaling's error message -> issue code; all others are Ec2LaunchTemplateInvalidConfiguration."""
+"""Part of Auto Scaling's error message -> EKS issue code.
+
+All other errors are Ec2LaunchTemplateInvalidConfiguration.
+"""
 
 HTTPS = 443
 ANYWHERE = IPv4Network("0.0.0.0/0")
@@ -34,7 +37,7 @@ def issue(code: str, message: str, resource_ids: list[str]) -> Record:
 
 
 def of_refused_group(error: AwsError, name: str) -> Record:
-    """Issue of a node group whose Auto Scaling group could not be created."""
+    """Return the health issue of a node group whose Auto Scaling group could not be created."""
     code = next((code for part, code in _CREATION_CODES if part in error.message), "Ec2LaunchTemplateInvalidConfiguration")
     return issue(code, error.message, [name])
 
@@ -44,7 +47,7 @@ def of_refused_launch(error: AwsError, name: str) -> Record:
 
 
 def launch_problems(cluster: Cluster, group: NodeGroup) -> list[Record]:
-    """Issues of an existing node group: missing resources and failing launches."""
+    """Return the issues of an existing node group: missing resources and failed launches."""
     ec2 = backend_of("ec2", cluster.account, cluster.region)
     found = nodes.auto_scaling_groups(cluster, group)
     gone = [name for name in group.group_names if name not in {scaling.name for scaling in found}]
@@ -63,7 +66,7 @@ def launch_problems(cluster: Cluster, group: NodeGroup) -> list[Record]:
 
 
 def join_problems(cluster: Cluster, group: NodeGroup) -> list[Record]:
-    """Reasons why new instances do not become nodes."""
+    """Return the issues that keep new instances from joining as nodes."""
     instances = nodes.in_service(cluster, group)
     ids = [instance.id for instance in instances]
     if not instances:
@@ -85,12 +88,15 @@ def join_problems(cluster: Cluster, group: NodeGroup) -> list[Record]:
 
 
 def of_nodes(problem: str, name: str) -> list[Record]:
-    """Problem that the realizer reports for the nodes."""
+    """Return the problem that the realizer reports for the nodes as a health issue."""
     return [issue("NodeCreationFailure", problem, [name])] if problem else []
 
 
 def _knows_its_cluster(cluster: Cluster, group: NodeGroup) -> bool:
-    """Whether nodes know which cluster to join. EKS configures its own images; custom ones need it in the user data."""
+    """Return whether nodes know which cluster to join.
+
+    EKS configures nodes with its own AMIs; custom AMIs need the cluster in the user data.
+    """
     if group.record["amiType"] != "CUSTOM":
         return True
     template = backend_of("ec2", cluster.account, cluster.region).launch_templates[group.template_id]
@@ -98,7 +104,10 @@ def _knows_its_cluster(cluster: Cluster, group: NodeGroup) -> bool:
 
 
 def _public_subnet_without_address(cluster: Cluster, instance: Any) -> str | None:
-    """Nodes of a public subnet need public addresses: .../userguide/create-managed-node-group.html"""
+    """Return the node's subnet id if the subnet is public and the node lacks the public address that it needs there.
+
+    https://docs.aws.amazon.com/eks/latest/userguide/create-managed-node-group.html
+    """
     if instance.public_ip_address:
         return None
     ec2 = backend_of("ec2", cluster.account, cluster.region)
@@ -112,7 +121,7 @@ def _public_subnet_without_address(cluster: Cluster, instance: Any) -> str | Non
 
 
 def _reaches_control_plane(cluster: Cluster, instance: Any) -> bool:
-    """Whether security groups allow the node to reach the Kubernetes API, by private interfaces or public endpoint.
+    """Return whether security groups let the node reach the private or public endpoint of the Kubernetes API.
 
     https://docs.aws.amazon.com/eks/latest/userguide/sec-group-reqs.html
     """
@@ -138,7 +147,7 @@ def _reaches_control_plane(cluster: Cluster, instance: Any) -> bool:
 
 
 def _permits(rule: Any, group_ids: set[str], address: IPv4Address | None) -> bool:
-    """Whether a rule is about HTTPS with one of the groups, or with the address (None: anywhere)."""
+    """Return whether a rule allows HTTPS with one of the groups or with the address (None means any address)."""
     if rule.ip_protocol not in ("-1", "tcp") or not (rule.from_port or 0) <= HTTPS <= (rule.to_port or HTTPS):
         return False
     if rule.source_group.get("GroupId") in group_ids:

@@ -1,6 +1,7 @@
-"""Image and instance types of a node group's nodes.
+"""AMI and instance types of a node group's nodes.
 
-https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html: amiType, version, releaseVersion, instanceTypes
+https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html
+(amiType, version, releaseVersion, instanceTypes)
 """
 
 from localcloud.aws import images
@@ -19,14 +20,14 @@ AMI_TYPES = {
     "AL2023_ARM_64_NVIDIA": ("arm64", "nvidia"),
     "AL2023_x86_64_NEURON": ("x86_64", "neuron"),
 }
-"""AMI type -> architecture and variant of the image."""
+"""AMI type -> architecture and variant of the AMI."""
 
 _LAST_OF_AL2 = 32
 _ELSEWHERE = ("BOTTLEROCKET_", "WINDOWS_")
 
 
 def chosen_types(wanted: list[str], template: UserTemplate, region: str) -> list[str]:
-    """Instance types of the nodes, from the node group or its launch template."""
+    """Return the instance types of the nodes, from the node group or its launch template."""
     if wanted and template.instance_type:
         raise invalid_request("Cannot specify instance types in launch template and API request")
     if len(wanted) > INSTANCE_TYPES_LIMIT:
@@ -39,7 +40,7 @@ def chosen_types(wanted: list[str], template: UserTemplate, region: str) -> list
 
 
 def chosen_ami_type(wanted: str | None, template: UserTemplate, types: list[str], version: str) -> str:
-    """The AMI type: CUSTOM if and only if the launch template names an image."""
+    """Return the AMI type, which is CUSTOM if and only if the launch template specifies an AMI."""
     if template.image_id:
         if wanted not in (None, "CUSTOM"):
             raise invalid_parameter(
@@ -75,7 +76,7 @@ def _fits(instance_type: str, ami_type: str) -> bool:
 
 
 def image_id(region: str, ami_type: str, version: str) -> str:
-    """EKS's image for these nodes, from the SSM parameter that EKS publishes."""
+    """Return the id of EKS's AMI for these nodes, from the SSM parameter that EKS publishes."""
     architecture, variant = AMI_TYPES[ami_type]
     path = f"/aws/service/eks/optimized-ami/{version}/amazon-linux-2023/{architecture}/{variant}/recommended/image_id"
     return images.parameters(region)[path]
@@ -97,7 +98,7 @@ def refuse_versions_of_own_image(params: Record) -> None:
 
 
 def versions_of_new_group(params: Record, cluster: Cluster, ami_type: str, template: UserTemplate) -> Record:
-    """`version` and `releaseVersion` of a new node group: the cluster's version is the only one that EKS accepts."""
+    """Return `version` and `releaseVersion` of a new node group. EKS accepts only the cluster's version."""
     if ami_type == "CUSTOM":
         refuse_versions_of_own_image(params)
         return {"version": cluster.version, "releaseVersion": template.image_id}

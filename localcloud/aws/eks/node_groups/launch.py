@@ -23,7 +23,7 @@ _EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_S
 
 
 def tags_of(cluster: Cluster, name: str) -> dict[str, str]:
-    """Tags that EKS sets on the resources it creates for a node group."""
+    """Return the tags that EKS sets on the resources it creates for a node group."""
     return {CLUSTER_TAG: cluster.name, NODE_GROUP_TAG: name}
 
 
@@ -56,14 +56,17 @@ def delete_template(ec2: Any, template_id: str) -> None:
 
 
 def template_data(cluster: Cluster, record: Record, user: UserTemplate, types: list[str], profile: str) -> Record:
-    """The user's launch data plus EKS's: image, instance type, profile, cluster security group, user data, tags."""
+    """Return the user's launch data, completed by EKS.
+
+    EKS sets the AMI, instance type, profile, cluster security group, user data and tags.
+    """
     data = deepcopy(user.data)
     data["InstanceType"] = types[0]
     data["IamInstanceProfile"] = {"Name": profile}
     if not data.get("NetworkInterfaces") and not data.get("SecurityGroupIds") and not data.get("SecurityGroups"):
         data["SecurityGroupIds"] = [cluster.record["resourcesVpcConfig"]["clusterSecurityGroupId"]]
     for interface in data.get("NetworkInterfaces", []):
-        # Nodes reach the control plane through the cluster security group; EKS adds it only if the user sets no groups.
+        # Nodes reach the control plane through the cluster security group. EKS adds it only if the user sets no groups.
         if not interface.get("Groups"):
             interface["Groups"] = [cluster.record["resourcesVpcConfig"]["clusterSecurityGroupId"]]
     if not user.image_id:
@@ -88,7 +91,7 @@ def _tag_specifications(given: list[Record], own: dict[str, str]) -> list[Record
 
 
 def merged_user_data(cluster: Cluster, record: Record, image: str, given: str | None) -> str:
-    """User data: the user's parts, then EKS's NodeConfig, as a base64-encoded MIME document."""
+    """Return the user data as a base64-encoded MIME document: the user's parts, then EKS's NodeConfig."""
     parts = [(part.get_content_type(), _text(part)) for part in _leaves(given)] if given else []
     parts.append((NODE_CONFIG, yaml.safe_dump(node_config(cluster, record, image), sort_keys=False)))
     body = "".join(f"--{_BOUNDARY}\nContent-Type: {kind}\n\n{text}\n" for kind, text in parts)
@@ -126,7 +129,7 @@ def node_config(cluster: Cluster, record: Record, image: str) -> Record:
 
 
 def joins_by_itself(user_data: str | None) -> bool:
-    """Whether user data for a custom image names a cluster to join. EKS adds nothing to such user data."""
+    """Return whether the user data of a custom AMI names a cluster to join. EKS adds nothing to such user data."""
     if not user_data:
         return False
     texts = [base64.b64decode(user_data).decode(errors="replace"), *(_text(part) for part in _leaves(user_data))]

@@ -10,18 +10,18 @@ JOINED = ("ACTIVE", "DEGRADED", "UPDATING")
 
 
 def auto_scaling_groups(cluster: Cluster, group: NodeGroup) -> list[Any]:
-    """moto's Auto Scaling groups of a node group that still exist."""
+    """Return moto's objects for the node group's Auto Scaling groups that still exist."""
     known = backend_of("autoscaling", cluster.account, cluster.region).autoscaling_groups
     return [known[name] for name in group.group_names if name in known]
 
 
 def in_service(cluster: Cluster, group: NodeGroup) -> list[Any]:
-    """Instances in service in the node group's Auto Scaling groups."""
+    """Return the instances in service in the node group's Auto Scaling groups."""
     return [state.instance for found in auto_scaling_groups(cluster, group) for state in found.active_instances()]
 
 
 def can_run_deployments(cluster: Cluster) -> bool:
-    """Whether pods of EKS's own Deployments fit on a node; they tolerate no taint of a node group."""
+    """Return whether a node can run EKS's own Deployments. Their pods tolerate no taint of a node group."""
     return any(
         group.record["status"] in JOINED
         and not any(taint["effect"] in ("NO_SCHEDULE", "NO_EXECUTE") for taint in group.record.get("taints", []))

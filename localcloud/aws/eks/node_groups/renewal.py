@@ -1,4 +1,4 @@
-"""Rolling replacement of a managed node group's nodes by those of a new template version, in batches.
+"""Rolling replacement of a managed node group's nodes in batches, for a new launch template version.
 
 https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html
 """
@@ -15,14 +15,17 @@ from localcloud.aws.eks.state import Cluster, NodeGroup, Record
 _CAUSE = "in response to an update of the EKS node group"
 
 Finished = Callable[[str], None]
-"""Called when a node update ends, with the reason of its failure or "". Later launches use the resulting template."""
+"""Function called at the end of a node update, with the reason of its failure or "".
+
+It sets the template of later launches.
+"""
 
 
 def renew(cluster: Cluster, group: NodeGroup, update: Record, finished: Finished) -> None:
-    """Replace the instances of older template versions.
+    """Replace the instances launched from older template versions.
 
-    DEFAULT launches new instances before it removes old ones, so it needs spare capacity; MINIMAL removes old ones first.
-    If EC2 refuses new instances, or they do not become nodes, the remaining old ones stay.
+    DEFAULT launches new instances before it removes old ones, so it needs spare capacity. MINIMAL removes old ones
+    first. If EC2 refuses new instances, or they do not become nodes, the remaining old instances stay.
     """
     found = nodes.auto_scaling_groups(cluster, group)
     _Renewal(cluster, group, found[0] if found else None, update, finished).next_batch()
@@ -30,7 +33,7 @@ def renew(cluster: Cluster, group: NodeGroup, update: Record, finished: Finished
 
 @dataclass
 class _Renewal:
-    """One update, in steps. Each step starts when the nodes have reached the state that the previous step set."""
+    """Rolling update in steps. Each step starts once the nodes have reached the target state of the previous step."""
 
     cluster: Cluster
     group: NodeGroup
@@ -86,7 +89,7 @@ class _Renewal:
         self._after("ec2-instance-terminate", launch_new)
 
     def _give_up(self, problem: str) -> None:
-        """Remove the new instances and launch replacements as before the update."""
+        """Roll back: terminate the new instances and launch replacements from the previous template version."""
         self._terminate([state for state in capacity.members(self.scaling) if self._is_new(state)])
         self.finished(problem)
         capacity.reconcile(self.scaling, _CAUSE)
@@ -95,7 +98,7 @@ class _Renewal:
         return bool(state.template_version.number == self.scaling.ec2_launch_template.default_version_number)
 
     def _problem(self) -> str:
-        """Problem that the realizer reports for the existing nodes."""
+        """Return the problem that the realizer reports for the existing nodes."""
         return self.cluster.progress_of(self.group).problem
 
     def _at_once(self, members: int) -> int:

@@ -1,4 +1,4 @@
-"""Auto Scaling group of a node group: create, resize and delete it.
+"""Creation, resizing and deletion of a node group's Auto Scaling group.
 
 https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html
 """
@@ -13,7 +13,7 @@ GRACE_SECONDS = 15
 
 
 def create(cluster: Cluster, group: NodeGroup, name: str) -> None:
-    """Create the group, with as many of the desired instances as EC2 can launch."""
+    """Create the Auto Scaling group, with as many of the desired instances as EC2 can launch."""
     record, sizes = group.record, group.record["scalingConfig"]
     owned = {
         "k8s.io/cluster-autoscaler/enabled": "true",
@@ -45,7 +45,7 @@ def resize(cluster: Cluster, group: NodeGroup, sizes: Record) -> None:
 
 
 def use_new_template(cluster: Cluster, group: NodeGroup, types: list[str]) -> None:
-    """Use the default version of EKS's template for new instances; running ones stay unchanged."""
+    """Launch new instances from the default version of EKS's template. Running instances stay unchanged."""
     for found in nodes.auto_scaling_groups(cluster, group):
         group_calls.update(found, _launch_source(cluster, group, types))
 
@@ -61,7 +61,7 @@ def delete(cluster: Cluster, group: NodeGroup) -> None:
 
 
 def _launch_source(cluster: Cluster, group: NodeGroup, types: list[str]) -> Record:
-    """EKS's template, with its instance types as overrides, except for a capacity block, which allows none."""
+    """Return EKS's template, with its instance types as overrides. A capacity block allows no overrides."""
     template = backend_of("ec2", cluster.account, cluster.region).launch_templates[group.template_id]
     specification = {"LaunchTemplateId": template.id, "Version": str(template.default_version_number)}
     if group.record["capacityType"] == "CAPACITY_BLOCK":

@@ -15,7 +15,7 @@ UPDATE_STRATEGIES = ("DEFAULT", "MINIMAL")
 TAINT_EFFECTS = ("NO_SCHEDULE", "NO_EXECUTE", "PREFER_NO_SCHEDULE")
 REPAIR_ACTIONS = ("Replace", "Reboot", "NoAction")
 LIMIT = 50
-"""Maximum number of labels, and of taints."""
+"""Maximum number of labels, and maximum number of taints."""
 
 _LABEL_NAME = re.compile(r"[A-Za-z0-9]([\w.\-]{0,61}[A-Za-z0-9])?")
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([\w.\-]{0,61}[A-Za-z0-9])?)?")
@@ -45,7 +45,7 @@ def scaling(wanted: Record, current: Record) -> Record:
 
 
 def update_config(wanted: Record, current: Record) -> Record:
-    """A count or a percentage, not both.
+    """Return the update config, with either a number or a percentage of unavailable nodes.
 
     https://docs.aws.amazon.com/eks/latest/APIReference/API_NodegroupUpdateConfig.html
     """
@@ -70,7 +70,7 @@ def repair_config(wanted: Record) -> Record:
         if f"{what}Count" in wanted and f"{what}Percentage" in wanted:
             raise invalid_parameter(f"Only one of {what}Count and {what}Percentage can be specified")
         if not 1 <= wanted.get(f"{what}Percentage", 1) <= 100 or wanted.get(f"{what}Count", 1) < 1:
-            raise invalid_parameter(f"{what} must be at least 1, as a percentage at most 100")
+            raise invalid_parameter(f"{what} must be at least 1, and at most 100 as a percentage")
     for override in wanted.get("nodeRepairConfigOverrides", []):
         members = ("nodeMonitoringCondition", "nodeUnhealthyReason", "minRepairWaitTimeMins", "repairAction")
         missing = [name for name in members if not override.get(name)]
@@ -93,7 +93,7 @@ def labels(wanted: dict[str, str]) -> dict[str, str]:
         if _is_reserved(key.partition("/")[0] if "/" in key else ""):
             raise invalid_parameter("Label cannot contain reserved prefixes [kubernetes.io/, k8s.io/, eks.amazonaws.com/]")
         if not _LABEL_VALUE.fullmatch(value):
-            raise invalid_parameter(f"Label value {value!r} is not valid: at most 63 letters, digits and the characters -_.")
+            raise invalid_parameter(f"Label value {value!r} is not valid. Use at most 63 letters, digits and the characters -_.")
     return dict(wanted)
 
 
@@ -108,7 +108,7 @@ def taints(wanted: list[Record]) -> list[Record]:
             raise invalid_parameter(f"Invalid taint effect: {effect}. Valid values are: {', '.join(TAINT_EFFECTS)}")
         if not _LABEL_VALUE.fullmatch(taint.get("value", "")):
             raise invalid_parameter(
-                f"Taint value {taint['value']!r} is not valid: at most 63 letters, digits and the characters -_."
+                f"Taint value {taint['value']!r} is not valid. Use at most 63 letters, digits and the characters -_."
             )
         if (key, effect) in seen:
             raise invalid_parameter(f"Duplicate taint with key {key} and effect {effect}")
@@ -124,7 +124,7 @@ def changed_labels(wanted: Record, current: dict[str, str]) -> dict[str, str]:
 
 
 def changed_taints(wanted: Record, current: list[Record]) -> list[Record]:
-    """Key and effect identify a taint.
+    """Return the taints after a change. Key and effect identify a taint.
 
     https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateTaintsPayload.html
     """
@@ -136,7 +136,7 @@ def changed_taints(wanted: Record, current: list[Record]) -> list[Record]:
 def _check_key(what: str, key: str) -> None:
     domain, _, name = key.rpartition("/")
     if not _LABEL_NAME.fullmatch(name) or ("/" in key and not _DOMAIN.fullmatch(domain)):
-        raise invalid_parameter(f"{what} key {key!r} is not valid: an optional DNS name and /, then at most 63 characters")
+        raise invalid_parameter(f"{what} key {key!r} is not valid. Use an optional DNS name and /, then at most 63 characters")
 
 
 def _is_reserved(domain: str) -> bool:

@@ -1,4 +1,4 @@
-"""Updates of a node group.
+"""Updates of a managed node group.
 
 https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateNodegroupConfig.html
 https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateNodegroupVersion.html
@@ -58,7 +58,7 @@ def update_nodegroup_config(call: Call) -> Record:
     def done(_: Record) -> None:
         record.update(after, modifiedAt=now(), status="ACTIVE")
         if "labels" in after or "taints" in after:
-            # Running nodes get them through Kubernetes, new ones through their user data.
+            # Running nodes get labels and taints through Kubernetes, new nodes through their user data.
             _renew_template(cluster, group, ec2, group.template, {})
         publish_node_group(cluster, group, "changed")
 
@@ -91,7 +91,7 @@ def _text(value: int | None) -> str | None:
 
 @operation("eks", "UpdateNodegroupVersion")
 def update_nodegroup_version(call: Call) -> Record:
-    """Update to the newest image, another Kubernetes version or another template version: replaces all nodes."""
+    """Replace all nodes to update to the newest AMI, another Kubernetes version or another template version."""
     cluster, params = cluster_of(call), call.params
     group = _updatable(call, cluster, "VersionUpdate")
     record, ec2 = group.record, call.backend_of("ec2")
@@ -156,7 +156,7 @@ def _types(group: NodeGroup, template: UserTemplate) -> list[str]:
 
 
 def _new_template(call: Call, group: NodeGroup) -> UserTemplate:
-    """Another version of the same launch template.
+    """Return the requested version of the node group's launch template, by default the current version.
 
     https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html
     """
@@ -167,7 +167,7 @@ def _new_template(call: Call, group: NodeGroup) -> UserTemplate:
         raise invalid_parameter("A node group that was created without a launch template cannot be updated to use one")
     template = user_template.read(call, wanted)
     if template.id != current.id:
-        raise invalid_parameter(f"The launch template of a node group cannot be changed, only its version; it is {current.name}")
+        raise invalid_parameter(f"The launch template {current.name} of a node group cannot be changed, only its version")
     for what, before, now_given in (
         ("an instance type", current.instance_type, template.instance_type),
         ("an image id", current.image_id, template.image_id),
@@ -196,7 +196,7 @@ def _new_versions(params: Record, cluster: Cluster, group: NodeGroup, template: 
 
 
 def _renew_template(cluster: Cluster, group: NodeGroup, ec2: Any, template: UserTemplate, changes: Record) -> None:
-    """Apply the changes, so that new nodes start from the node group's current settings."""
+    """Create a version of EKS's template with the changes, so that new nodes start with them."""
     if group.template_id not in ec2.launch_templates:
         return
     record, types = {**group.record, **changes}, _types(group, template)

@@ -1,4 +1,5 @@
-"""Resource handlers, one module per AWS service or family. Importing this package fills `resource.RESOURCES`."""
+"""Resource handlers, one module per AWS service or family. Importing this package registers all handlers in
+`resource.RESOURCES`."""
 
 import importlib
 import pkgutil

@@ -1,4 +1,4 @@
-"""Tags on Auto Scaling groups created outside the program, such as by EKS for a node group."""
+"""Tags of Auto Scaling groups that the program did not create, e.g. the group of an EKS node group."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ class Tag(Resource):
         self._write(aws, new)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        with unless_gone("ValidationError"):  # the group and its tags are gone
+        with unless_gone("ValidationError"):  # the group no longer exists, so neither do its tags
             aws.client("autoscaling").delete_tags(Tags=[self._tag(state)])
 
     def _write(self, aws: Aws, args: Args) -> None:

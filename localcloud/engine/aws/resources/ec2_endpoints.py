@@ -90,7 +90,7 @@ class VpcEndpoint(Resource):
         }
 
     def replacing(self, old: State, new: Args, changed: frozenset[str]) -> frozenset[str]:
-        """Private DNS can be changed in place only for interface endpoints."""
+        """Replace the endpoint if private DNS changes. EC2 can change it in place only for interface endpoints."""
         return frozenset() if old.get("vpcEndpointType") == "Interface" else changed & {"privateDnsEnabled"}
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
@@ -118,7 +118,7 @@ class VpcEndpoint(Resource):
 
     @staticmethod
     def _prefix_list(aws: Aws, service: str) -> State:
-        """Return the id and addresses of a gateway endpoint's prefix list."""
+        """Return the id and the CIDR blocks of a gateway endpoint's prefix list."""
         found = aws.client("ec2").describe_prefix_lists(Filters=[{"Name": "prefix-list-name", "Values": [service]}])
         lists = found["PrefixLists"]
         return to_state(lists[0], {"prefixListId": "PrefixListId", "cidrBlocks": "Cidrs"}) if lists else {}

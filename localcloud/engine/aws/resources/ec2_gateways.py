@@ -1,4 +1,4 @@
-"""A VPC's routes to the internet: internet gateways, Elastic IP addresses, NAT gateways."""
+"""Internet access of VPCs: internet gateways, Elastic IP addresses, NAT gateways."""
 
 from functools import partial
 from typing import Any
@@ -81,7 +81,7 @@ class InternetGateway(Resource):
         aws.wait(f"EC2 Internet Gateway ({id}) attach", attached, timeout=INTERNET_GATEWAY_TIMEOUT)
 
     def _detach(self, aws: Aws, id: str, state: State) -> None:
-        """Detach the gateway, which EC2 allows only once the VPC has no mapped public addresses."""
+        """Detach the gateway. EC2 refuses this while the VPC has mapped public addresses."""
         if not (vpc := state.get("vpcId")):
             return
         ec2 = aws.client("ec2")
@@ -163,7 +163,7 @@ class Eip(Resource):
         if not target.keys() & set(self.ATTACHED_TO.values()):
             return
         ec2 = aws.client("ec2")
-        # EC2 associates no address with a pending instance.
+        # EC2 refuses to associate an address with a pending instance.
         transient = ("InvalidAllocationID.NotFound", "InvalidInstanceID")
         associate = partial(ec2.associate_address, AllocationId=id, **target)
         retry(aws, f"EC2 EIP ({id}) association", associate, *transient, timeout=ADDRESS_TIMEOUT)
@@ -180,12 +180,12 @@ class Eip(Resource):
 
 
 def private_name(region: str, address: str) -> str:
-    """Return the private DNS name of an address: https://docs.aws.amazon.com/vpc/latest/userguide/vpc-dns.html"""
+    """Return the private DNS name of an IP address: https://docs.aws.amazon.com/vpc/latest/userguide/vpc-dns.html"""
     return f"ip-{address.replace('.', '-')}.{'ec2' if region == 'us-east-1' else f'{region}.compute'}.internal"
 
 
 def public_name(region: str, address: str) -> str:
-    """Return the public DNS name of an address: https://docs.aws.amazon.com/vpc/latest/userguide/vpc-dns.html"""
+    """Return the public DNS name of an IP address: https://docs.aws.amazon.com/vpc/latest/userguide/vpc-dns.html"""
     return f"ec2-{address.replace('.', '-')}.{'compute-1' if region == 'us-east-1' else f'{region}.compute'}.amazonaws.com"
 
 
@@ -247,7 +247,7 @@ class NatGateway(Resource):
 
     @staticmethod
     def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
-        """Return the gateway, or None if it is deleted: EC2 lists deleted gateways for an hour."""
+        """Return the gateway, or None if it is deleted. EC2 still lists deleted gateways for an hour."""
         gateway = only(lambda: aws.client("ec2").describe_nat_gateways(NatGatewayIds=[id])["NatGateways"], "NatGatewayNotFound")
         return None if gateway is None or gateway["State"] == "deleted" else gateway
 

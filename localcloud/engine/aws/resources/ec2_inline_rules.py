@@ -1,7 +1,7 @@
-"""Inline rules of a security group: sets of `{fromPort, toPort, protocol, cidrBlocks, ...}`.
+"""Inline rules of a security group, as sets of `{fromPort, toPort, protocol, cidrBlocks, ...}`.
 
-EC2 has one rule per source, while a program may bundle sources in any way. The state keeps the program's bundles
-as long as EC2 has all of their rules, so that an unchanged program shows no change.
+EC2 stores one rule per source, whereas a program may combine several sources in one rule. The state keeps the program's
+combined rules while EC2 has all of their single rules, so that an unchanged program shows no diff.
 """
 
 from collections import defaultdict
@@ -26,7 +26,7 @@ RULES = Prop(
 
 
 class Rule(NamedTuple):
-    """A rule with a single source, as in EC2."""
+    """Security group rule with a single source, as EC2 stores it."""
 
     protocol: str
     from_port: int
@@ -37,7 +37,7 @@ class Rule(NamedTuple):
 
 
 def rules_of(bundles: Iterable[Args], group: str) -> dict[Rule, None]:
-    """Expand the program's bundles into single rules, in order; `self` becomes the group's own id."""
+    """Expand the program's combined rules into single rules, in order. `self` becomes the security group's id."""
     found: dict[Rule, None] = {}
     for bundle in bundles:
         protocol = protocol_name(str(bundle["protocol"]))
@@ -50,7 +50,7 @@ def rules_of(bundles: Iterable[Args], group: str) -> dict[Rule, None]:
 
 
 def rules_seen(permissions: Iterable[dict[str, Any]]) -> dict[Rule, None]:
-    """Return the single rules in EC2's response."""
+    """Return the single rules from an EC2 response."""
     found: dict[Rule, None] = {}
     for seen in permissions:
         protocol = str(seen["IpProtocol"])
@@ -67,7 +67,8 @@ def rules_seen(permissions: Iterable[dict[str, Any]]) -> dict[Rule, None]:
 
 
 def bundles(known: Iterable[Args], seen: dict[Rule, None], group: str) -> list[Args]:
-    """Group EC2's rules by the program's complete bundles, and the remaining rules into new bundles."""
+    """Combine EC2's rules as in the program where all single rules exist. Combine the remaining rules by protocol and
+    ports."""
     left, complete = dict(seen), []
     for bundle in known:
         rules = rules_of([bundle], group)
@@ -97,7 +98,7 @@ def _bundle(rules: list[Rule], group: str) -> Args:
 
 
 def set_rules(aws: Aws, group: str, *, egress: bool, old: Iterable[Rule], new: Iterable[Rule]) -> None:
-    """Replace the rules. Revoke first: EC2 treats rules that differ only in description as duplicates."""
+    """Replace the rules. Revoke before authorizing: EC2 treats rules that differ only in description as duplicates."""
     ec2 = aws.client("ec2")
     before, after = dict.fromkeys(old), dict.fromkeys(new)
     revoked = [_permission(rule) for rule in before if rule not in after]

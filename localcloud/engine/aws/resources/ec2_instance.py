@@ -1,4 +1,4 @@
-"""Instances whose launch template defines everything except their tags."""
+"""EC2 instances that are fully defined by a launch template, except for their tags."""
 
 from functools import partial
 from typing import Any
@@ -15,9 +15,9 @@ ABSENT = "InvalidInstanceID.NotFound"
 
 @register
 class Instance(Resource):
-    """Instance that is replaced for another template version only if the program requests it (`replace_on_changes`).
+    """EC2 instance. A new launch template version replaces it only if the program sets `replace_on_changes`.
 
-    Without that request, the official provider's reaction depends on what the version changes.
+    Without `replace_on_changes`, the official provider's behavior depends on the fields that the new version changes.
     """
 
     token = "aws:ec2/instance:Instance"
@@ -47,7 +47,7 @@ class Instance(Resource):
             LaunchTemplate={**named, "Version": str(template.get("version") or "$Default")},
             TagSpecifications=tag_specification("instance", args),
         )
-        # A new instance profile reaches EC2 late:
+        # A new instance profile takes a while to propagate to EC2:
         # https://github.com/hashicorp/terraform-provider-aws (resourceInstanceCreate)
         transient, words = "InvalidParameterValue", "nvalid IAM Instance Profile"
         made = retry(aws, f"{self.title} create", launch, transient, containing=words, timeout=PROFILE_KNOWN)
@@ -85,7 +85,7 @@ class Instance(Resource):
 
     @staticmethod
     def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
-        """Return the instance, or None if it is terminated: EC2 lists terminated instances for an hour."""
+        """Return the instance, or None if it is terminated. EC2 still lists terminated instances for an hour."""
         ec2 = aws.client("ec2")
         found = only(lambda: ec2.describe_instances(InstanceIds=[id])["Reservations"], ABSENT)
         instance = found["Instances"][0] if found else None

@@ -1,4 +1,4 @@
-"""Launch templates: every change of their data creates a new version."""
+"""EC2 launch templates. Every change of the template data creates a new version."""
 
 from typing import Any
 
@@ -81,5 +81,5 @@ class LaunchTemplate(Resource):
 
 
 def template_data(args: Args) -> dict[str, Any]:
-    """Always include user data: EC2 requires at least one member."""
+    """Return the template data. User data is always included, because EC2 requires at least one member."""
     return {"UserData": "", **data_request(DATA, args)}

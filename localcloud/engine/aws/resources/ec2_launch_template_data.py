@@ -1,6 +1,6 @@
-"""Launch template data under Pulumi's and EC2's names: one table for inputs, requests and responses.
+"""Mapping of launch template data between Pulumi's and EC2's names, for inputs, requests and responses.
 
-Terraform, and therefore Pulumi, writes some booleans as text, because "not given" is a third value there.
+Terraform, and therefore Pulumi, represents some booleans as strings, to distinguish "not set" from false.
 """
 
 from collections.abc import Mapping
@@ -13,24 +13,24 @@ from localcloud.engine.aws.resources.tags import from_pairs, pairs
 
 @dataclass(frozen=True)
 class Part:
-    """A property of the template."""
+    """A property of launch template data."""
 
     theirs: str
-    """EC2's name."""
+    """Name of the property in EC2's API."""
     item: str = ""
-    """If set, EC2 expects a list of objects with only this member, and Pulumi has a plain list."""
+    """If set, EC2 represents Pulumi's plain list as a list of objects with only this member."""
     fields: Mapping[str, "Part"] | None = None
     many: bool = False
-    """The value is a list of objects with these fields."""
+    """The value is a list of objects with these `fields`."""
     unordered: bool = False
     truth: bool = False
-    """The value is `"true"` or `"false"` in Pulumi."""
+    """Boolean that Pulumi represents as `"true"` or `"false"`."""
     tags: bool = False
     number: bool = False
     always: Any = None
-    """Default that is sent if the property is not given."""
+    """Default to send to EC2 if the property is not set."""
     empty: Any = ""
-    """The value that means "not given"."""
+    """Value that means "not set"."""
 
     @property
     def prop(self) -> Prop:

@@ -1,4 +1,4 @@
-"""Route tables, their routes, and which subnets use them."""
+"""Route tables, routes and route table associations."""
 
 import zlib
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ INLINE = {
     "destinationPrefixListId": "DestinationPrefixListId",
     **TARGETS,
 }
-"""Names for a route inside a route table, where destinations have shorter names."""
+"""Property names of a route inside a route table. Destinations have shorter names there than in separate routes."""
 
 
 def describe_table(aws: Aws, id: str) -> dict[str, Any] | None:
@@ -50,7 +50,7 @@ def describe_table(aws: Aws, id: str) -> dict[str, Any] | None:
 
 
 def destination_of(route: Mapping[str, Any]) -> dict[str, str]:
-    """Return the destination from a request or response; it identifies the route in its table."""
+    """Return the destination of a route in a request or response. It identifies the route in its table."""
     return {key: route[key] for key in DESTINATIONS.values() if route.get(key)}
 
 
@@ -125,7 +125,8 @@ def destination_key(route: Mapping[str, Any]) -> str:
 
 
 def is_ours(route: Mapping[str, Any]) -> bool:
-    """Whether the program may own the route: it is not the VPC's local route, propagated, or of a gateway endpoint."""
+    """Return whether a Pulumi program can manage the route: not the local route, nor a propagated or gateway endpoint
+    route."""
     gateway = str(route.get("GatewayId") or "")
     by_endpoint = gateway.startswith("vpce-") and bool(route.get("DestinationPrefixListId"))
     return gateway != "local" and route.get("Origin") != "EnableVgwRoutePropagation" and not by_endpoint
@@ -147,7 +148,7 @@ class Route(Resource):
         "routeTableId": Prop(replace=True),
         **dict.fromkeys(DESTINATIONS, Prop(replace=True, default="")),
         **dict.fromkeys(TARGETS, Prop(default="")),
-        "networkInterfaceId": Prop(),  # AWS also sets it for other targets
+        "networkInterfaceId": Prop(),  # AWS also sets it for routes with other targets
     }
 
     def create(self, aws: Aws, args: Args) -> str:
@@ -217,7 +218,7 @@ class RouteTableAssociation(Resource):
                 aws.client("ec2").disassociate_route_table(AssociationId=association["RouteTableAssociationId"])
 
     def _find(self, aws: Aws, id: str, known: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Find the association by id or subnet: EC2 assigns a new id when the table is replaced."""
+        """Find the association by id or subnet: replacing the route table gives the association a new id."""
         filters = [{"Name": "association.route-table-association-id", "Values": [id]}]
         if known.get("subnetId"):
             filters.append({"Name": "association.subnet-id", "Values": [known["subnetId"]]})

@@ -1,4 +1,4 @@
-"""Security groups: created ones, and the default group of a VPC, which is adopted."""
+"""Security groups that the program creates, and the default group of a VPC, which it adopts."""
 
 from functools import partial
 from typing import Any
@@ -60,7 +60,7 @@ def update_group(aws: Aws, id: str, old: State, new: Args, changed: frozenset[st
 
 
 def write_rules(aws: Aws, id: str, group: dict[str, Any], args: Args) -> None:
-    """Replace the default rules of a new group (all egress) with the program's."""
+    """Replace the default rules of a new group (allow all egress) with the program's rules."""
     for direction, theirs in DIRECTIONS.items():
         before = rules_seen(group.get(theirs) or [])
         set_rules(aws, id, egress=direction == "egress", old=before, new=rules_of(args.get(direction) or [], id))
@@ -102,7 +102,7 @@ class SecurityGroup(Resource):
         update_group(aws, id, old, new, changed)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        """Delete the group, retrying: deleted network interfaces and rules of other groups block this for a while."""
+        """Delete the group, with retries: network interfaces and rules being deleted still reference it for a while."""
         revoke = bool(state.get("revokeRulesOnDelete"))
         what, delete = f"Security Group ({id})", partial(aws.client("ec2").delete_security_group, GroupId=id)
         with unless_gone("InvalidGroup.NotFound"):
@@ -120,7 +120,7 @@ class SecurityGroup(Resource):
 
 
 def revoke_rules(aws: Aws, id: str, filters: list[dict[str, Any]]) -> None:
-    """Revoke the group's own rules and, without a filter, those of other groups that reference it."""
+    """Revoke the group's rules. Without a filter, also revoke the rules of other groups that reference it."""
     ec2 = aws.client("ec2")
     for rule in ec2.describe_security_group_rules(Filters=filters)["SecurityGroupRules"]:
         if id in (rule["GroupId"], (rule.get("ReferencedGroupInfo") or {}).get("GroupId")):
@@ -136,7 +136,7 @@ class DefaultSecurityGroup(Resource):
     props = {"vpcId": Prop(replace=True), "ingress": RULES, "egress": RULES, **TAGS}
 
     def create(self, aws: Aws, args: Args) -> str:
-        """Adopt the group that AWS created with the VPC, and replace its rules with the program's."""
+        """Adopt the default group of the VPC, and replace its rules with the program's."""
         filters = [{"Name": "group-name", "Values": ["default"]}, {"Name": "vpc-id", "Values": [args["vpcId"]]}]
         group = only(lambda: aws.client("ec2").describe_security_groups(Filters=filters)["SecurityGroups"])
         if group is None:
@@ -154,4 +154,4 @@ class DefaultSecurityGroup(Resource):
         update_group(aws, id, old, new, changed)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        """Only forget the group: AWS keeps it as long as the VPC exists."""
+        """Do nothing: the default group exists as long as its VPC."""

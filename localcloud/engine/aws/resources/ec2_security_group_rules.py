@@ -1,4 +1,4 @@
-"""Security group rules as separate resources, one rule each."""
+"""Security group rules that are resources of their own, one per rule."""
 
 from typing import Any, ClassVar
 
@@ -8,12 +8,12 @@ from localcloud.engine.aws.resources.requests import arn, only, to_request, to_s
 
 SOURCES = ("cidrIpv4", "cidrIpv6", "prefixListId", "referencedSecurityGroupId")
 ABSENT = ("InvalidSecurityGroupRuleId.NotFound", "InvalidPermission.NotFound", "InvalidGroup.NotFound")
-# https://www.iana.org/assignments/protocol-numbers: EC2 has names for these four
+# EC2 accepts names for these four protocols: https://www.iana.org/assignments/protocol-numbers
 PROTOCOLS = {"1": "icmp", "6": "tcp", "17": "udp", "58": "icmpv6", "all": "-1"}
 
 
 def protocol_name(protocol: str) -> str:
-    """Return the canonical name of a protocol: `tcp` for `6`, `TCP` and `tcp`."""
+    """Return the canonical name of a protocol, e.g. `tcp` for `6`, `TCP` and `tcp`."""
     return PROTOCOLS.get(protocol.lower(), protocol.lower())
 
 
@@ -63,7 +63,7 @@ class SecurityGroupRule(Resource):
             return None
         seen = to_state(rule, self.SEEN)
         for port in ("fromPort", "toPort"):
-            if seen.get(port) == -1 and port not in known:  # what AWS returns for ports that were not given
+            if seen.get(port) == -1 and port not in known:  # AWS returns -1 for ports that are not set
                 del seen[port]
         protocol = str(rule["IpProtocol"])
         same = protocol_name(str(known.get("ipProtocol", protocol))) == protocol_name(protocol)
@@ -77,7 +77,7 @@ class SecurityGroupRule(Resource):
         }
 
     def replacing(self, old: State, new: Args, changed: frozenset[str]) -> frozenset[str]:
-        """Replace a rule if the kind of its source changes: EC2 can change only the value in place."""
+        """Replace a rule if the type of its source changes: EC2 can change only the source's value in place."""
         before = {name for name in SOURCES if old.get(name)}
         after = {name for name in SOURCES if new.get(name)}
         return changed & frozenset(SOURCES) if before != after else frozenset()
@@ -105,7 +105,7 @@ class SecurityGroupRule(Resource):
 
 
 def permission(args: Args) -> dict[str, Any]:
-    """Return the rule in the form of EC2's create request."""
+    """Return the rule as `IpPermissions` for EC2's authorize request."""
     described = {"Description": args["description"]} if args.get("description") else {}
     wanted: dict[str, Any] = {"IpProtocol": args["ipProtocol"]}
     wanted.update({port: int(value) for port, value in to_request(args, {"fromPort": "FromPort", "toPort": "ToPort"}).items()})

@@ -1,4 +1,4 @@
-"""Tags of EC2 resources: set in the create call, changed by CreateTags and DeleteTags."""
+"""Tags of EC2 resources: set on creation, changed with CreateTags and DeleteTags."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from localcloud.engine.aws.resources.tags import change_tags, from_pairs, pairs,
 
 
 def tag_specification(kind: str, args: Args) -> list[dict[str, Any]]:
-    """Return `TagSpecifications` for a create call, so that the resource never exists without its tags."""
+    """Return `TagSpecifications` for a create request, so that the resource is never untagged."""
     tags = wanted_tags(args)
     return [{"ResourceType": kind, "Tags": pairs(tags)}] if tags else []
 

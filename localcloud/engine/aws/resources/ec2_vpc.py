@@ -76,7 +76,8 @@ class Vpc(Resource):
             retry(aws, f"EC2 VPC ({id}) delete", delete, "DependencyViolation", timeout=VPC_TIMEOUT)
 
     def _set_attributes(self, aws: Aws, id: str, args: Args, names: frozenset[str]) -> None:
-        """Set each attribute in its own call, as EC2 requires. DNS support comes first: DNS host names need it."""
+        """Set the VPC attributes in separate requests, as EC2 requires. DNS hostnames require DNS support, so set that
+        first."""
         for name, theirs in self.ATTRIBUTES.items():
             wanted = args.get(name, self.props[name].default)
             if name in names and wanted is not None and (wanted or name in args):
@@ -149,7 +150,7 @@ class Subnet(Resource):
             retry(aws, f"EC2 Subnet ({id}) delete", delete, "DependencyViolation", timeout=SUBNET_DELETED)
 
     def _set_attributes(self, aws: Aws, id: str, args: Args, names: frozenset[str]) -> None:
-        """Set each attribute in its own call:
+        """Set the subnet attributes in separate requests, as EC2 requires:
         https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_ModifySubnetAttribute.html"""
         ec2 = aws.client("ec2")
         if "mapPublicIpOnLaunch" in names:

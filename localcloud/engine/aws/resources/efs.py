@@ -29,7 +29,7 @@ def dns_name(aws: Aws, file_system: str) -> str:
 
 
 def update_tags(aws: Aws, id: str, old: State, new: Args) -> None:
-    """Update the tags of a file system or access point by id."""
+    """Update the tags of a file system or access point."""
     efs = aws.client("efs")
     change_tags(
         old,

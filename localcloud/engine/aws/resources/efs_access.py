@@ -1,4 +1,4 @@
-"""Access to an EFS file system: mount targets in subnets, access points for directories."""
+"""EFS mount targets and access points."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ CREATION = {"ownerGid": "OwnerGid", "ownerUid": "OwnerUid", "permissions": "Perm
 class MountTarget(Resource):
     token = "aws:efs/mountTarget:MountTarget"
     title = "EFS Mount Target"
-    delete_before_replace = True  # a file system has one mount target per zone
+    delete_before_replace = True  # EFS allows one mount target per Availability Zone
     CREATE_NAMES = {
         "fileSystemId": "FileSystemId",
         "subnetId": "SubnetId",

@@ -1,4 +1,4 @@
-"""EKS permissions: access entries for users, Pod Identity associations for pods."""
+"""EKS access: access entries for IAM principals, Pod Identity associations for pods."""
 
 from collections.abc import Mapping
 from typing import Any

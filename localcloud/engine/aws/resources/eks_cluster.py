@@ -1,4 +1,4 @@
-"""EKS clusters: the control plane."""
+"""EKS clusters (control planes)."""
 
 from typing import Any
 
@@ -67,7 +67,7 @@ class Cluster(Resource):
         return self.recomputed if "version" in changed else frozenset()
 
     def replacing(self, old: State, new: Args, changed: frozenset[str]) -> frozenset[str]:
-        """Replace the cluster if encryption is removed, since EKS can only add it:
+        """Replace the cluster if the program removes encryption, since EKS cannot disable it:
         https://docs.aws.amazon.com/eks/latest/userguide/enable-kms.html"""
         return changed & {"encryptionConfig"} if not new.get("encryptionConfig") else frozenset()
 
@@ -101,7 +101,7 @@ class Cluster(Resource):
         }
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
-        """Apply one kind of change at a time, as EKS requires; the version first, like the official provider."""
+        """Apply changes one at a time, as EKS requires. Upgrade the version first, like the official provider."""
         if "tags" in changed:
             update_tags(aws, old["arn"], old, new)
         if "version" in changed:
@@ -123,7 +123,7 @@ class Cluster(Resource):
                 self._configure(aws, id, "VPC configuration", resourcesVpcConfig=part)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        """Delete the cluster, retrying while an update is in progress."""
+        """Delete the cluster, with retries while an update is in progress."""
         eks, doing = aws.client("eks"), f"EKS Cluster ({id}) delete"
         remove = lambda: eks.delete_cluster(name=id)  # noqa: E731
         with unless_gone(GONE):
@@ -142,9 +142,10 @@ class Cluster(Resource):
 
     @staticmethod
     def _encrypt(aws: Aws, id: str, old: State, new: Args) -> None:
-        """Enable encryption, which is permanent.
+        """Enable encryption of Secrets. EKS cannot disable it later.
 
-        The official provider silently ignores another key and shows the difference again; this raises an error.
+        If the key changes, the official provider does nothing and shows the same diff again. This provider raises an
+        error.
         """
         if old.get("encryptionConfig"):
             raise Failed(f"EKS Cluster ({id}): the key that encrypts its secrets cannot be changed; replace the cluster")
@@ -153,7 +154,7 @@ class Cluster(Resource):
 
     @staticmethod
     def _access(found: State, known: State) -> State:
-        """Keep the creator's admin setting from the state: AWS does not report it.
+        """Return the access configuration. AWS does not report the creator's admin setting, so keep it from the state.
 
         https://github.com/aws/containers-roadmap/issues/185
         """
@@ -196,14 +197,15 @@ def creation_request(args: Args) -> dict[str, Any]:
 
 
 def logging_request(args: Args) -> dict[str, Any]:
-    """Return the request that enables the given log types and disables the others."""
+    """Return a request that enables the log types in `args` and disables all others."""
     wanted = args.get("enabledClusterLogTypes") or []
     unwanted = [name for name in LOG_TYPES if name not in wanted]
     return {"clusterLogging": [{"types": types, "enabled": on} for types, on in ((wanted, True), (unwanted, False)) if types]}
 
 
 def vpc_changes(old: State, new: Args) -> list[dict[str, Any]]:
-    """Return the requests that change a VPC configuration: EKS accepts endpoint, subnets and groups one at a time."""
+    """Return requests that update the VPC configuration. EKS requires separate requests for endpoint, subnets and
+    security groups."""
     requests: list[dict[str, Any]] = []
     before = {"endpointPrivateAccess": False, "endpointPublicAccess": True, **old}
     after = {

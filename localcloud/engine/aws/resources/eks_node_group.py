@@ -118,7 +118,7 @@ class NodeGroup(Resource):
         until_gone(aws, f"EKS Node Group ({id}) delete", lambda: self._seen(aws, id), failures=failures, timeout=TIMEOUT)
 
     def _update_version(self, aws: Aws, id: str, new: Args, changed: frozenset[str]) -> None:
-        """Update the version. Each update includes the launch template, by id if both id and name are known."""
+        """Update the node version. Each request includes the launch template, by id if both id and name are known."""
         request: dict[str, Any] = {name: new[name] for name in ("releaseVersion", "version") if name in changed and new.get(name)}
         if new.get("launchTemplate"):
             request["launchTemplate"] = template_request(new["launchTemplate"])
@@ -158,7 +158,7 @@ def creation_request(args: Args) -> dict[str, Any]:
 
 
 def configuration_request(old: State, new: Args, changed: frozenset[str]) -> dict[str, Any]:
-    """Return the UpdateNodegroupConfig request: complete settings, but only added and removed labels and taints."""
+    """Return an UpdateNodegroupConfig request: labels and taints as differences, other settings in full."""
     request: dict[str, Any] = {}
     if "labels" in changed:
         before, after = old.get("labels") or {}, new.get("labels") or {}
@@ -180,7 +180,7 @@ def configuration_request(old: State, new: Args, changed: frozenset[str]) -> dic
 
 
 def template_request(template: Args) -> dict[str, Any]:
-    """Identify the template by id if known: EKS refuses a request with both id and name."""
+    """Reference the launch template by id if known, else by name. EKS refuses a request with both."""
     names = ("id", "version") if template.get("id") else ("name", "version")
     return to_request(template, _same(*names))
 

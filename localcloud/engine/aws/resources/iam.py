@@ -1,4 +1,4 @@
-"""IAM roles and the policies on them."""
+"""IAM roles and their policies."""
 
 import json
 from typing import Any

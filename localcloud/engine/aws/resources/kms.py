@@ -72,7 +72,7 @@ class Key(Resource):
         }
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
-        """Enable a key before other changes and disable it after them: KMS refuses to change a disabled key."""
+        """Update the key. KMS refuses to change disabled keys, so enable the key first and disable it last."""
         kms = aws.client("kms")
         enabled = new.get("isEnabled", True)
         if "isEnabled" in changed and enabled:

@@ -1,4 +1,4 @@
-"""Waiting for AWS to create or delete a resource, with failures in the official provider's wording."""
+"""Waits until AWS has created or deleted a resource. Failures are worded as in the official provider."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -9,7 +9,7 @@ MINUTE = 60.0
 
 
 class Seen(NamedTuple):
-    """One observation of a changing resource."""
+    """Status of a resource from one poll."""
 
     status: str
     cause: str = ""
@@ -19,7 +19,8 @@ class Seen(NamedTuple):
 def until(
     aws: Aws, doing: str, look: Callable[[], Seen | None], *, target: str, pending: Iterable[str], timeout: float = 20 * MINUTE
 ) -> None:
-    """Wait for `target`; any status that is neither that nor `pending` is a failure. None means not there yet."""
+    """Wait until `look` returns the status `target`. Raise Failed for a status that is not in `pending`; None means not
+    found yet."""
     transient = frozenset(pending)
 
     def attempt() -> Seen | None:
@@ -36,7 +37,7 @@ def until(
 def until_gone(
     aws: Aws, doing: str, look: Callable[[], Seen | None], *, failures: Iterable[str] = (), timeout: float = 20 * MINUTE
 ) -> None:
-    """Wait until `look` finds nothing."""
+    """Wait until `look` returns None. Raise Failed for a status in `failures`."""
     failed = frozenset(failures)
 
     def attempt() -> bool | None:
@@ -49,7 +50,7 @@ def until_gone(
 
 
 def unexpected(seen: Seen, target: str) -> str:
-    """Worded as Terraform's UnexpectedStateError, which is what users search the web for:
+    """Format the status like Terraform's UnexpectedStateError, so that users find the message on the web:
     https://github.com/hashicorp/terraform-plugin-sdk/blob/main/helper/retry/error.go
     """
     return f"unexpected state '{seen.status}', wanted target '{target}'. last error: {seen.cause or '%!s(<nil>)'}"

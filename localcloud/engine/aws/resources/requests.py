@@ -1,4 +1,4 @@
-"""Helpers for AWS requests: missing resources, retries, incomplete creations, EC2 ARNs."""
+"""Helpers for AWS requests: missing resources, retries, partial creations, EC2 ARNs."""
 
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -14,12 +14,12 @@ MINUTE = 60.0
 
 
 def code_of(error: ClientError) -> str:
-    """Return AWS's error code, e.g. `DependencyViolation`."""
+    """Return the AWS error code, e.g. `DependencyViolation`."""
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
 def only(describe: Callable[[], list[dict[str, Any]]], *absent: str) -> dict[str, Any] | None:
-    """Return what `describe` finds, or None if it finds nothing or AWS returns one of the `absent` codes."""
+    """Return the first result of `describe`, or None if it is empty or AWS returns an error code in `absent`."""
     try:
         found = describe()
     except ClientError as error:
@@ -31,7 +31,7 @@ def only(describe: Callable[[], list[dict[str, Any]]], *absent: str) -> dict[str
 
 @contextmanager
 def unless_gone(*absent: str) -> Iterator[None]:
-    """Ignore errors with the `absent` codes: deleting a resource that is already gone succeeds."""
+    """Ignore AWS errors with a code in `absent`, so that deleting a missing resource succeeds."""
     try:
         yield
     except ClientError as error:
@@ -41,7 +41,7 @@ def unless_gone(*absent: str) -> Iterator[None]:
 
 @contextmanager
 def completing(id: str) -> Iterator[None]:
-    """Convert failures after creation to `Partial`, so that the engine learns the resource's id."""
+    """Convert failures after creation to `Partial`, so that the engine records the resource's id."""
     try:
         yield
     except (ClientError, Failed) as error:
@@ -49,7 +49,8 @@ def completing(id: str) -> Iterator[None]:
 
 
 def retry(aws: Aws, what: str, call: Callable[[], T], *transient: str, containing: str = "", timeout: float) -> T:
-    """Retry the call while AWS refuses it with a `transient` code (and text); on timeout, raise the last refusal."""
+    """Retry the call while AWS returns an error code in `transient` and a message containing `containing`. On timeout,
+    raise the last error."""
     refusals: list[ClientError] = []
 
     def attempt() -> tuple[T] | None:
@@ -70,28 +71,28 @@ def retry(aws: Aws, what: str, call: Callable[[], T], *transient: str, containin
 
 
 def wait_gone(aws: Aws, what: str, describe: Callable[[], Any], *, timeout: float) -> None:
-    """Wait until `describe` finds nothing."""
+    """Wait until `describe` returns None."""
     aws.wait(f"{what} delete", lambda: True if describe() is None else None, timeout=timeout)
 
 
 def refused(unsuccessful: list[dict[str, Any]], operation: str) -> None:
-    """Raise an error for a response that lists failures with status 200."""
+    """Raise ClientError if a response with status 200 lists failures."""
     for item in unsuccessful:
         raise ClientError({"Error": item["Error"]}, operation)
 
 
 def to_request(args: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """Return the given properties under AWS's names."""
+    """Return the properties that are set, renamed to AWS's names."""
     return {theirs: args[ours] for ours, theirs in names.items() if args.get(ours) is not None}
 
 
 def to_state(seen: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """Return AWS's response under Pulumi's names, without missing values and empty texts."""
+    """Return the values of an AWS response, renamed to Pulumi's names. Missing values and empty strings are omitted."""
     return {ours: seen[theirs] for ours, theirs in names.items() if seen.get(theirs) not in (None, "")}
 
 
 def client_token() -> str:
-    """Return a client token, so that a request retried after a broken connection creates only one resource.
+    """Return a random client token. It prevents a retried request from creating a second resource.
 
     The official provider does the same.
     """

@@ -16,7 +16,7 @@ BUCKET_GONE = "NoSuchBucket"
 
 @register
 class Bucket(Resource):
-    """Bucket without its settings, which are separate resources (s3_settings.py, s3_lifecycle.py)."""
+    """S3 bucket. Its settings are separate resources (s3_settings.py, s3_lifecycle.py)."""
 
     token = "aws:s3/bucket:Bucket"
     title = "S3 Bucket"

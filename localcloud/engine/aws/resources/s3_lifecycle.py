@@ -1,4 +1,4 @@
-"""Lifecycle rules: when S3 deletes or moves a bucket's objects."""
+"""S3 lifecycle rules: expiration and transition of a bucket's objects."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,12 +16,12 @@ PARTS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "abortIncompleteMultipartUpload": ("AbortIncompleteMultipartUpload", {"daysAfterInitiation": "DaysAfterInitiation"}),
     "noncurrentVersionExpiration": ("NoncurrentVersionExpiration", NONCURRENT),
 }
-"""Parts of a rule: Pulumi's and S3's name, with their members."""
+"""Object-valued properties of a lifecycle rule: Pulumi's name -> (S3's name, names of the members)."""
 MOVES: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "noncurrentVersionTransitions": ("NoncurrentVersionTransitions", {**NONCURRENT, "storageClass": "StorageClass"}),
     "transitions": ("Transitions", {"days": "Days", "storageClass": "StorageClass"}),
 }
-"""Parts of a rule that are lists."""
+"""List-valued properties of a lifecycle rule, in the same form."""
 
 
 def _props(names: Mapping[str, str]) -> dict[str, Prop]:
@@ -83,7 +83,8 @@ def rule_request(rule: Args) -> dict[str, Any]:
 
 
 def filter_request(given: Args) -> dict[str, Any]:
-    """Return a filter with exactly one member, as S3 requires; an empty prefix matches every object."""
+    """Return a filter with exactly one member, as S3 requires. The default is an empty prefix, which matches every
+    object."""
     if given.get("and"):
         both = given["and"]
         tags = {"Tags": pairs(both["tags"])} if both.get("tags") else {}

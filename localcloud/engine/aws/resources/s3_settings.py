@@ -19,10 +19,10 @@ BY_DEFAULT = {"sseAlgorithm": "SSEAlgorithm", "kmsMasterKeyId": "KMSMasterKeyID"
 
 
 class BucketSetting(Resource):
-    """A bucket setting. Its id is the bucket's name, and a put creates or changes it."""
+    """Setting of an S3 bucket. Its id is the bucket name, and `put` creates or changes it."""
 
     absent: str
-    """S3's error code for a bucket without the setting."""
+    """Error code that S3 returns if the bucket lacks the setting."""
 
     @abstractmethod
     def put(self, aws: Aws, id: str, args: Args) -> None: ...
@@ -165,7 +165,8 @@ class BucketVersioning(BucketSetting):
     props = {"bucket": Prop(replace=True), "versioningConfiguration": Prop(fields={"status": Prop()})}
 
     def put(self, aws: Aws, id: str, args: Args) -> None:
-        """Set the versioning status. `Disabled` needs no call: new buckets have it, and S3 cannot return to it."""
+        """Set the versioning status. `Disabled` needs no request: it is the initial status, and S3 cannot set it
+        again."""
         status = args["versioningConfiguration"]["status"]
         if status != "Disabled":
             aws.client("s3").put_bucket_versioning(Bucket=id, VersioningConfiguration={"Status": status})

@@ -1,4 +1,4 @@
-"""Tags of all services except EC2: a dict in Pulumi, a dict or a list of pairs in AWS."""
+"""Resource tags of all services except EC2. Pulumi uses a dict; AWS uses a dict or a list of key-value pairs."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -9,7 +9,7 @@ TAGS: Mapping[str, Prop] = {"tags": Prop(default={})}
 
 
 class TagChanges(NamedTuple):
-    """The changes from a resource's current to its wanted tags."""
+    """Tags to write and to remove so that a resource has the program's tags."""
 
     written: dict[str, str]
     removed: list[str]
@@ -20,7 +20,7 @@ def wanted_tags(args: Args) -> dict[str, str]:
 
 
 def tag_changes(old: State, new: Args) -> TagChanges:
-    """Return the changes to the program's tags; tags from elsewhere are kept."""
+    """Return the tag changes between state and inputs. Tags that are not in the state are kept."""
     before: Mapping[str, str] = old.get("tagsAll") or old.get("tags") or {}
     after = wanted_tags(new)
     written = {key: value for key, value in after.items() if before.get(key) != value}
@@ -30,7 +30,7 @@ def tag_changes(old: State, new: Args) -> TagChanges:
 def change_tags(
     old: State, new: Args, *, remove: Callable[[list[str]], object], write: Callable[[dict[str, str]], object]
 ) -> None:
-    """Remove and write tags with a service's calls; skip empty changes, which some services refuse."""
+    """Apply the tag changes with a service's requests. Skip empty changes, which some services refuse."""
     tags = tag_changes(old, new)
     if tags.removed:
         remove(tags.removed)
@@ -39,13 +39,13 @@ def change_tags(
 
 
 def tag_state(tags: Mapping[str, str] | None) -> State:
-    """Return `tags` and `tagsAll` for the state, without AWS's own tags (`aws:...`)."""
+    """Return `tags` and `tagsAll` for the state, without AWS-managed tags (`aws:...`)."""
     ours = {key: value for key, value in (tags or {}).items() if not key.startswith("aws:")}
     return {**({"tags": ours} if ours else {}), "tagsAll": ours}
 
 
 def pairs(tags: Mapping[str, str], key: str = "Key", value: str = "Value") -> list[dict[str, str]]:
-    """Return tags in the form of most older services; KMS names the members TagKey and TagValue."""
+    """Return tags as a list of key-value pairs. Most services use Key and Value; KMS uses TagKey and TagValue."""
     return [{key: name, value: text} for name, text in tags.items()]
 
 

@@ -1,4 +1,4 @@
-"""Jobs: ready once they complete."""
+"""Readiness of Jobs: a Job is ready once it completes."""
 
 from localcloud.engine.kubernetes.objects import nested
 from localcloud.engine.kubernetes.waits import pods

@@ -1,4 +1,4 @@
-"""Pods, and the reasons why they are not ready."""
+"""Readiness of Pods, and the reasons why Pods are not ready."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -18,17 +18,17 @@ def _look(scene: Scene) -> Verdict:
 
 
 def called(obj: Mapping[str, Any]) -> str:
-    """Return the object's name, with its namespace unless that is the default one."""
+    """Return the object's name, prefixed with its namespace unless that is `default`."""
     return f"{namespace(obj)}/{name(obj)}" if namespace(obj) not in ("", "default") else name(obj)
 
 
 def complaints(pods: list[Object]) -> list[str]:
-    """Return why pods are not ready, one entry per pod with a known reason."""
+    """Return why these Pods are not ready, with one entry per Pod that has a known reason."""
     return [line for pod in pods if not _is_ready(pod) for line in _complaints_of(pod)]
 
 
 def of_owner(scene: Scene, owner: Object) -> list[str]:
-    """Return why the pods of a workload are not ready."""
+    """Return why the Pods of a workload are not ready."""
     return complaints(scene.owned(POD, owner, nested(owner, "spec", "selector")))
 
 

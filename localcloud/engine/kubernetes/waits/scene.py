@@ -1,4 +1,4 @@
-"""The view of an object while waiting for it: the object and the objects that belong to it."""
+"""Snapshot of an awaited object and its dependents, and the interface of readiness checks."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,17 +15,17 @@ POD = Kind("", "v1", "Pod")
 
 @dataclass
 class Scene:
-    """An object at one point in time."""
+    """Input of a readiness check: the object, and access to the other objects in its namespace."""
 
     cluster: Cluster
     live: Object
     updating: bool = False
-    """The object existed before the operation."""
+    """True if the object existed before the operation."""
     memory: dict[str, Any] = field(default_factory=dict)
-    """Memory for conditions over time, shared by all looks of one wait."""
+    """Data that a readiness check keeps between the polls of one wait."""
 
     def owned(self, kind: Kind, owner: Object, selector: Mapping[str, Any] | None) -> list[Object]:
-        """Return the objects of a kind that `owner` controls, or an empty list if they cannot be read."""
+        """Return the objects of a kind that `owner` owns, or an empty list if they cannot be read."""
         query = {"labelSelector": text} if (text := selector_text(selector or {})) else {}
         uid = nested(owner, "metadata", "uid")
         found = self.all(kind, **query)
@@ -47,13 +47,13 @@ class Scene:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The readiness of an object."""
+    """Result of a readiness check."""
 
     ready: bool
     progress: str = ""
-    """What the object is waiting for."""
+    """Status message: what the object is waiting for."""
     failed: tuple[str, ...] = ()
-    """Why the object will never be ready."""
+    """Reasons why the object will never become ready."""
 
 
 READY = Verdict(True)
@@ -61,21 +61,21 @@ READY = Verdict(True)
 
 @dataclass(frozen=True)
 class Condition:
-    """The readiness check of a kind."""
+    """Readiness check of a kind."""
 
     look: Callable[[Scene], Verdict]
     explain: Callable[[Scene], Sequence[str]] = lambda scene: ()
-    """Explains a timeout."""
+    """Returns the likely reasons after a timeout."""
     related: bool = False
-    """The check also depends on other objects, whose changes a watch on this object does not show."""
+    """True if the check also depends on other objects. A watch on this object does not report their changes."""
     when_read: bool = False
-    """A refresh also reports that the object is not ready."""
+    """True if a refresh also reports that the object is not ready."""
     seconds: float | None = None
-    """Upper limit of the wait for this kind."""
+    """Maximum timeout for this kind, in seconds."""
 
 
 def selector_text(selector: Mapping[str, Any]) -> str:
-    """Convert a LabelSelector to query text."""
+    """Convert a LabelSelector to the `labelSelector` query parameter."""
     parts = [f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()]
     for rule in selector.get("matchExpressions") or []:
         key, operator, values = rule["key"], rule["operator"], ",".join(rule.get("values") or [])
@@ -94,7 +94,7 @@ def holds(obj: Mapping[str, Any], condition: str) -> bool:
 
 
 def observed(obj: Mapping[str, Any]) -> bool:
-    """Whether the controller has observed the current generation; until then, the status is outdated."""
+    """Return whether the controller has observed the current generation. Until then, the status is outdated."""
     return (nested(obj, "status", "observedGeneration") or 0) >= (nested(obj, "metadata", "generation") or 1)
 
 

@@ -1,4 +1,4 @@
-"""Services: ready when their pods and addresses are."""
+"""Readiness of Services: a Service is ready when it has an address and its Pods are ready."""
 
 import time
 
@@ -8,7 +8,7 @@ from localcloud.engine.kubernetes.waits.scene import READY, Condition, Scene, Ve
 
 ENDPOINTS = Kind("", "v1", "Endpoints")
 SETTLING_SECONDS = 1.0
-"""Endpoints unchanged for this long count as final; the official provider waits ten seconds."""
+"""Time without changes after which Endpoints count as settled. The official provider waits ten seconds."""
 NO_PODS = (
     "Service does not target any Pods. Selected Pods may not be ready, or field '.spec.selector' may not match labels on any Pods"
 )

@@ -1,4 +1,4 @@
-"""The kinds with a readiness check; other kinds are ready once they exist."""
+"""Readiness checks by kind. Objects of other kinds are ready once they exist."""
 
 from localcloud.engine.kubernetes.objects import nested
 from localcloud.engine.kubernetes.waits.jobs import JOB
@@ -13,16 +13,16 @@ def _established(scene: Scene) -> Verdict:
     refused = conditions_of(scene.live).get("NamesAccepted", {})
     if refused.get("status") == "False":
         return Verdict(False, failed=(f"[{refused.get('reason')}] {refused.get('message')}",))
-    return READY if holds(scene.live, "Established") else Verdict(False, "Waiting for the definition to be established")
+    return READY if holds(scene.live, "Established") else Verdict(False, "Waiting for the CRD to be established")
 
 
 def _quota(scene: Scene) -> Verdict:
     wanted = nested(scene.live, "spec", "hard")
-    return READY if wanted == nested(scene.live, "status", "hard") else Verdict(False, "Waiting for the quota to count")
+    return READY if wanted == nested(scene.live, "status", "hard") else Verdict(False, "Waiting for the quota status")
 
 
 def _secret(scene: Scene) -> Verdict:
-    """A service account token Secret is ready once a controller has filled in its data."""
+    """Check that the controller has filled in the data of a service account token Secret."""
     if scene.live.get("type") != "kubernetes.io/service-account-token" or scene.live.get("data"):
         return READY
     return Verdict(False, "Waiting for the token")

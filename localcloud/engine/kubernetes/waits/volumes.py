@@ -1,4 +1,4 @@
-"""Persistent volumes and claims."""
+"""Readiness of PersistentVolumes and PersistentVolumeClaims."""
 
 from localcloud.engine.kubernetes.objects import nested
 from localcloud.engine.kubernetes.tokens import Kind
@@ -18,7 +18,7 @@ def _claim(scene: Scene) -> Verdict:
 
 
 def _binds_late(scene: Scene) -> bool:
-    """Whether the claim binds only when a pod uses it; that pod may be created later."""
+    """Return whether the claim binds only once a Pod uses it. That Pod may be created later, so do not wait."""
     called = nested(scene.live, "spec", "storageClassName")
     storage_class = scene.one(STORAGE_CLASS, called, "") if called else None
     return bool(nested(storage_class, "volumeBindingMode") == "WaitForFirstConsumer")

@@ -1,4 +1,4 @@
-"""Waits: for readiness after creating or updating an object, and for its end after deleting it."""
+"""Waits for an object: until it is ready after a create or update, until it is gone after a delete."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -17,18 +17,18 @@ from localcloud.engine.kubernetes.waits.wait_for import condition as annotated_c
 
 DEFAULT_SECONDS = 600.0
 WATCH_SECONDS = 2
-"""Watches are restarted this often, to notice that the engine is gone."""
+"""Duration of a watch. It is short, so that the provider soon notices a disconnected engine."""
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 1.0
 DELETED_WITHOUT_WAIT = frozenset(
     {"v1/Namespace", "v1/Pod", "v1/ReplicationController", "apps/v1/DaemonSet", "apps/v1/Deployment", "apps/v1/StatefulSet"}
     | {"batch/v1/Job"}
 )
-"""Kinds whose deletion is not awaited with skipAwait. For other kinds, skipAwait affects only creation and update.
+"""Kinds for which skipAwait also skips the wait for deletion. For other kinds, it affects only create and update.
 https://github.com/pulumi/pulumi-kubernetes/issues/1232"""
 
 
 class NotReady(Exception):
-    """The object exists but is not ready; `live` is its last known state."""
+    """The object exists but is not ready. `live` is its last known state."""
 
     def __init__(self, text: str, live: Object, reasons: tuple[str, ...] = ()) -> None:
         super().__init__(text)
@@ -38,15 +38,15 @@ class NotReady(Exception):
 
 @dataclass(frozen=True)
 class Patience:
-    """How long to wait, and whether to stop early."""
+    """Timeout and cancellation of a wait."""
 
     seconds: float
     gone: Callable[[], bool]
-    """Whether the engine was killed or canceled the operation."""
+    """Returns whether the engine has disconnected or canceled the operation."""
 
 
 def seconds_for(inputs: Mapping[str, Any], custom: float) -> float:
-    """Return the timeout: the resource option `customTimeouts`, else the annotation, else ten minutes."""
+    """Return the timeout: from the resource option `customTimeouts`, else from the annotation, else ten minutes."""
     if custom:
         return custom
     annotated = objects.annotation(inputs, objects.TIMEOUT_SECONDS)
@@ -54,7 +54,7 @@ def seconds_for(inputs: Mapping[str, Any], custom: float) -> float:
 
 
 def condition_for(inputs: Mapping[str, Any], live: Mapping[str, Any]) -> Condition | None:
-    """Return the readiness check, or None if the object is not awaited. Raises BadCondition."""
+    """Return the readiness check, or None if there is no need to wait for the object. Raises BadCondition."""
     if objects.is_true(inputs, objects.SKIP_AWAIT):
         return None
     if annotated := objects.annotation(inputs, objects.WAIT_FOR):
@@ -90,7 +90,7 @@ def until_ready(
 
 
 def unready(cluster: Cluster, inputs: Object, live: Object) -> tuple[str, ...] | None:
-    """Return for a refresh why the object is not ready, or None if it is ready or not awaited."""
+    """Return why a refresh reports the object as not ready. None if it is ready or has no readiness check."""
     if objects.is_true(inputs, objects.SKIP_AWAIT):
         return None
     wanted = CONDITIONS.get(str(Kind.of(live)))
@@ -111,7 +111,7 @@ def until_gone(cluster: Cluster, inputs: Object, live: Object, patience: Patienc
         try:
             found = cluster.get(live)
             if nested(found, "metadata", "uid") != nested(live, "metadata", "uid") and nested(live, "metadata", "uid"):
-                return  # another object with the same name
+                return  # a new object with the same name
             seen = found
         except ApiError as error:
             if error.not_found:
@@ -127,7 +127,7 @@ def until_gone(cluster: Cluster, inputs: Object, live: Object, patience: Patienc
 
 
 def _look(wanted: Condition, scene: Scene) -> Any:
-    """Look at the object, or return None if the server is down: it may restart during the wait."""
+    """Run the readiness check. Return None if the API server is unavailable: it may restart during the wait."""
     try:
         return wanted.look(scene)
     except (ApiError, Unreachable):
@@ -142,7 +142,7 @@ def _reasons(wanted: Condition, scene: Scene) -> tuple[str, ...]:
 
 
 def _next(cluster: Cluster, live: Object, pause: float, patience: Patience, *, by_watching: bool) -> Object:
-    """Return the object once it has changed, or after a pause."""
+    """Wait for a change of the object, or for `pause` seconds, and return the object."""
     try:
         if by_watching:
             return _watched(cluster, live, patience)

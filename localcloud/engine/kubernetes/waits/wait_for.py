@@ -1,4 +1,4 @@
-"""`pulumi.com/waitFor`: conditions set by the program, in the syntax of `kubectl wait --for`.
+"""Annotation `pulumi.com/waitFor`: readiness conditions in the syntax of `kubectl wait --for`.
 
 https://www.pulumi.com/registry/packages/kubernetes/how-to-guides/await-with-annotations/
 """
@@ -15,11 +15,11 @@ ABSENT = object()
 
 
 class BadCondition(Exception):
-    """The annotation has an invalid or unsupported condition."""
+    """The annotation `pulumi.com/waitFor` contains an invalid or unsupported condition."""
 
 
 def condition(text: str) -> Condition:
-    """Parse the annotation: one expression, or several in a JSON list. Raises BadCondition."""
+    """Parse the annotation: one expression, or a JSON list of several. Raises BadCondition."""
     try:
         parsed = json.loads(text)
     except ValueError:
