@@ -52,7 +52,7 @@ def _built_ami(region: str, target: Mapping[str, Any]) -> Iterator[str]:
     """
     if target.get("kind") != "ec2":
         return
-    ec2, tags = backend_of("ec2", ACCOUNT, region), {"gpumpi:ami": "ec2", "gpumpi:openmpi": str(target.get("openmpi", 4))}
+    ec2, tags = backend_of("ec2", ACCOUNT, region), {"gpumpi:ami": "ec2", "gpumpi:openmpi": str(target.get("openmpi", 5))}
     image, named = images.own(ec2, tags), target.get("amiId")
     if named is None and not any(one.owner_id == ACCOUNT and tags.items() <= _tags(one).items() for one in ec2.amis.values()):
         ec2.amis[image.id] = image

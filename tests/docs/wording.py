@@ -95,7 +95,6 @@ PHRASES: Final[Mapping[str, str]] = {
 EXEMPT: Final[Mapping[str, str]] = {
     "06-closed-network": "stack name, which is part of its resources' names",
     "-flavour": "suffix of a Kueue object's name in users' state",
-    "the engine runs it": "a verb here, not a Pulumi operation",
     "kubelet that starts anew": "Go source of a cached build",
     "kubelet started anew": "Go source of a cached build",
 }

@@ -17,7 +17,7 @@ REFUSED = (
     r"the Kubernetes API of gpumpi-test at https://127\.0\.0\.1:\d+ cannot be reached from here "
     r"\(\[Errno 111\] Connection refused\): "
     r"run `pulumi up` from inside its network, or from an address in target\.endpointAccess\.publicCidrs; "
-    r"or write `platform: \{install: false\}` to skip the platform"
+    r"or set `platform: \{install: false\}` to skip the platform"
 )
 
 

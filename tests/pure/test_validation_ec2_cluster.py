@@ -125,7 +125,7 @@ def test_what_exists_is_fine() -> None:
 
 def test_an_account_without_an_ami_is_reported_with_the_command_to_build_one() -> None:
     settings = plain_settings()
-    tags = "gpumpi:ami=ec2 and gpumpi:openmpi=4"
+    tags = "gpumpi:ami=ec2 and gpumpi:openmpi=5"
     assert problems(settings, replace(facts(settings), ami=None)) == [
         f"target.amiId: is missing, and us-west-2 of account 123456789012 has no x86_64 AMI with the tags {tags}. "
         "Build one (docs/operations.md), or set your own."
