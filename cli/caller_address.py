@@ -41,7 +41,8 @@ def detect() -> ipaddress.IPv4Address:
 
 
 def _answer() -> str:
-    with urllib.request.urlopen(url(), timeout=LIMIT_SECONDS) as response:
+    # `within` sets the limit; this timeout only ends the thread that it abandons
+    with urllib.request.urlopen(url(), timeout=2 * LIMIT_SECONDS) as response:
         return str(response.read(MAX_BYTES).decode("ascii", errors="replace")).strip()
 
 
