@@ -5,6 +5,9 @@ import subprocess
 import sys
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -12,7 +15,9 @@ from cryptography import x509
 
 from localcloud.kubernetes import capability, dns
 from localcloud.kubernetes.addresses import LINK_LOCAL, Addresses
+from localcloud.kubernetes.control_plane import ControlPlane
 from localcloud.kubernetes.pki import Authority
+from localcloud.kubernetes.running import RunningCluster
 from localcloud.kubernetes.state import ClusterState, load_all
 from localcloud.machine.ledger import Entry, Ledger, process_name
 from localcloud.machine.supervisor import Crash
@@ -120,3 +125,21 @@ def test_why_there_are_no_real_nodes_is_a_sentence(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("sys.platform", "linux")
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     assert "real nodes need root" in str(capability.examine())
+
+
+def test_a_restart_establishes_definitions_whose_names_were_accepted_just_before_it() -> None:
+    """An API server would do so only five minutes later; EKS has a second one."""
+
+    def definition(name: str, accepted: str, established: str) -> dict[str, Any]:
+        conditions = [{"type": "NamesAccepted", "status": accepted}, {"type": "Established", "status": established}]
+        return {"metadata": {"name": name}, "status": {"conditions": conditions}}
+
+    items = [definition("a", "True", "True"), definition("b", "True", "False"), definition("c", "False", "False")]
+    api = SimpleNamespace(get=lambda path: {"items": items}, patch=Mock())
+    ControlPlane(cast(RunningCluster, SimpleNamespace(api=api, namespace="ns")))._establish_definitions()
+    ((path, body),) = [call.args for call in api.patch.call_args_list]
+    assert path == "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/b/status"
+    assert {one["type"]: one["status"] for one in body["status"]["conditions"]} == {
+        "NamesAccepted": "True",
+        "Established": "True",
+    }
