@@ -39,7 +39,7 @@ def ensure(report: Report) -> Path:
 def _fill(report: Report) -> None:
     go = shutil.which("go")
     if go is None:
-        raise BuildError("go is not on PATH; it fetches the upstream manifests. Install Go 1.24 or newer: https://go.dev/dl/")
+        raise BuildError("go is not on PATH, but it is needed to fetch the upstream manifests. Install Go 1.24 or newer: https://go.dev/dl/")
     by_module: dict[str, list[Pinned]] = {}
     for file in MANIFESTS:
         by_module.setdefault(f"{MODULES[file.repository]}@{file.version}", []).append(file)

@@ -59,6 +59,13 @@ class PoolDescription(_Described):
     """Network bandwidth per node that EC2 guarantees, in Gbit/s; None if it guarantees none."""
     transport: Transport = "tcp"
     """Transport of MPI between nodes. The smoke job fails if MPI uses a different one."""
+    nccl: Transport | None = None
+    """Transport of NCCL between nodes; None in descriptions by older versions."""
+
+    @property
+    def nccl_transport(self) -> Transport:
+        """Transport of NCCL between nodes; older versions had one for both."""
+        return self.nccl or self.transport
 
     @property
     def selector(self) -> dict[str, str]:

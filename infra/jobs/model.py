@@ -112,6 +112,11 @@ class Job(Model):
     writable_root: bool = Field(False, description="Allow ranks to write outside volumes and /tmp.")
 
     @property
+    def user(self) -> str:
+        """Name of user 1000 in the image: the last part of `home`."""
+        return self.home.rstrip("/").rpartition("/")[2]
+
+    @property
     def starts_ranks_itself(self) -> bool:
         """True if the command itself starts the ranks, and sets their number and hosts."""
         return bool(self.command) and self.command[0].rpartition("/")[2] in STARTERS and not self.needs_horovodrun_options

@@ -8,15 +8,12 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from infra.jobs import hostfile
-from infra.jobs.cluster import Transport
+from infra.jobs import hostfile, rank_environment
+from infra.jobs.cluster import PoolDescription, Transport
 from infra.jobs.model import MpiImplementation
 
 INTERFACE: Final = "eth0"
 """Name of a pod's network interface, the same with every network plugin."""
-
-NCCL: Final[Mapping[str, str]] = {"NCCL_SOCKET_IFNAME": "^lo,docker,veth"}
-"""Keep NCCL off virtual interfaces: https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"""
 
 
 def of_launcher(implementation: MpiImplementation, slots: int, transport: Transport, *, shared_cpus: bool) -> dict[str, str]:
@@ -30,15 +27,16 @@ def of_launcher(implementation: MpiImplementation, slots: int, transport: Transp
             return _mpich()
 
 
-def of_ranks(implementation: MpiImplementation, transport: Transport) -> Mapping[str, str]:
+def of_ranks(implementation: MpiImplementation, pool: PoolDescription) -> Mapping[str, str]:
     """Return additional environment variables for the ranks, which the launcher must forward by name."""
+    common, transport = rank_environment.of_ranks(pool), pool.transport
     match implementation:
         case "OpenMPI":  # Open MPI forwards its own variables
-            return NCCL
+            return common
         case "Intel":
-            return {**NCCL, "I_MPI_FABRICS": "shm:ofi", "I_MPI_OFI_PROVIDER": transport, "I_MPI_PIN": "off"}
+            return {**common, "I_MPI_FABRICS": "shm:ofi", "I_MPI_OFI_PROVIDER": transport, "I_MPI_PIN": "off"}
         case "MPICH":
-            return {**NCCL, "MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": transport}
+            return {**common, "MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": transport}
 
 
 def _open_mpi(slots: int) -> dict[str, str]:

@@ -72,7 +72,7 @@ def launcher_container(placed: PlacedJob, **more: object) -> Manifest:
     """Return the container that waits for the workers' DNS names, then starts the ranks."""
     job, size = placed.job, placed.size
     shared_cpus = placed.cluster.cpu_request_factor < 1
-    of_ranks = mpi_environment.of_ranks(job.mpi_implementation, placed.pool.transport)
+    of_ranks = mpi_environment.of_ranks(job.mpi_implementation, placed.pool)
     of_launcher = mpi_environment.of_launcher(job.mpi_implementation, size.slots, placed.pool.transport, shared_cpus=shared_cpus)
     forwarded = list(dict.fromkeys([*of_ranks, *job.env, *job.secret_env]))
     line = command.mpirun(job, placed.namespace.name, size.slots, forwarded)
@@ -100,7 +100,7 @@ def worker_container(placed: PlacedJob) -> Manifest:
         placed,
         "worker",
         shell("serve.sh"),
-        mpi_environment.of_ranks(placed.job.mpi_implementation, placed.pool.transport),
+        mpi_environment.of_ranks(placed.job.mpi_implementation, placed.pool),
         ports=[{"name": "ssh", "containerPort": SSH_PORT}],
         resources=placed.size.resources(placed.cluster.cpu_request_factor),
         **ssh_probes(),

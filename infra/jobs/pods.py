@@ -65,7 +65,9 @@ class PlacedJob:
 def container(placed: PlacedJob, name: str, command: Sequence[str], env: Mapping[str, str], **more: object) -> Manifest:
     """Return a container with the job's image, volumes and environment."""
     job = placed.job
-    variables: list[Manifest] = [{"name": key, "value": value} for key, value in {"HOME": job.home, **env, **job.env}.items()]
+    # Programs look up the user's name, and images of others have no entry for user 1000.
+    user = {"HOME": job.home, "USER": job.user, "LOGNAME": job.user}
+    variables: list[Manifest] = [{"name": key, "value": value} for key, value in {**user, **env, **job.env}.items()]
     variables += [
         {"name": key, "valueFrom": {"secretKeyRef": {"name": secret.name, "key": secret.key}}}
         for key, secret in job.secret_env.items()

@@ -5,7 +5,7 @@ https://docs.pytorch.org/docs/stable/elastic/run.html
 
 from typing import Final
 
-from infra.jobs import mpi_environment
+from infra.jobs import mpi_environment, rank_environment
 from infra.jobs.in_pods import shell
 from infra.jobs.mpijob import pod_metadata
 from infra.jobs.pods import Manifest, PlacedJob, container, node_variables, on_pool, shared_memory
@@ -68,9 +68,10 @@ def _resources(placed: PlacedJob) -> Manifest:
 def _ranks(placed: PlacedJob) -> Manifest:
     job = placed.job
     environment = {
-        **mpi_environment.NCCL,
+        **rank_environment.of_ranks(placed.pool),
         "GLOO_SOCKET_IFNAME": mpi_environment.INTERFACE,
-        **({"FI_PROVIDER": "efa"} if placed.pool.transport == "efa" else {}),
+        # Data loaders fork, which fails with ENOMEM while libfabric holds huge pages: fi_efa(7).
+        **({"FI_EFA_USE_HUGE_PAGE": "0"} if placed.pool.nccl_transport == "efa" else {}),
         "MASTER_ADDR": f"{job.name}-0.{job.name}.{placed.namespace.name}.svc",
         "MASTER_PORT": str(PORT),
         "NNODES": str(job.workers),

@@ -300,7 +300,7 @@ def fits_a_node(world: PlacedJob) -> Iterator[Problem]:
     for path, each, there, unit, asked in wanted:
         if asked is not None and each > there:
             yield Problem(
-                path, f"{shown(asked)} exceeds what a node of pool {pool.name} has for jobs ({there} {unit}). Lower it."
+                path, f"{shown(asked)} exceeds what a node in pool {pool.name} has available for jobs ({there} {unit}). Lower it."
             )
     if size.shared_memory_mib > size.memory_mib:
         fix = "Lower it, or raise memory, which includes it."

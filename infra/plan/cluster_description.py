@@ -7,6 +7,7 @@ from infra.jobs.cluster import ClusterDescription, NamespaceDescription, PoolDes
 from infra.naming import JOB_SERVICE_ACCOUNT, PRIORITIES, QUEUE_NAME, SHARED_CLAIM, SYSTEM_POOL
 from infra.plan.allocatable import for_jobs
 from infra.plan.eks_pools import HUGE_PAGE_MIB, PoolPlan
+from infra.settings.platform import TransportChoice
 from infra.settings.stack import Settings
 
 
@@ -14,7 +15,7 @@ def describe(settings: Settings, plans: Mapping[str, PoolPlan]) -> ClusterDescri
     platform = settings.platform
     return ClusterDescription(
         cluster=settings.cluster_name,
-        pools=tuple(_pool(plan, efa=platform.transport == "auto") for plan in plans.values()),
+        pools=tuple(_pool(plan, platform.transport) for plan in plans.values()),
         launcher_pool=SYSTEM_POOL,
         namespaces=tuple(_namespace(name, settings) for name in platform.namespaces),
         mpi_operator=platform.mpi_operator,
@@ -23,7 +24,7 @@ def describe(settings: Settings, plans: Mapping[str, PoolPlan]) -> ClusterDescri
     )
 
 
-def _pool(plan: PoolPlan, *, efa: bool) -> PoolDescription:
+def _pool(plan: PoolPlan, transport: TransportChoice) -> PoolDescription:
     spec, instance = plan.spec, plan.instance
     hugepages_mib = HUGE_PAGES * HUGE_PAGE_MIB if spec.huge_pages else 0
     available = for_jobs(instance, huge_pages_mib=hugepages_mib, is_system=spec.name == SYSTEM_POOL)
@@ -40,7 +41,8 @@ def _pool(plan: PoolPlan, *, efa: bool) -> PoolDescription:
         taints=tuple(TaintDescription(key=one.key, value=one.value, effect=one.effect) for one in spec.taints),
         max_size=spec.sizes.maximum,
         line_rate_gbps=instance.line_rate_gbps,
-        transport="efa" if efa and spec.efa_interfaces else "tcp",
+        transport="efa" if transport == "auto" and spec.efa_interfaces else "tcp",
+        nccl="efa" if transport != "tcp" and spec.efa_interfaces else "tcp",
     )
 
 

@@ -7,6 +7,8 @@ from pydantic import Field
 from infra.naming import JOB_NAMESPACE
 from infra.settings.base import Model, Names
 
+TransportChoice = Literal["auto", "nccl", "tcp"]
+
 
 class CommonPlatformSettings(Model):
     """Platform settings for all Kubernetes clusters."""
@@ -64,8 +66,9 @@ class PlatformSettings(CommonPlatformSettings):
         "creation. Change: in place; without it, pools scale to their `desiredSize`.",
     )
     idle_minutes: int = Field(10, description="Minutes before the autoscaler removes an idle node. Change: in place.")
-    transport: Literal["auto", "tcp"] = Field(
+    transport: TransportChoice = Field(
         "auto",
-        description="Network for MPI between nodes: `auto` requires EFA on pools that have it and uses TCP on others; `tcp` "
-        "never uses EFA. Change: affects jobs submitted later; the stack's jobs run again.",
+        description="Network for MPI and NCCL between nodes. `auto`: both require EFA on pools that have it, and use TCP on "
+        "others. `nccl`: NCCL requires EFA, and MPI, which then only starts the ranks, uses TCP. `tcp`: neither uses EFA. "
+        "Change: affects jobs submitted later; the stack's jobs run again.",
     )

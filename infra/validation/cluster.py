@@ -87,4 +87,4 @@ def retention(days: int) -> Iterator[Problem]:
     if days not in RETENTION_DAYS:
         near = sorted(sorted(RETENTION_DAYS, key=lambda one: abs(one - days))[:2])
         fix = f"Use {near[0]} or {near[1]}."
-        yield Problem("target.logRetentionDays", f"{days} is not a retention period of CloudWatch Logs. {fix}")
+        yield Problem("target.logRetentionDays", f"{days} is not a valid CloudWatch Logs retention period. {fix}")

@@ -51,7 +51,9 @@ def selectors(settings: ExistingSettings) -> Iterator[Problem]:
         where = f"pools[{index}].nodeSelector"
         if not pool.node_selector:
             yield Problem(
-                where, 'is empty, which selects every node. Set labels of the pool\'s nodes, such as {example.com/rack: "1"}.'
+                where,
+                "is empty, which selects every node. Set it to labels that only this pool's nodes have, "
+                'such as {example.com/rack: "1"}.',
             )
         yield from _selector(where, pool.node_selector)
 

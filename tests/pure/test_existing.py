@@ -60,7 +60,7 @@ ALONE: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "no labels": (
         pool(nodeSelector={}),
-        "pools[0].nodeSelector: is empty, which selects every node. Set labels of the pool's nodes, such as "
+        "pools[0].nodeSelector: is empty, which selects every node. Set it to labels that only this pool's nodes have, such as "
         '{example.com/rack: "1"}.',
     ),
     "invalid label value": (

@@ -41,13 +41,16 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"resources": {"memory": "200Gi"}},
-        'resources.memory: "200Gi" exceeds what a node of pool small has for jobs (180000 MiB of memory). Lower it.',
+        'resources.memory: "200Gi" exceeds what a node in pool small has available for jobs (180000 MiB of memory). Lower it.',
     ),
     (
         {"resources": {"cpu": "48"}},
-        'resources.cpu: "48" exceeds what a node of pool small has for jobs (47000 thousandths of a CPU). Lower it.',
+        'resources.cpu: "48" exceeds what a node in pool small has available for jobs (47000 thousandths of a CPU). Lower it.',
     ),
-    ({"resources": {"efa": 1}}, "resources.efa: 1 exceeds what a node of pool small has for jobs (0 EFA interfaces). Lower it."),
+    (
+        {"resources": {"efa": 1}},
+        "resources.efa: 1 exceeds what a node in pool small has available for jobs (0 EFA interfaces). Lower it.",
+    ),
     (
         {"resources": {"sharedMemoryMib": 200000}},
         "resources.sharedMemoryMib: 200000 exceeds the worker's memory of 180000 MiB. Lower it, or raise memory, which "

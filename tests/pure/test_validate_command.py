@@ -62,7 +62,7 @@ def test_a_good_stack_is_shown_on_one_screen(folder: Path, capsys: pytest.Captur
 def test_problems_are_printed_one_a_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert validate.run("bad", folder, offline=False, as_json=False) == 3
     assert capsys.readouterr().out.splitlines() == [
-        "target.logRetentionDays: 91 is not a retention period of CloudWatch Logs. Use 90 or 120.",
+        "target.logRetentionDays: 91 is not a valid CloudWatch Logs retention period. Use 90 or 120.",
         "pools[0].desiredSize: 2 is not between minSize and maxSize. Use 0 to 1, or change minSize or maxSize.",
         "Pulumi.bad.yaml: 2 problems; nothing was created",
     ]
@@ -162,7 +162,7 @@ def test_json_has_the_same(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert (bad["ok"], bad["pools"]) == (False, [])
     assert bad["problems"][0] == {
         "path": "target.logRetentionDays",
-        "message": "91 is not a retention period of CloudWatch Logs. Use 90 or 120.",
+        "message": "91 is not a valid CloudWatch Logs retention period. Use 90 or 120.",
         "severity": "error",
     }
     assert validate.run("fine", folder, offline=False, as_json=True) == 0

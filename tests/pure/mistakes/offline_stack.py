@@ -52,7 +52,7 @@ CASES: dict[str, OfflineCase] = {
     "retention": (
         {"target": {"logRetentionDays": 91}},
         [],
-        "target.logRetentionDays: 91 is not a retention period of CloudWatch Logs. Use 90 or 120.",
+        "target.logRetentionDays: 91 is not a valid CloudWatch Logs retention period. Use 90 or 120.",
     ),
     "no system node": (
         {"target": {"system": {"minSize": 0}}},

@@ -1,0 +1,44 @@
+"""Environment variables of ranks that do not depend on the MPI: how NCCL communicates, and where libraries cache files."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from infra.jobs.cluster import PoolDescription
+
+CACHE_FOLDER: Final = "/tmp/.cache"
+CACHES: Final[Mapping[str, str]] = {
+    "XDG_CACHE_HOME": CACHE_FOLDER,
+    "HF_HOME": f"{CACHE_FOLDER}/huggingface",
+    "TRITON_CACHE_DIR": f"{CACHE_FOLDER}/triton",
+    "CUDA_CACHE_PATH": f"{CACHE_FOLDER}/cuda",
+    "MPLCONFIGDIR": f"{CACHE_FOLDER}/matplotlib",
+}
+"""Cache folders outside the home directory, which is read-only in a pod:
+https://huggingface.co/docs/huggingface_hub/package_reference/environment_variables
+https://docs.nvidia.com/cuda/cuda-c-programming-guide/#cuda-environment-variables
+https://matplotlib.org/stable/install/environment_variables_faq.html"""
+
+_SOCKETS: Final[Mapping[str, str]] = {
+    # Bootstrap and sockets: not the interfaces of containers, of Amazon's VPC CNI (eni*) or of Pod Identity (pod-id-link0).
+    # https://github.com/aws-samples/aws-do-eks/issues/54
+    "NCCL_SOCKET_IFNAME": "^lo,docker,veth,eni,pod-id-link",
+    # Pods may not bind memory to NUMA nodes. Ranks on which NCCL notices this and ranks on which it does not would use
+    # different paths and fail: https://github.com/NVIDIA/nccl/issues/2190
+    "NCCL_CUMEM_HOST_ENABLE": "0",
+}
+
+
+def of_ranks(pool: PoolDescription) -> dict[str, str]:
+    """Return the variables of ranks on this pool. Users may override each of them in `env`."""
+    return {**_SOCKETS, **_nccl_network(pool), **CACHES}
+
+
+def _nccl_network(pool: PoolDescription) -> dict[str, str]:
+    """Name NCCL's network, so that NCCL fails where it would otherwise fall back to TCP without an error.
+
+    `Libfabric` is the name of the aws-ofi-nccl plugin: nccl_ofi_interface_nvidia.cpp in
+    https://github.com/aws/aws-ofi-nccl. A pool without EFA has no choice, so nothing is set.
+    """
+    if not pool.efa:
+        return {}
+    return {"NCCL_NET": "Libfabric" if pool.nccl_transport == "efa" else "Socket"}

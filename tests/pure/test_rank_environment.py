@@ -1,0 +1,60 @@
+"""Variables of ranks that do not depend on the MPI: NCCL's network, cache folders, the user's name."""
+
+import pytest
+
+from tests.pure.job_world import SMALL, SYSTEM, TRAIN, cluster, environment, pods
+
+
+@pytest.mark.parametrize("launcher", ["mpijob", "openmpi", "torchrun"])
+def test_on_a_pool_with_efa_nccl_uses_libfabric_or_fails(launcher: str) -> None:
+    """Without NCCL_NET, NCCL falls back to sockets without an error."""
+    for role, pod in pods(launcher=launcher, pool="train").items():
+        if role in ("launcher", "worker"):
+            assert environment(pod)["NCCL_NET"] == "Libfabric", role
+    worker = environment(pods(launcher="torchrun", pool="train")["worker"])
+    assert worker["FI_EFA_USE_HUGE_PAGE"] == "0", "data loaders fork"
+    assert "FI_PROVIDER" not in worker, "the plugin selects the provider itself"
+
+
+@pytest.mark.parametrize("launcher", ["mpijob", "torchrun"])
+def test_on_a_pool_without_efa_nccl_chooses_its_network(launcher: str) -> None:
+    variables = environment(pods(launcher=launcher, pool="small")["worker"])
+    assert "NCCL_NET" not in variables and "FI_EFA_USE_HUGE_PAGE" not in variables
+    excluded = variables["NCCL_SOCKET_IFNAME"].removeprefix("^").split(",")
+    assert {"lo", "eni", "pod-id-link"} <= set(excluded), "interfaces of Amazon's VPC CNI and of Pod Identity"
+
+
+@pytest.mark.parametrize(
+    ("transport", "nccl", "mpi", "network"),
+    [("efa", "efa", "cm", "Libfabric"), ("tcp", "efa", "ob1", "Libfabric"), ("tcp", "tcp", "ob1", "Socket")],
+    ids=["auto", "nccl", "tcp"],
+)
+def test_each_transport_setting_gives_mpi_and_nccl_their_networks(transport: str, nccl: str, mpi: str, network: str) -> None:
+    pool = TRAIN.model_copy(update={"transport": transport, "nccl": nccl})
+    launcher = environment(pods(cluster(pools=(SYSTEM, pool)), pool="train")["launcher"])
+    assert (launcher["OMPI_MCA_pml"], launcher["NCCL_NET"]) == (mpi, network)
+
+
+def test_a_description_by_an_older_version_has_one_transport_for_both() -> None:
+    assert TRAIN.nccl is None and TRAIN.nccl_transport == "efa"
+    assert SMALL.nccl_transport == "tcp"
+
+
+@pytest.mark.parametrize("launcher", ["mpijob", "openmpi", "torchrun"])
+def test_caches_are_in_a_writable_folder_and_the_user_has_a_name(launcher: str) -> None:
+    variables = environment(pods(launcher=launcher)["worker"])
+    folders = ("XDG_CACHE_HOME", "HF_HOME", "TRITON_CACHE_DIR", "CUDA_CACHE_PATH", "MPLCONFIGDIR")
+    assert all(variables[name].startswith("/tmp/") for name in folders)
+    assert (variables["USER"], variables["LOGNAME"]) == ("mpiuser", "mpiuser")
+
+
+def test_a_job_may_override_nccl_and_caches() -> None:
+    variables = environment(pods(pool="train", env={"NCCL_NET": "Socket", "HF_HOME": "/shared/hf"})["worker"])
+    assert (variables["NCCL_NET"], variables["HF_HOME"]) == ("Socket", "/shared/hf")
+
+
+def test_ranks_started_over_ssh_get_the_variables_too() -> None:
+    """SSH passes on no environment; mpirun forwards the variables by name."""
+    (launcher,) = pods(pool="train")["launcher"]["containers"]
+    line = " ".join(launcher["command"])
+    assert all(f"-x {name}" in line for name in ("NCCL_NET", "HF_HOME", "NCCL_SOCKET_IFNAME"))
