@@ -117,7 +117,9 @@ class ClusterAutoscaler(pulumi.ComponentResource):
             "--stderrthreshold=info",
             "--cloud-provider=aws",
             f"--node-group-auto-discovery=asg:tag={AUTOSCALER_TAG}/enabled,{AUTOSCALER_TAG}/{cluster}",
-            "--aws-use-static-instance-list=true",  # a private network cannot fetch the price list
+            # The list compiled into the autoscaler lacks P5e, P6 and G7, so their pools would never grow from zero. The
+            # autoscaler then queries DescribeInstanceTypes; private clusters have an endpoint for EC2.
+            "--aws-use-static-instance-list=false",
             "--expander=least-waste",
             "--skip-nodes-with-local-storage=false",  # job pods use /dev/shm; running ones are marked unsafe to evict
             f"--scale-down-unneeded-time={args.idle_minutes}m",

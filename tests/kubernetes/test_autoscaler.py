@@ -79,7 +79,7 @@ def deployment(cluster: Running) -> Object:
     flags = [
         "--cloud-provider=aws",
         f"--node-group-auto-discovery=asg:tag={AUTOSCALER_TAG}/enabled,{AUTOSCALER_TAG}/{cluster.name}",
-        "--aws-use-static-instance-list=true",
+        "--aws-use-static-instance-list=false",
         "--skip-nodes-with-local-storage=false",
         "--scan-interval=1s",
         "--scale-down-unneeded-time=3s",

@@ -301,6 +301,12 @@ def test_the_autoscaler_discovers_groups_by_their_tags(stack: Deployment) -> Non
     assert container["image"].endswith(":v1.35.0") and {"name": "AWS_REGION", "value": "us-west-2"} in container["env"]
 
 
+def test_the_autoscaler_knows_every_instance_type_that_ec2_has(stack: Deployment) -> None:
+    """Its compiled-in list lacks P5e, P6 and G7, whose pools would never grow from zero."""
+    (container,) = only(stack, "Deployment", "cluster-autoscaler")["spec"]["template"]["spec"]["containers"]
+    assert "--aws-use-static-instance-list=false" in container["command"]
+
+
 def test_the_autoscaler_uses_the_service_account_of_its_role(stack: Deployment) -> None:
     association = stack.only("aws:eks/podIdentityAssociation:PodIdentityAssociation", "autoscaler").inputs
     account = only(stack, "ServiceAccount", "cluster-autoscaler")["metadata"]
