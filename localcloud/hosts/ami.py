@@ -84,6 +84,7 @@ def environment(cloud: LocalCloud, region: str, report: Report, output: Path, su
         "PACKER_PLUGIN_PATH": str(plugins(report)),
         "PACKER_CONFIG_DIR": str(cache / "packer"),
         "CHECKPOINT_DISABLE": "1",
+        "AWS_POLL_DELAY_SECONDS": "1",  # Packer polls AWS every 15 s by default
         **{f"PKR_VAR_{name}": value for name, value in variables.items()},
     }
 
