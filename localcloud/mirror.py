@@ -15,7 +15,7 @@ MODULES: Final = {
     "kubeflow/mpi-operator": "github.com/kubeflow/mpi-operator",
     "kubernetes-sigs/kueue": "sigs.k8s.io/kueue",
 }
-"""Go module of each GitHub repository."""
+"""Go module that contains the files of each GitHub repository."""
 
 
 def folder() -> Path:
@@ -28,7 +28,7 @@ def is_complete() -> bool:
 
 
 def ensure(report: Report) -> Path:
-    """Return the mirror's folder, which then contains all manifests of the Pulumi program. Raises BuildError."""
+    """Fill the mirror with all manifests that the Pulumi program uses, and return its folder. Raises BuildError."""
     if not is_complete():
         with only_one(folder()):
             if not is_complete():
