@@ -1,4 +1,4 @@
-# `make help` lists the targets. Everything is installed into .venv; tools built from source go to the user's cache.
+# `make help` lists the targets. Python packages are installed into .venv; tools built from source go to the user's cache.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -32,7 +32,7 @@ demo: tools ## run the whole lifecycle of a cluster on a local AWS: preview, cre
 demo-ec2: tools ## run the whole lifecycle of an EC2 cluster (without Kubernetes) on local hosts: build the AMI, join, train on four nodes, scale, destroy
 	@$(BIN)/python scripts/cluster demo --ec2
 
-test: tools ## run all tests in random order, except those that compile Open MPI 5, need a framework or run demo-ec2 (test-ami, mission)
+test: tools ## run all tests in random order, except those that compile Open MPI 5, need a framework or run demo-ec2 (see test-ami and mission)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not compile and not mission_only"
 
 test-ami: tools ## run the AMI tests with Open MPI 4 and 5; the first run compiles both (ten minutes of CPU time)
@@ -56,7 +56,7 @@ lint: setup ## run the linter
 types: setup ## check types in strict mode
 	@$(BIN)/mypy
 
-bench: tools ## run the benchmarks behind the figures in docs/measurements.md
+bench: tools ## run the benchmarks whose figures are in docs/measurements.md
 	$(BIN)/python -m bench.up
 	$(BIN)/python -m bench.scale
 	$(BIN)/python -m bench.start
@@ -77,6 +77,6 @@ lock: ## update requirements.lock from requirements*.txt (needs uv)
 	uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --python-version 3.10 --build-constraints amis/frameworks/build-constraints.in amis/frameworks/chainermn.in -o amis/frameworks/chainermn.txt
 	for set in tensorflow horovod boto3; do uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --build-constraints amis/frameworks/build-constraints.in amis/frameworks/$$set.in -o amis/frameworks/$$set.txt; done
 
-clean: ## stop the local cloud and remove everything created in this folder (not the cache of built tools)
+clean: ## stop the local cloud and remove everything created in this folder; the cache of built tools stays
 	@test ! -x $(BIN)/python || $(BIN)/python scripts/cluster local stop
 	@rm -rf $(VENV) .local .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,6 +1,6 @@
-"""`python -m bench.hosts`: time of EC2 clusters on this machine from `up` to the first mpiexec, and until N nodes have joined.
+"""`python -m bench.hosts`: time that local EC2 clusters take from `up` to the first mpiexec, and until N nodes have joined.
 
-All hosts share this machine's cores, so scaling with the number of nodes depends on the machine as much as on the program.
+All hosts share this machine's cores, so the results for many nodes depend on the machine as much as on the program.
 """
 
 import argparse

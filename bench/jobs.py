@@ -1,4 +1,4 @@
-"""`python -m bench.jobs`: duration of an MPI job from submission to success, and its recovery after a worker is killed."""
+"""`python -m bench.jobs`: duration of an MPI job from submission to success, and of its recovery from a killed worker."""
 
 import argparse
 import json
@@ -119,7 +119,7 @@ def worker_killed(bench: Bench) -> dict[str, float]:
 
 
 def _await_step(bench: Bench, name: str, seen: Timeline) -> None:
-    """Wait until the log shows the step. Retry, because following a log can end early if the container has just started."""
+    """Wait until the log shows the step. Retry, because a followed log can end early if the container has just started."""
     (launcher,) = bench.client.list("Pod", bench.namespace, {JOB_LABEL: name, ROLE_LABEL: "launcher"})
     while "launcher ended" not in seen.times:
         for line in bench.client.log(launcher["metadata"]["name"], bench.namespace, follow=True):
@@ -130,7 +130,7 @@ def _await_step(bench: Bench, name: str, seen: Timeline) -> None:
 
 
 def _first_process_of_a_worker(bench: Bench, name: str) -> psutil.Process:
-    """Return process 1 of a worker's container. Killing it ends the whole container, like an out-of-memory kill."""
+    """Return process 1 in a worker's container. Killing it ends the whole container, like an out-of-memory kill."""
     pods = bench.client.list("Pod", bench.namespace, {JOB_LABEL: name, ROLE_LABEL: "worker"})
     uid = max(pods, key=lambda pod: str(pod["metadata"]["name"]))["metadata"]["uid"]
     found = [

@@ -18,7 +18,7 @@ from testkit.eks_clusters import Account
 from testkit.node_groups import node_group
 
 COLD_SECONDS, WARM_SECONDS = 40.0, 20.0
-"""Target durations: cold, including the start of the local cloud, and warm, in a running one. Built programs are cached."""
+"""Target durations: cold (including the start of the local cloud) and warm (in a running one), with built programs cached."""
 SYSTEM, GPU = ("system", 1, "m7i.large"), ("train", 2, "p4d.24xlarge")
 
 
@@ -76,7 +76,7 @@ def life(account: Account, name: str, start: float, goal: float) -> dict[str, st
 
 @contextmanager
 def stopwatch() -> Iterator[list[float]]:
-    """Measure the duration of the block, and append its seconds to the yielded list."""
+    """Measure the duration of the block in seconds, and append it to the yielded list."""
     taken: list[float] = []
     begun = time.perf_counter()
     yield taken

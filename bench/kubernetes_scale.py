@@ -1,4 +1,4 @@
-"""`python -m bench.kubernetes_scale`: start a thousand simulated GPU nodes, fill them with queued MPI jobs, remove them."""
+"""`python -m bench.kubernetes_scale`: start a thousand simulated GPU nodes, fill them with MPI jobs, and remove them."""
 
 import argparse
 import json
@@ -27,7 +27,7 @@ STACK, POOL = "thousand", "train"
 NODES, BIG, SMALL_JOBS, SMALL = 1000, 512, 200, 4
 """Nodes, workers of the big job, number of small jobs, workers per small job. The jobs do not all fit at once."""
 ANY_QUOTA = {"L-417A185B": 1e6}
-"""Quota code of the vCPUs of P instances, with a practically unlimited value."""
+"""Code of the vCPU quota for P instances -> a value that is high enough for any number of nodes."""
 LIMIT_SECONDS = 1500.0
 
 
@@ -95,7 +95,7 @@ class Seen:
                 sys.exit(f"{doing}: not done after {LIMIT_SECONDS:.0f} s; {self}")
 
     def overtaken(self) -> list[str]:
-        """Return jobs admitted before a job that was queued at least one second earlier (the resolution of the timestamps)."""
+        """Return the jobs admitted before a job that was queued earlier by at least a second (the resolution of timestamps)."""
         later = [self.queued[job] for job in self.admitted]
         return [job for number, job in enumerate(self.admitted) if any(other < self.queued[job] for other in later[number + 1 :])]
 
@@ -105,7 +105,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class NodeGroup:
-    """Node group of the pool, resized through the EKS API."""
+    """Node group of the pool. It is resized through the EKS API."""
 
     bench: Bench
 
@@ -214,7 +214,7 @@ def _problems(seen: Seen, nodes: int, instances: int) -> Iterable[str]:
 
 
 def _larger(described: ClusterDescription, nodes: int) -> ClusterDescription:
-    """Return the description with this many simulated nodes. Launchers run on them too, as the workers are not real."""
+    """Return the description with this many simulated nodes. Launchers run there too, because the workers are not real."""
     taint = TaintDescription(key=SIMULATED.key, value=SIMULATED.value)
     pools = [
         one.model_copy(update={"max_size": nodes, "taints": (*one.taints, taint)}) if one.name == POOL else one

@@ -23,7 +23,7 @@ PROGRAMS = {
 
 
 class Peaks(threading.Thread):
-    """Sampler of memory usage, once per second; `peaks` has the maximum per program in MiB."""
+    """Thread that samples memory usage once per second; `peaks` has the maximum for each program in MiB."""
 
     def __init__(self, cloud: LocalCloud) -> None:
         super().__init__(daemon=True)
@@ -61,7 +61,7 @@ class Peaks(threading.Thread):
 
 
 def groups_of(pid: int) -> str:
-    """Return the process's cgroups, or an empty string if it has ended."""
+    """Return the cgroups of a process, or an empty string if the process has ended."""
     try:
         return Path(f"/proc/{pid}/cgroup").read_text()
     except OSError:

@@ -58,7 +58,7 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def row(bench: Bench, launcher: str, workers: int, repeats: int, image: str) -> dict[str, Any]:
-    """Return the median run, by time until all ranks run, of the successful ones."""
+    """Run the job `repeats` times. Return the successful run with the median time until all ranks run."""
     runs: list[dict[str, Any]] = []
     for number in range(1, repeats + 1):
         try:

@@ -77,13 +77,13 @@ def with_pulumi(folder: Path, plane: ControlPlane, objects: list[dict[str, Any]]
 
 
 def saved_once(folder: Path, plane: ControlPlane, objects: list[dict[str, Any]]) -> dict[str, float]:
-    """Measure without checkpoints. The engine then saves its state only at the end, and loses track of objects if killed."""
+    """Measure without checkpoints. The engine saves its state only at the end, and loses track of objects if it is killed."""
     with mock.patch.dict(os.environ, {"PULUMI_SKIP_CHECKPOINTS": "true"}):
         return with_pulumi(folder, plane, objects)
 
 
 def with_emulator(plane: ControlPlane, objects: list[dict[str, Any]]) -> dict[str, float]:
-    """Measure the emulator alone, with the Check and Create requests that the engine would send, concurrently."""
+    """Measure the emulator alone: send the engine's Check and Create requests directly and concurrently."""
     plane.request("POST", "/api/v1/namespaces", {"metadata": {"name": "alone"}})
     running, port = server.start(0)
     try:

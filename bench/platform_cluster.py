@@ -22,7 +22,7 @@ STACKS = ROOT / "bench" / "stacks"
 
 
 def say(line: str) -> None:
-    """Print progress to stderr, because stdout is for the result."""
+    """Print progress to stderr, because stdout is reserved for the result."""
     print(line, file=sys.stderr, flush=True)
 
 
@@ -30,9 +30,9 @@ def say(line: str) -> None:
 def running(stack: str, cloud_folder: Path | None = None, nodes: str = "") -> Iterator[JobCluster]:
     """Create a stack from bench/stacks in a temporary local cloud, or use the existing one in `cloud_folder`.
 
-    `nodes` overrides the default limits on real nodes.
+    `nodes` overrides the default limits on the number of real nodes.
     """
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # so that the cleanup below runs
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # raise SystemExit, so that the cleanup below runs
     with TemporaryDirectory() as text:
         folder = Path(text)
         cloud = LocalCloud(cloud_folder or folder / "cloud")

@@ -84,7 +84,7 @@ class Bench:
         return begun
 
     def printed(self, name: str, word: str) -> Any:
-        """Return the JSON that the launcher printed after the word. Raise JobFailed if it printed none."""
+        """Return the JSON that the launcher printed after this word. Raise JobFailed if the log has no such line."""
         done = self.shell.cluster("logs", name)
         line = next((line for line in done.out.splitlines() if line.startswith(f"{word} ")), None)
         if line is None:

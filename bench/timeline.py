@@ -57,7 +57,7 @@ class Timeline:
             self._changed.notify_all()
 
     def wait(self, reached: Callable[["Timeline"], Any], seconds: float) -> bool:
-        """Wait for a condition and return whether it became true in time."""
+        """Wait for a condition and return whether it became true within this many seconds."""
         with self._changed:
             return bool(self._changed.wait_for(lambda: reached(self), seconds))
 

@@ -1,4 +1,4 @@
-"""Watches on a cluster's objects, with local timestamps because those of Kubernetes have a resolution of one second."""
+"""Watches on a cluster's objects, with local timestamps, because Kubernetes timestamps have a resolution of one second."""
 
 import json
 import threading
@@ -14,7 +14,7 @@ import urllib3.exceptions
 
 Object = dict[str, Any]
 Hear = Callable[[str, Object, float], None]
-"""Callback that gets the event type, the object and the time."""
+"""Callback that receives the event type, the object and the time."""
 
 
 class Watch(threading.Thread):
@@ -49,7 +49,7 @@ class Watch(threading.Thread):
                 for event in map(json.loads, filter(None, lines)):
                     self._hear(event["type"], event["object"], now)
         except (urllib3.exceptions.HTTPError, OSError):
-            if not self._is_over:  # raise: a missed event would look like one that never happened
+            if not self._is_over:  # raise, because a missed event would look like an event that never happened
                 raise
 
     def _ask(self, **query: str) -> Any:

@@ -1,4 +1,4 @@
-"""Detect the public IPv4 address of this machine with a web service."""
+"""Detect this machine's public IPv4 address by querying a web service."""
 
 import http.client
 import ipaddress
@@ -13,7 +13,7 @@ from infra.config.messages import shown
 CHECKIP: Final = "https://checkip.amazonaws.com"
 """AWS service that returns the caller's address as plain text."""
 URL_VARIABLE: Final = "GPUMPI_CHECKIP_URL"
-"""Variable with the URL of a compatible service, for tests and for networks that cannot reach AWS's."""
+"""Environment variable with the URL of a compatible service, for tests and networks that cannot reach AWS."""
 LIMIT_SECONDS: Final = 2.0
 MAX_BYTES: Final = 64
 
@@ -27,7 +27,7 @@ def url() -> str:
 
 
 def detect() -> ipaddress.IPv4Address:
-    """Query the service and return the address. Raises Undetected after two seconds at the latest."""
+    """Query the service and return the address. Raises Undetected on failure, after two seconds at the latest."""
     try:
         answer = within(LIMIT_SECONDS, _answer)
     except urllib.error.HTTPError as error:
@@ -41,7 +41,7 @@ def detect() -> ipaddress.IPv4Address:
 
 
 def _answer() -> str:
-    # `within` sets the limit; this timeout only ends the thread that it abandons
+    # `within` enforces the time limit; this timeout only ends the thread that `within` abandons
     with urllib.request.urlopen(url(), timeout=2 * LIMIT_SECONDS) as response:
         return str(response.read(MAX_BYTES).decode("ascii", errors="replace")).strip()
 

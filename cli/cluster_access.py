@@ -58,7 +58,7 @@ class Cluster:
 
     @property
     def namespace(self) -> str | None:
-        """The context's namespace."""
+        """Namespace of the kubeconfig context."""
         return self._connection.namespace
 
     def version(self) -> str:
@@ -79,7 +79,7 @@ class Cluster:
             return None
 
     def list(self, kind: str, namespace: str | None = None, selector: Mapping[str, str] | None = None) -> "list[Object]":
-        """Return all objects of a kind, or an empty list if the cluster does not have the kind."""
+        """Return all objects of a kind, or an empty list if the cluster does not serve this kind."""
         query = {"labelSelector": ",".join(f"{key}={value}" for key, value in selector.items())} if selector else {}
         try:
             answer = self._call("GET", _path(kind, namespace), query, doing=f"list {_words(kind, None, namespace)}")
@@ -106,7 +106,7 @@ class Cluster:
     def log(
         self, pod: str, namespace: str, *, container: str | None = None, since: str | None = None, follow: bool
     ) -> Iterator[str]:
-        """Yield a container's log lines, each with a timestamp in front, until the container or the connection ends."""
+        """Yield a container's log lines, each prefixed with a timestamp, until the container or the connection ends."""
         import urllib3.exceptions
 
         query = {"timestamps": "true", "follow": "true" if follow else "false"}

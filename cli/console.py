@@ -10,11 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 ENDLESS: Final = 10_000
-"""Width of output to a pipe or a file: no line is wrapped or cut, regardless of COLUMNS."""
+"""Console width for output to a pipe or a file: so large that no line is wrapped or cut, regardless of COLUMNS."""
 
 
 def make_console(*, stderr: bool = False) -> Console:
-    """Return a console that prints messages from AWS and Kubernetes as is, without markup. rich respects NO_COLOR."""
+    """Return a console that prints AWS and Kubernetes messages verbatim, without markup. rich respects NO_COLOR."""
     console = Console(stderr=stderr, highlight=False, markup=False, soft_wrap=True)
     if not console.is_terminal:
         console.width = ENDLESS

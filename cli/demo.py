@@ -40,7 +40,7 @@ class EksDemo(Steps):
         self.step("stop the local cloud", self.stop, always=True)
 
     def make_images(self) -> str:
-        """Build the images before a node pulls them: a pending pod would not show why the pull is slow or fails."""
+        """Build the images first, because a pending pod does not show why its image pull is slow or fails."""
         _must_run_containers("nodes on this machine pull no images")
         for image in PLATFORM_IMAGES:
             build.ensure_image(image, self.tell)
@@ -113,7 +113,7 @@ class EksDemo(Steps):
         return self.cloud.folder / "project" / "kubeconfig.json"
 
     def _in_cluster(self, *command: str) -> str:
-        """Run a program with the kubeconfig of the cluster and return its output. Raises StepFailed."""
+        """Run a program with the cluster's kubeconfig and return its output. Raises StepFailed."""
         return self.command(*command, variables={"KUBECONFIG": str(self.kubeconfig)})
 
     def _eks(self) -> Any:

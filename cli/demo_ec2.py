@@ -91,7 +91,7 @@ class Ec2Demo(Steps):
         return f"{len(joined)} hosts with {slots} slots: {', '.join(host['address'] for host in joined)}"
 
     def look(self) -> str:
-        """Check that all hosts run the AMI that was built, with its CUDA-aware Open MPI."""
+        """Check that all hosts run the AMI that the demo built, and that their Open MPI is CUDA-aware."""
         ec2 = self.cloud.clients(self.stack.region)("ec2")
         found = ec2.describe_instances(InstanceIds=[host.instance_id for host in self.cloud.hosts()])["Reservations"]
         images = sorted(one["ImageId"] for entry in found for one in entry["Instances"])
@@ -103,7 +103,7 @@ class Ec2Demo(Steps):
         return f"{HOSTS} hosts from {self.image}; CUDA support of their Open MPI {', '.join(versions)}: true"
 
     def bring_programs(self) -> str:
-        """Copy the programs into the shared folder as on AWS: a tar archive over SSH."""
+        """Copy the programs into the shared folder as a user would on AWS: as a tar archive over SSH."""
         command = self._command("ssh", *self._identity, "--", "tar", "x", "-C", "/shared")
         environment = self.cloud.process_environment()
         with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -137,7 +137,7 @@ class Ec2Demo(Steps):
         return f"{super().unchanged()}, still {FEWER} worker"
 
     def delete_ami(self) -> str:
-        """Delete the AMI. It does not belong to the stack, so it outlives it, and its snapshots cost money."""
+        """Delete the AMI. It does not belong to the stack, so `destroy` keeps it, and its snapshots cost money."""
         snapshots = ami.remove(self.cloud, self.stack.region, self.image)
         return f"{self.image}, and {', '.join(snapshots)}"
 
@@ -149,7 +149,7 @@ class Ec2Demo(Steps):
 
     @property
     def key(self) -> Path:
-        """SSH key pair of the demo, deleted with its local cloud."""
+        """SSH key pair of the demo. It is deleted together with the local cloud."""
         return self.cloud.folder / "project" / "ssh" / "key"
 
     @property

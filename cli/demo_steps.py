@@ -25,7 +25,7 @@ from localcloud.processes import ROOT
 from localcloud.stack import LocalStack, Run, Verb
 
 FOLDER = ROOT / ".local"
-"""Folder of the demos' files; ignored by Git."""
+"""Folder for the files of all demos; ignored by Git."""
 
 
 class StepFailed(Exception):
@@ -112,7 +112,7 @@ class Steps(ABC):
         except StepSkipped as reason:
             result.ok = result.skipped = True
             result.detail = str(reason)
-        except Exception as error:  # show any error in the table, and still stop the cloud
+        except Exception as error:  # show any error in the table, and run the step that stops the cloud
             result.detail = str(error) if isinstance(error, StepFailed) else f"{type(error).__name__}: {error}"
         result.seconds = round(time.monotonic() - started, 1)
         self.console.print(Text.assemble("  ", _mark(result), f" {result.seconds} s  "), end="")
@@ -169,7 +169,7 @@ class Show:
     """A demo and its settings."""
 
     name: str
-    """Base name of its lock file, log, table and local cloud folder."""
+    """Base name of the demo's lock file, log, result table and local cloud folder."""
     stack: str
     steps: type[Steps]
     title: str

@@ -1,4 +1,4 @@
-"""Query AWS about an EC2 cluster by its stack's name. Needs no Pulumi state."""
+"""Query AWS about an EC2 cluster, given the name of its stack. Needs no Pulumi state."""
 
 import json
 import re
@@ -31,7 +31,8 @@ class Ec2Node:
     address: str
     instance_type: str
     state: str
-    """Worker: lifecycle state in the Auto Scaling group (`InService`: it has joined). Head node: EC2 instance state."""
+    """For a worker, the lifecycle state in the Auto Scaling group (`InService` means that it has joined). For the head
+    node, the EC2 instance state."""
     launched: str
     profile_arn: str = ""
 
@@ -140,7 +141,7 @@ class DeployedEc2Cluster:
     # --- key bucket ----------------------------------------------------------------------------------------------------
 
     def notice(self, node: Ec2Node) -> Mapping[str, Any] | None:
-        """Return what a node published under its own S3 prefix, where only it may write; None if nothing yet."""
+        """Return a node's notice from its S3 prefix, where only that node may write; None if there is none yet."""
         key = f"{NODES}{self._role_id(node)}:{node.id}/notice.json"
         text = self._object(key)
         if text is None:

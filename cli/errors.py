@@ -1,4 +1,4 @@
-"""Errors that end a verb. They are raised anywhere and reported in one place (`cli.lazy.Program`)."""
+"""Errors that end a verb. Any module may raise them, and `cli.lazy.Program` reports them."""
 
 import json
 import sys
@@ -26,7 +26,10 @@ CODES: Final = {
     "localcloud.stack.PulumiError": FAILED,
     "localcloud.tools.build.BuildError": FAILED,
 }
-"""Exceptions of other packages whose message is for the user. Names, because imports would slow down `--help`."""
+"""Exit codes for exceptions of other packages whose messages are written for the user.
+
+The exceptions are listed by name because importing them would slow down `--help`.
+"""
 
 
 class CommandError(Exception):

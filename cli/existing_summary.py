@@ -22,7 +22,7 @@ def rows(settings: ExistingSettings, facts: ClusterFacts) -> list[Mapping[str, o
 
 
 def show(console: Console, settings: ExistingSettings, facts: ClusterFacts | None) -> None:
-    """Print the pools as a table. Without facts, print only the cluster name."""
+    """Print the pools as a table. Without `facts`, print only the cluster name."""
     where = f"Kubernetes {facts.version} at {facts.server}" if facts else "a Kubernetes cluster"
     console.print(f"{settings.cluster_name}: {where}")
     if facts is None:

@@ -1,4 +1,4 @@
-"""Exit codes of all verbs: the source for the code, for every `--help` and for docs/command-line.md."""
+"""Exit codes of all verbs. The code, every `--help` text and docs/command-line.md use these definitions."""
 
 from typing import Final
 
@@ -11,7 +11,7 @@ UNREACHABLE: Final = 5
 INTERRUPTED: Final = 130
 """128 plus the signal number of SIGINT, as in shells."""
 NOT_STARTED: Final = 255
-"""Exit code of ssh itself when it cannot connect."""
+"""Exit code that ssh itself returns when it cannot connect."""
 
 MEANINGS: Final = {
     OK: "success",
@@ -26,7 +26,7 @@ REMOTE: Final = "run, ssh: the exit code of the remote command; 255 if it could 
 
 
 def help_text() -> str:
-    """Return the last section of every verb's `--help`. Typer breaks lines only at empty lines."""
+    """Return the last section of every verb's `--help`. Typer joins lines unless an empty line separates them."""
     return "\n\n".join(["Exit codes:", *(f"{code}: {meaning}" for code, meaning in MEANINGS.items()), REMOTE])
 
 

@@ -1,4 +1,4 @@
-"""SSH to the head node through Session Manager: needs no open port, and the host key is known in advance."""
+"""SSH to the head node through Session Manager. It needs no open port, and the host key is known in advance."""
 
 import shlex
 import shutil
@@ -73,7 +73,10 @@ def must_exist(identity: Path | None) -> None:
 
 @contextmanager
 def to_head_node(cluster: DeployedEc2Cluster, identity: Path | None = None) -> Iterator[HeadNodeSsh]:
-    """Yield SSH access. Raises CommandError if the head node is not ready, or if a program or key is missing here."""
+    """Yield SSH access to the head node.
+
+    Raises CommandError if the head node is not ready, or if a program or key is missing on this machine.
+    """
     for name, fix in PROGRAMS.items():
         if shutil.which(name) is None:
             raise CommandError(f"{name} is not on PATH; {fix}")

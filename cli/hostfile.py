@@ -15,9 +15,9 @@ HOSTFILE: Final = "/etc/gpumpi/hostfile"
 """Written by amis/join/gpumpi_join/service.py."""
 
 Slots = Mapping[str, int]
-"""Number of ranks by address."""
+"""Address of a node -> number of its slots."""
 Look = Callable[[DeployedEc2Cluster, Sequence[Ec2Node]], str]
-"""Returns how the hostfile differs from these nodes, or an empty string if it matches. Raises Unseen."""
+"""Returns how the hostfile differs from the given nodes, or an empty string if it matches. Raises Unseen."""
 
 
 class Unseen(Exception):
@@ -25,7 +25,7 @@ class Unseen(Exception):
 
 
 def look(cluster: DeployedEc2Cluster, nodes: Sequence[Ec2Node], *, identity: Path | None) -> str:
-    """Implement `Look` through SSH. An unreachable head node counts as a difference: it may answer later."""
+    """Implement `Look` over SSH. An unreachable head node counts as a difference, because it may answer later."""
     expected, silent = wanted(cluster, nodes)
     if silent:
         return f"no keys published yet by {', '.join(silent)}"

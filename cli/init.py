@@ -46,7 +46,10 @@ class Agreed:
 
 
 def run(stack: str, folder: Path, given: Mapping[str, str | None], *, yes: bool, offline: bool, ask: Ask | None = None) -> int:
-    """Ask for every value that is not given, and write the file. `given` has `target` and answers by question."""
+    """Ask for every value that is missing from `given`, and write the file.
+
+    `given` maps `target` and the names of questions to answers.
+    """
     flags = {name: value for name, value in given.items() if value is not None}
     try:
         _check_name(stack)
@@ -69,7 +72,7 @@ def run(stack: str, folder: Path, given: Mapping[str, str | None], *, yes: bool,
 
 
 def _check_name(stack: str) -> None:
-    """Check the name before the first question, because no answer can fix it."""
+    """Check the stack name before the first question, because no answer can fix an invalid name."""
     problems = list(names.stack(ExistingSettings(stack=stack, target=ExistingTarget(kind="existing"))))
     if problems:
         raise Refused("; ".join(map(str, problems)), USAGE)
@@ -115,7 +118,7 @@ def _refuse_other_flags(kind: str, form: Form, flags: Iterable[str]) -> None:
 
 
 def _agree(stack: str, form: Form, flags: Mapping[str, str], offline: bool, ask: Ask | None) -> Agreed:
-    """Ask until the whole file is valid. Only questions with a problem are asked again."""
+    """Ask until the whole file is valid. Only questions whose answers caused a problem are asked again."""
     settled = dict(flags)
     while True:
         answers = _answers(form, settled, offline, ask)
@@ -229,7 +232,10 @@ def _report(path: Path, stack: str, form: Form, agreed: Agreed, *, offline: bool
 
 
 def _commands_before(path: Path) -> tuple[str, ...]:
-    """Return commands to run first. Other verbs find stack files only in stacks/; Pulumi runs only in the checkout."""
+    """Return the commands to run first.
+
+    Other verbs find stack files only in stacks/, and Pulumi runs only in the checkout.
+    """
     found: list[str] = []
     if path.resolve().parent != STACKS:
         found.append(f"cp {shlex.quote(str(path.resolve()))} {shlex.quote(str(STACKS))}/")

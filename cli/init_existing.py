@@ -96,7 +96,7 @@ def _check_context(answer: str, answers: Answers) -> None:
 
 @lru_cache
 def _nodes(kubeconfig: str, context: str) -> tuple[Node, ...]:
-    """Return the cluster's nodes, or none if it does not answer in time. `init` then asks without a default."""
+    """Return the cluster's nodes, or none if the cluster does not answer in time; `init` then offers no defaults."""
 
     def read() -> tuple[Node, ...]:
         answer = kubeconfigs.load(_file(kubeconfig), context).call("GET", "api/v1/nodes")
@@ -113,7 +113,7 @@ def _seen(draft: Draft) -> tuple[Node, ...]:
 
 
 def _selector_of(draft: Draft) -> Proposal:
-    """Propose the label that only the GPU nodes have, if NVIDIA's feature discovery or the user set one."""
+    """Propose a label that all GPU nodes but no other nodes have, preferably the one from GPU feature discovery."""
     nodes = _seen(draft)
     gpu_nodes = [node for node in nodes if node.gpus]
     if not gpu_nodes:

@@ -38,9 +38,9 @@ class Proposal:
 
     default: str = ""
     note: str = ""
-    """Printed before the question; with --yes as well."""
+    """Text printed before the question. It is also printed with --yes, which skips the question."""
     is_required: bool = False
-    """Whether the question has no default. With --yes, its flag must be given."""
+    """Whether the question has no default, so that its flag must be given with --yes."""
 
 
 @dataclass(frozen=True)
@@ -51,12 +51,12 @@ class Question:
     prompt: str
     propose: Callable[[Draft], Proposal]
     check: Callable[[str, Answers], None] = lambda answer, answers: None
-    """Raises Unfit. It checks only the form; validation checks whether AWS or the cluster has the value."""
+    """Raises Unfit. Checks only the form; validation checks whether the value exists in AWS or the cluster."""
     paths: tuple[str, ...] = ()
-    """Settings that depend on the answer. If one has a problem, `init` asks the question again."""
+    """Settings that depend on the answer. If one of them has a problem, `init` asks the question again."""
     is_final: bool = False
-    """Whether `init` rejects an answer that AWS or the cluster contradicts. Other problems (a quota, an AMI that is not
-    built yet, a label that no node has yet) can be fixed after `init`."""
+    """Whether `init` rejects an answer if checking it against AWS or the cluster finds a problem. For other questions,
+    such problems (a quota, an AMI that is not built yet, a label that no node has yet) can be fixed after `init`."""
     example: str = ""
     """Example answer for questions that may have no default."""
     applies: Callable[[Answers], bool] = lambda answers: True
@@ -78,7 +78,7 @@ class Form:
 
     summary: str
     queried: str
-    """Source of the facts: AWS or the cluster."""
+    """What `init` queries to check the answers: AWS or the cluster."""
     questions: tuple[Question, ...]
     text: Callable[[str, Answers], str]
     """Renders the stack file from the stack name and the answers."""
@@ -102,7 +102,7 @@ def must_be_given(draft: Draft) -> Proposal:
 
 
 def own_address(opens: str, undetected: str, *, is_required: bool) -> Callable[[Draft], Proposal]:
-    """Propose the caller's public address as a /32. `undetected` explains the consequences if it is unknown."""
+    """Propose the caller's public address as a /32. `undetected` explains what happens if it is unknown."""
 
     def propose(draft: Draft) -> Proposal:
         if draft.offline:

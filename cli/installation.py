@@ -15,11 +15,11 @@ CLONE: Final = _PARENT if _SCRIPT.is_file() else None
 NAME: Final = "gpumpi" if _FROM_WHEEL else "cluster"
 """Program name in usage lines and error messages."""
 STACKS: Final = CLONE / "stacks" if CLONE else Path("stacks")
-"""Default folder of stack files: stacks/ of the clone; without a clone, stacks/ in the current folder."""
+"""Default folder of stack files: stacks/ in the clone or, without a clone, stacks/ in the current folder."""
 
 
 def command() -> str:
-    """Return the program name for hints: the user can paste it into the current shell."""
+    """Return the program name for hints, in a form that the user can paste into the current shell."""
     if _FROM_WHEEL:
         return NAME
     here = Path.cwd()
@@ -28,12 +28,12 @@ def command() -> str:
 
 
 def pasteable(text: str) -> str:
-    """Correct the command name in a message from `infra`, which does not know how it was started."""
+    """Correct the command name in a message from `infra`, which does not know how the program was started."""
     return text.replace("scripts/cluster", command()) if "scripts/cluster" in text else text
 
 
 def version() -> str:
-    """Return the version from pyproject.toml in a clone, else from the package metadata."""
+    """Return the version: in a clone from pyproject.toml, otherwise from the package metadata."""
     from importlib import metadata
 
     if CLONE is None:

@@ -28,7 +28,7 @@ API_SERVER_SECONDS = 120.0
 
 
 def log_pods(found: list[Object], state: JobState) -> list[Object]:
-    """Return the pods whose logs are the job's: one launcher per attempt, or the first worker without a launcher."""
+    """Return the pods whose logs make up the job's log: the launcher of each attempt or, without one, rank 0's pod."""
     if state.launcher == "torchrun":
         chosen = [pod for pod in found if _index(pod) == "0"]
     else:
@@ -37,8 +37,8 @@ def log_pods(found: list[Object], state: JobState) -> list[Object]:
 
 
 def lacks_workers(found: list[Object], state: JobState) -> bool:
-    """Return whether the launcher waits for workers. Following its log would hide why they do not start."""
-    if state.launcher != "openmpi":  # MPI operator starts the launcher once the workers are ready
+    """Return whether the launcher waits for workers. Following its log would hide why the workers do not start."""
+    if state.launcher != "openmpi":  # the MPI operator starts the launcher once the workers are ready
         return False
     workers = [pod for pod in found if role(pod) == "worker"]
     return not all(one.get("ready") for pod in workers for one in pod["status"].get("containerStatuses") or [{}])
@@ -49,7 +49,10 @@ def _index(pod: Object) -> str:
 
 
 def job_containers(pod: Object) -> list[Mapping[str, Any]]:
-    """Return the states of the containers whose logs are the job's, in order. Leaves out sidecars, which never end."""
+    """Return the states of the containers whose logs make up the job's log, in order.
+
+    Sidecars are left out because they never end.
+    """
     sidecars = {one["name"] for one in pod["spec"].get("initContainers", ()) if one.get("restartPolicy") == "Always"}
     return [one for one in containers(pod) if one["name"] not in sidecars]
 
@@ -63,7 +66,7 @@ class PodLog:
     namespace: str
     container: str
     _last: str = ""
-    """Timestamp of the last line. It has nanoseconds, so no two lines share one."""
+    """Timestamp of the last line. Timestamps include nanoseconds, so no two lines have the same one."""
     is_complete: bool = False
 
     def lines(self, *, follow: bool) -> Iterator[str]:
@@ -87,9 +90,9 @@ class Follower:
     out: TextIO = field(default_factory=lambda: sys.stdout)
     notes: TextIO = field(default_factory=lambda: sys.stderr)
     keep: Callable[[str], None] = lambda line: None
-    """Also receives every log line."""
+    """Called with every log line before the line is printed."""
     _logs: dict[tuple[str, str, int], PodLog] = field(default_factory=dict)
-    """Logs by pod, container and restart count. By default, MPI operator restarts the launcher within its pod."""
+    """Logs by pod, container and restart count. By default, the MPI operator restarts the launcher within its pod."""
     _last_note: str = ""
 
     def run(self) -> tuple[JobState | None, int]:
@@ -156,7 +159,7 @@ class Follower:
                 log.is_complete = self._print(log) and "terminated" in state
 
     def _drain(self, found: list[Object], state: JobState) -> None:
-        """Print the missing lines: attempts that started and ended between two polls, and interrupted logs."""
+        """Print the missing lines: the rest of interrupted logs, and attempts that ran entirely between two polls."""
         end = time.monotonic() + DRAIN_SECONDS
         while True:
             for number, pod in enumerate(log_pods(found, state)):
@@ -172,7 +175,7 @@ class Follower:
             for line in log.lines(follow=True):
                 self.keep(line)
                 print(line, file=self.out, flush=True)
-        except CommandError as error:  # the pod or its node is gone: the next poll shows more
+        except CommandError as error:  # the pod or its node is gone; the next poll will show the reason
             self._note(str(error))
             return False
         return True

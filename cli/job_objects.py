@@ -1,4 +1,4 @@
-"""A job's objects in a cluster: create, find, delete."""
+"""Create, find and delete the objects of a job in a cluster."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,11 +16,11 @@ from infra.naming import JOB_LABEL, JOB_NAMESPACE, POOL_LABEL, ROLE_LABEL
 
 OURS = {ROLE_LABEL: "job"}
 UNSEEN_SECONDS, PAUSE_SECONDS = 15.0, 0.3
-"""How long and how often to retry if a webhook does not yet see the owner of a new object."""
+"""Time limit and interval of retries while a webhook does not yet see the owner of a new object."""
 
 
 def default_namespace(cluster: Cluster, requested: str | None) -> str:
-    """Return the requested namespace, else the context's, else the first job namespace of the cluster."""
+    """Return the requested namespace, or else the context namespace, or else the cluster's first job namespace."""
     if requested or cluster.namespace:
         return requested or cluster.namespace or ""
     try:
@@ -34,7 +34,7 @@ def all_jobs(cluster: Cluster, namespace: str | None) -> list[JobState]:
     found = [{**one, "kind": "MPIJob"} for one in cluster.list("MPIJob", namespace)]
     found += [{**one, "kind": "Job"} for one in cluster.list("Job", namespace, OURS)]
     workers = {}
-    if any(one["kind"] == "Job" for one in found):  # without MPI operator, a StatefulSet runs the workers
+    if any(one["kind"] == "Job" for one in found):  # without the MPI operator, a StatefulSet runs the workers
         for one in cluster.list("StatefulSet", namespace, {ROLE_LABEL: "workers"}):
             workers[one["metadata"]["namespace"], one["metadata"]["labels"][JOB_LABEL]] = one
     states = [_with_workers(state_of(one), workers.get((one["metadata"]["namespace"], _name(one)))) for one in found]
@@ -54,7 +54,7 @@ def _with_workers(state: JobState, stateful_set: Object | None) -> JobState:
 
 
 def find(cluster: Cluster, name: str, namespace: str) -> JobState:
-    """Return the state of a job. Raises NotFound with similar names."""
+    """Return the state of a job. Raises NotFound, whose message suggests a similar name."""
     found = cluster.find("MPIJob", name, namespace)
     if found is not None:
         return state_of({**found, "kind": "MPIJob"})
@@ -111,7 +111,7 @@ def create(cluster: Cluster, pieces: Sequence[Piece]) -> None:
 
 
 def _create(cluster: Cluster, manifest: Object) -> Object:
-    """Create an object, with retries: Kueue's webhook looks up the new owner in a cache that may lag behind."""
+    """Create an object. Retry, because Kueue's webhook looks up the new owner in a cache that may lag behind."""
     retrying = Retrying(
         retry=retry_if_exception(lambda error: isinstance(error, NotFound) and "admission webhook" in str(error)),
         stop=stop_after_delay(UNSEEN_SECONDS),

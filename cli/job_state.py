@@ -1,4 +1,4 @@
-"""Derive a job's phase, and the reason why it waits, from its Kubernetes objects. Pure functions."""
+"""Derive a job's phase, and the reason why it waits, from its Kubernetes objects. All functions are pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class JobState:
     kind: str
     """MPIJob or Job."""
     object_name: str
-    """Name of the Kubernetes object. The launcher's Job is not named like the job."""
+    """Name of the Kubernetes object. If it is the launcher's Job, its name differs from the name of the job."""
     launcher: str
     pool: str
     workers: int
@@ -40,7 +40,7 @@ class JobState:
         return self.phase in ENDED
 
     def seconds(self, now: datetime) -> int:
-        """Return the seconds from creation to the end, or until now."""
+        """Return the number of seconds from the job's creation to its end, or until now if it has not ended."""
         return max(0, int(((self.ended or now) - self.created).total_seconds()))
 
     def as_json(self, now: datetime) -> dict[str, object]:
@@ -156,7 +156,7 @@ def _time(text: str) -> datetime:
 
 
 def waits_for(state: JobState, pods: Sequence[Object], workload: Object | None) -> str:
-    """Return in one line why the ranks do not run yet; empty if unknown."""
+    """Return one line that explains why the ranks are not running yet; empty if the reason is unknown."""
     if state.phase == "Queued":
         held = [
             one
@@ -178,7 +178,7 @@ def role(pod: Object) -> str:
 
 
 def unusable_image(pods: Sequence[Object]) -> str:
-    """Return why the job can never run with its image, as reported by a pod; empty if no pod reports it."""
+    """Return why the job can never run with its image, according to one of its pods; empty if no pod reports it."""
     return next((text for pod in pods for container in containers(pod) if (text := _unusable(pod, container))), "")
 
 
@@ -196,7 +196,7 @@ def containers(pod: Object) -> list[Object]:
 
 
 def _trouble(pod: Object) -> str:
-    """Return why a pod does not run; empty if it runs or the reason is unknown."""
+    """Return the reason why a pod is not running; empty if it is running or the reason is unknown."""
     name, status = pod["metadata"]["name"], pod["status"]
     for container in containers(pod):
         if unusable := _unusable(pod, container):

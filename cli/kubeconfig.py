@@ -48,7 +48,10 @@ def command(
 
 
 def _config(name: str, region: str) -> Any:
-    """Return the kubeconfig, or None if the cluster does not exist. Raises FactsError if AWS cannot be queried."""
+    """Return the kubeconfig, or None if the cluster does not exist or has no endpoint yet.
+
+    Raises FactsError if AWS cannot be queried.
+    """
     from infra.kubernetes.eks_kubeconfig import kubeconfig  # slow import: it loads Pulumi's SDK
 
     clients = Clients(region)

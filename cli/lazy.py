@@ -33,14 +33,14 @@ class Verb:
 
 
 class LazyCommand(TyperCommand):
-    """Command that knows only its summary; the rest is loaded on use."""
+    """Command that knows only its summary; the rest is loaded when the command is used."""
 
     def __init__(self, path: str, verb: Verb, panel: str | None = None) -> None:
         super().__init__(path.rpartition(" ")[2], help=verb.summary, rich_help_panel=panel)
         self._path, self._verb = path, verb
 
     def load(self) -> Any:
-        """Return the real command. Raises CommandError if it needs a clone and there is none."""
+        """Load and return the real command. Raises CommandError if the command needs a clone and there is none."""
         if self._verb.needs_clone and installation.CLONE is None:
             raise CommandError(f"`{self._path}` needs files from the repository; clone it and run the command there")
         module, _, function = self._verb.target.partition(":")

@@ -38,7 +38,7 @@ AMI_MANIFESTS = ROOT / ".local" / MANIFESTS
 
 
 def report(line: str) -> None:
-    """Print a line on stderr: stdout is for results."""
+    """Print a line on stderr, because stdout is reserved for results."""
     make_console(stderr=True).print(line)
 
 
@@ -253,7 +253,7 @@ def outputs(
 
 
 def _run(verb: Verb, stack: LocalStack, as_json: bool) -> int:
-    """Run one Pulumi operation. Print its output; with --json, one document on stdout and progress on stderr."""
+    """Run one Pulumi operation and print its output. With --json, print a document on stdout and progress on stderr."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM stops the engine cleanly, as ^C does
     if verb in ("preview", "up"):
         _check_file(stack)

@@ -1,4 +1,4 @@
-"""Verbs of `scripts/cluster`. A new verb needs a line in this table and a function; see CONTRIBUTING.md."""
+"""Table of all `scripts/cluster` verbs. A new verb needs a line in this table and a function; see CONTRIBUTING.md."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any, Final
@@ -64,7 +64,7 @@ VERBS: Final = {
         "prepare-node": Verb("cli.prepare_node:command", "Prepare this machine for `kubeadm init` or `join`.", needs_clone=True),
     },
 }
-"""Verbs by heading in `--help`."""
+"""Verbs, grouped by their heading in `--help`."""
 
 
 class _Cluster(lazy.Program):

@@ -1,4 +1,4 @@
-"""Progress of a Pulumi operation: one updating line on a terminal, otherwise a line every few seconds."""
+"""Show the progress of a Pulumi operation: one updated line on a terminal, otherwise a new line every few seconds."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -42,7 +42,10 @@ def describe(recovered: Recovered, report: Callable[[str], None]) -> None:
 
 
 def _unlock(stack: str) -> None:
-    """Remove the lock. Ignore errors: some backends fail without a lock; the next command reports a remaining one."""
+    """Remove the lock.
+
+    Ignore errors, because some backends fail if there is no lock. If the lock remains, the next command reports it.
+    """
     try:
         _pulumi("cancel", "--yes", "--stack", stack)
     except NotFound:

@@ -1,4 +1,4 @@
-"""Run a command on the head node that survives a lost connection.
+"""Run a command on the head node so that it survives a lost connection.
 
 The command runs in its own session and writes to a log on the head node. After a reconnect, output continues where the
 previous connection ended.
@@ -18,7 +18,7 @@ RUNS: Final = "~/.gpumpi/runs"
 PAUSES: Final = (1.0, 2.0, 5.0, 10.0)
 """Seconds between attempts to reconnect; the last value repeats."""
 GIVE_UP_SECONDS: Final = 900.0
-"""Long enough for the head node to reboot."""
+"""How long to try to reconnect: long enough for the head node to reboot."""
 CHUNK: Final = 65536
 SSH_FAILED: Final = 255
 _ENDED = re.compile(rb"^gpumpi-run (\d+|lost|unknown)$", re.MULTILINE)
@@ -36,7 +36,7 @@ def new_id() -> str:
 
 
 def start_script(id: str, words: Sequence[str], folder: str | None) -> str:
-    """Return the script that starts the command. It can be sent repeatedly: mkdir succeeds only once."""
+    """Return the script that starts the command. It can be sent repeatedly, because its mkdir succeeds only once."""
     line = shlex.join(words)
     place = f"cd {shlex.quote(folder)}" if folder else "cd"
     inner = f'{line}; code=$?; echo "$code" >"$GPUMPI_RUN/exit.part"; mv "$GPUMPI_RUN/exit.part" "$GPUMPI_RUN/exit"'
@@ -54,7 +54,7 @@ mv "$run/pid.part" "$run/pid"
 
 
 def follow_script(id: str, offset: int) -> str:
-    """Return the script that prints the log from `offset` until the command ends, and its exit code on stderr."""
+    """Return the script that prints the log from `offset` on until the command ends, then the exit code on stderr."""
     return f"""run={RUNS}/{id}
 if ! test -e "$run/pid"; then echo 'gpumpi-run unknown' >&2; exit 0; fi
 if test "$(cat "$run/boot")" = "$(cat /proc/sys/kernel/random/boot_id)"; then
@@ -123,7 +123,7 @@ def follow(
 
 
 def _read(command: Sequence[str], output: BinaryIO) -> tuple[int, bytes]:
-    """Read over one connection. Return the number of log bytes received, and the stderr of ssh and the script."""
+    """Read the log over one connection. Return the number of bytes received, and the stderr of ssh and the script."""
     received = 0
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL) as ssh:
         assert ssh.stdout is not None and ssh.stderr is not None

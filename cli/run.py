@@ -51,7 +51,7 @@ def command(
 
 @contextmanager
 def not_started(stack: str = "") -> Iterator[None]:
-    """Exit with 255 if the command could not be started. A missing stack and wrong usage keep their own codes."""
+    """Exit with 255 if the command could not be started. A missing stack and wrong usage keep their own exit codes."""
     try:
         yield
     except Lost as error:

@@ -18,7 +18,7 @@ from infra.settings.existing import ExistingSettings
 from infra.settings.stack import Settings
 
 FURTHER_DOWN = "see the individual fields."
-"""`Change:` text of a field that only holds other fields."""
+"""`Change:` text of a field that only contains other fields."""
 INTERNAL = ("region", "stack")
 """Fields without a row: a stack file sets them outside `gpumpi:`, or not at all."""
 

@@ -103,7 +103,7 @@ def result(state: JobState) -> str:
 
 
 def _print_objects(pieces: Sequence[Piece], *, as_json: bool) -> int:
-    """Print the objects of a job. A key pair among them is never used."""
+    """Print the objects of a job. If they include an SSH key pair, the key pair is never used."""
     manifests = [piece.manifest for piece in pieces]
     if as_json:
         print_json(manifests)

@@ -19,7 +19,7 @@ UNKNOWN = "?"
 
 @dataclass(frozen=True)
 class Row:
-    """One pool. None means unknown, because AWS was not queried."""
+    """One pool. None means that the value is unknown because AWS was not queried."""
 
     name: str
     instance_type: str
@@ -71,7 +71,10 @@ def _system(settings: Settings, facts: Facts | None) -> Row:
 
 
 def _head_node(settings: Settings, facts: Facts | None) -> Row:
-    """Return the row of the head node, which is in the workers' zone. With their instance type, it also runs ranks."""
+    """Return the row of the head node, which is in the workers' zone.
+
+    If the head node has the workers' instance type, it also runs ranks.
+    """
     name, pool = settings.ec2.head_node_type, settings.pools[0] if settings.pools else None
     computes = pool if pool and pool.instance_type == name else None
     head = facts.instance_types[name] if facts else None

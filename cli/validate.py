@@ -1,4 +1,4 @@
-"""`validate`: report every problem of a stack file or job file, or summarize the stack."""
+"""`validate`: report every problem in a stack file or job file, or summarize the stack."""
 
 from pathlib import Path
 from typing import Annotated

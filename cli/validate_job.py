@@ -15,7 +15,7 @@ LEFT_OUT: Final = "whether the cluster has the pool, namespace, volumes and prio
 
 
 def is_job(path: Path) -> bool:
-    """Return whether a file is a job rather than a stack: stack files keep everything below `config`."""
+    """Return whether a file describes a job rather than a stack: in stack files, everything is under `config`."""
     try:
         content, _ = yaml_text.read(path)
     except yaml_text.NotYaml:
@@ -24,7 +24,7 @@ def is_job(path: Path) -> bool:
 
 
 def run(path: Path, *, as_json: bool) -> int:
-    """Print the problems of a job file; return the exit code."""
+    """Print the problems in a job file; return the exit code."""
     found = problems(path)
     errors = [problem for problem in found if problem.is_error]
     if as_json:

@@ -18,13 +18,13 @@ class Verdict:
     examined: Examined[Any, Any]
     offline: bool
     left_out: str
-    """Checks that are skipped offline, as text."""
+    """Text that lists the checks skipped with --offline."""
     unchecked: Sequence[str]
-    """Sentences about checks that failed although AWS or the cluster was queried."""
+    """Sentences about checks that could not be completed although AWS or the cluster was queried."""
     pools: Callable[[], list[Mapping[str, object]]]
-    """Returns the pools of a stack without problems."""
+    """Returns the pools; called only if the stack has no problems."""
     show: Callable[[Console], None]
-    """Prints the summary of a stack without problems."""
+    """Prints the summary; called only if the stack has no problems."""
 
     @property
     def code(self) -> int:

@@ -22,7 +22,7 @@ POLL_SECONDS: Final = 5.0
 HOSTFILE_SECONDS: Final = 120.0
 """Time for the head node to update its hostfile; its join service polls AWS every ten seconds."""
 MAX_FAILED_WORKERS: Final = 3
-"""Stop waiting after this many workers could not join: the next one will fail too."""
+"""Stop waiting once this many workers have failed to join, because the next one would fail too."""
 TAIL_LINES: Final = 40
 
 
@@ -96,7 +96,7 @@ def wait(
     pause: Callable[[float], object] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> Snapshot:
-    """Wait until the cluster is ready. Raises CommandError after `seconds`, or once it is certain to fail."""
+    """Wait until the cluster is ready. Raises CommandError after `seconds`, or once it can no longer become ready."""
     began, failures, last = clock(), _Failures(report), ""
     joined_since: float | None = None
     while True:
@@ -121,7 +121,7 @@ def wait(
 
 
 def _difference(cluster: DeployedEc2Cluster, seen: Snapshot, look: Look, report: Callable[[str], None]) -> str:
-    """Compare the hostfile. For users who cannot log in, print the reason and return an empty string."""
+    """Compare the hostfile with the nodes. If it cannot be read, report the reason and return an empty string."""
     try:
         return look(cluster, seen.nodes)
     except Unseen as reason:
@@ -153,7 +153,7 @@ class _Failures:
                 continue
             self._seen.add(boot_log.instance_id)
             if self._is_first_check and boot_log.instance_id not in existing:
-                continue  # from an instance terminated before the wait
+                continue  # the log is from an instance that was terminated before the wait began
             self._report(_shown(boot_log))
             if any(node.is_head_node and node.id == boot_log.instance_id for node in seen.nodes):
                 raise CommandError(f"the head node {boot_log.instance_id} could not boot; its log is above", FAILED)

@@ -1,4 +1,4 @@
-"""Wall-clock time limit for a call without a time limit of its own."""
+"""Wall-clock time limit for a call that has no time limit of its own."""
 
 import threading
 from collections.abc import Callable

@@ -22,7 +22,7 @@ SYSTEM_POOL: Final = "system"
 STACK_TAG: Final = "gpumpi:stack"
 POOL_TAG: Final = "gpumpi:pool"
 PLACEMENT_TAG: Final = "gpumpi:placement"
-"""Tag of a node group: the choice of `placementGroup: auto` when the group was created."""
+"""Tag of a node group. Its value is what `placementGroup: auto` resolved to when the group was created."""
 ROLE_TAG: Final = "gpumpi:role"
 """Tag of EC2 cluster instances: `HEAD_NODE` or `WORKER`. The join service identifies the head node by this tag."""
 HEAD_NODE: Final = "master"
@@ -38,7 +38,7 @@ BASE_TAGS: Final = (STACK_TAG, COST_TAG, MANAGED_TAG)
 """Tags of every taggable resource."""
 
 AUTOSCALER_TAG: Final = "k8s.io/cluster-autoscaler"
-"""Prefix of tags by which the cluster autoscaler finds node groups and knows the resources of their future nodes."""
+"""Prefix of the tags by which the cluster autoscaler finds node groups and knows the resources of future nodes."""
 
 # --- labels and taints -------------------------------------------------------------------------------------------------
 
@@ -64,7 +64,8 @@ KEY_BUCKET_CONFIG: Final = "gpumpi-key-bucket"
 KEY_BUCKET_KEY: Final = "bucket"
 
 NAMESPACE_LIMIT: Final = 20
-"""The namespace is part of the name of its job role, and IAM role names have at most 64 characters."""
+"""Maximum length of a namespace's name: the name of its job role contains it, and IAM role names have at most 64
+characters."""
 
 JOBS_LABEL: Final = "gpumpi.io/jobs"
 """Label of job namespaces, with the value `true`. The queue manages only these namespaces."""
@@ -84,7 +85,7 @@ AUTOSCALER_ACCOUNT: Final = "cluster-autoscaler"
 SHARED_CLAIM: Final = "shared"
 """Name of the claim on the shared file system in each job namespace, and of the volume in jobs."""
 SHARED_VOLUME_LABEL: Final = "gpumpi.io/shared-volume"
-"""Label of the volume bound to such a claim: the namespace of the jobs that share it."""
+"""Label of the volume bound to such a claim. Its value is the namespace of the jobs that share the volume."""
 
 KUBE_SYSTEM: Final = "kube-system"
 """Namespace of privileged node agents."""
@@ -190,7 +191,8 @@ def pool_labels(pool: str, *, accelerator: str | None = None, efa: bool = False)
 
 
 def job_labels(job: str, launcher: str | None = None, role: str | None = None) -> dict[str, str]:
-    """Return the labels of a job's objects. Without launcher and role, return the labels that select all of them."""
+    """Return the labels of a job's objects. Without `launcher` and `role`, return the labels that select all objects of
+    the job."""
     more = {LAUNCHER_LABEL: launcher, ROLE_LABEL: role}
     managed = {"app.kubernetes.io/managed-by": PROJECT} if launcher else {}
     return {JOB_LABEL: job, **managed, **{key: value for key, value in more.items() if value}}
@@ -199,7 +201,7 @@ def job_labels(job: str, launcher: str | None = None, role: str | None = None) -
 def autoscaler_tags(
     cluster: str, *, labels: Mapping[str, str], taints: tuple[Taint, ...], resources: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return tags by which the autoscaler finds a group and, at size 0, knows the resources of its future nodes.
+    """Return the tags by which the autoscaler finds a group and, at size 0, learns the resources of its future nodes.
 
     https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/cloudprovider/aws/README.md
     """

@@ -69,13 +69,13 @@ def addon_versions(kubernetes_version: str) -> dict[str, str]:
 # --- platform ------------------------------------------------------------------------------------------------------------
 
 NVIDIA_DEVICE_PLUGIN: Final = "v0.18.0"  # v0.20.0 is newer (2026-08)
-MPI_OPERATOR: Final = "v0.8.2"  # the newest of 2026-07
+MPI_OPERATOR: Final = "v0.8.2"  # the newest release as of 2026-07
 KUEUE: Final = "v0.15.0"  # v0.19.2 is newer (2026-08); its module does not build here, so it was not tested
-EFA_DEVICE_PLUGIN: Final = "v0.5.20"  # of the chart aws-efa-k8s-device-plugin v0.5.30 (2026-08); NOT VERIFIED in an account
+EFA_DEVICE_PLUGIN: Final = "v0.5.20"  # in chart aws-efa-k8s-device-plugin v0.5.30 (2026-08); NOT VERIFIED in an account
 
 _CLUSTER_AUTOSCALER: Final = MappingProxyType(
     {
-        "1.33": "v1.33.0",  # NOT VERIFIED: the first release of its minor
+        "1.33": "v1.33.0",  # NOT VERIFIED: the first release of this minor version
         "1.34": "v1.34.0",  # v1.34.5 is newer
         "1.35": "v1.35.0",  # v1.35.2 is newer
         "1.36": "v1.36.0",  # v1.36.1 is newer
@@ -84,7 +84,7 @@ _CLUSTER_AUTOSCALER: Final = MappingProxyType(
 
 
 def cluster_autoscaler(kubernetes_version: str) -> str:
-    """Return the autoscaler version, whose simulated scheduler must have the cluster's minor version."""
+    """Return the autoscaler version. The minor version of its simulated scheduler must match the cluster's."""
     return _CLUSTER_AUTOSCALER[kubernetes_version]
 
 

@@ -1,6 +1,6 @@
 """`python -m localcloud.conformance`: run the stacks with the official Pulumi CLI and AWS provider against the local AWS.
 
-If the CLI or the provider is not installed, it prints "skipped" with the reason and exits with 0.
+If the CLI or the provider is not installed, the command prints "skipped" with the reason and exits with status 0.
 """
 
 import json
@@ -20,7 +20,7 @@ from localcloud.processes import ROOT
 from localcloud.stack import LocalStack, PulumiError, Verb
 
 SERVICES = ("autoscaling", "ec2", "efs", "eks", "iam", "kms", "logs", "s3", "sts")
-"""AWS services that the Pulumi program uses. The provider's endpoint for each one points to the local AWS."""
+"""AWS services that the Pulumi program uses. The official provider sends their API calls to the local AWS."""
 
 
 class OfficialCloud(LocalCloud):
@@ -33,7 +33,7 @@ class OfficialCloud(LocalCloud):
 
 
 class OfficialStack(LocalStack):
-    """A stack whose copied stack file points the official provider at the local AWS."""
+    """A stack that points the official provider at the local AWS with settings in its copied stack file."""
 
     def _copy(self, source: Path) -> None:
         super()._copy(source)
@@ -53,7 +53,7 @@ def provider_settings(url: str) -> dict[str, object]:
 
 
 def missing() -> str | None:
-    """Return the missing prerequisite and how to install it; None if both are installed."""
+    """Return which of the two prerequisites is missing and how to install it; None if both are installed."""
     pulumi = official("pulumi")
     if pulumi is None:
         return "no official pulumi is on PATH (https://www.pulumi.com/docs/install/)"

@@ -9,7 +9,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 TIMEOUT_SECONDS = 120.0
 _OPENER = build_opener(ProxyHandler({}))
-"""Bypasses any proxy, because the server is on this machine."""
+"""HTTP client that bypasses any proxy, because the server is on this machine."""
 
 
 class ControlError(Exception):
@@ -45,11 +45,11 @@ class Control:
         return counts
 
     def writes(self) -> dict[str, int]:
-        """Return the number of calls of each mutating operation, by `service.Operation`."""
+        """Return the number of calls to each mutating operation, keyed by `service.Operation`."""
         return {name: entry["calls"] for name, entry in self.calls()["operations"].items() if not entry["read"]}
 
     def plan_fault(self, **fault: Any) -> None:
-        """Make a call fail. Keywords: service, operation, code, message, times, match."""
+        """Make matching calls fail. Keyword arguments: service, operation, code, message, times, match."""
         self._ask("POST", "faults", fault)
 
     def faults(self) -> list[dict[str, Any]]:
@@ -64,7 +64,10 @@ class Control:
         return float(self._ask("GET", "delays")["factor"])
 
     def set_delays(self, factor: float, *only: str) -> None:
-        """Set the delay factor: 0 is no delay, 1 is AWS's durations. With `only`, all other kinds have no delay."""
+        """Set the delay factor: 0 disables delays, and 1 makes operations take as long as on AWS.
+
+        If `only` names kinds of operations, all other kinds have no delay.
+        """
         self._ask("PUT", "delays", {"factor": factor, "only": only})
 
     def grant(self, region: str, values: Mapping[str, Any]) -> list[str]:

@@ -1,4 +1,5 @@
-"""Reader that follows the Pulumi engine's event log: durations of resource operations, changes and errors."""
+"""Reader that follows the Pulumi engine's event log and collects the durations of resource operations, the changes and
+the errors."""
 
 import json
 import threading
@@ -8,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 LOOK_EVERY_SECONDS = 0.01
-"""Polling interval. Arrival times are used as timestamps, since those in the log are rounded to seconds."""
+"""Polling interval. Arrival times serve as timestamps, since the timestamps in the log are rounded to seconds."""
 PROVIDERS = ("aws:", "kubernetes:")
-"""Type prefixes of provider resources. All other types are components, the stack and the providers themselves."""
+"""Type prefixes of provider resources. All other types belong to components, the stack and the providers themselves."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class EventLog:
         self._thread.start()
 
     def running(self) -> list[str]:
-        """Return the names of the resources in progress, longest-running first."""
+        """Return the names of the resources in progress, with the longest-running resource first."""
         ended = {(step.urn, step.operation) for step in self.steps}
         began = (Step(urn, operation, 0, 0) for urn, operation in list(self._began) if (urn, operation) not in ended)
         return [step.name for step in began if not step.is_component]

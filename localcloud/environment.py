@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 ACCESS_KEY_ID = "AKIALOCALCLOUDENGINE"
-"""Access key of the only user in the local account; see localcloud/aws/account.py."""
+"""Access key ID of the only user in the local account; see localcloud/aws/account.py."""
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": ACCESS_KEY_ID, "AWS_SECRET_ACCESS_KEY": "local"}
 
 FOREIGN = (
@@ -19,7 +19,7 @@ FOREIGN = (
 )
 """Variables that would point programs at a real account: https://docs.aws.amazon.com/sdkref/latest/guide/environment-variables.html"""
 ENDPOINT_OF_A_SERVICE = "AWS_ENDPOINT_URL_"
-"""Prefix of a service's endpoint variable, which takes precedence over AWS_ENDPOINT_URL."""
+"""Prefix of service-specific endpoint variables, which take precedence over AWS_ENDPOINT_URL."""
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "grpc_proxy")
 LOOPBACK = ("127.0.0.1", "localhost")
 

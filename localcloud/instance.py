@@ -1,6 +1,6 @@
 """One local cloud: a folder with its servers, its Pulumi backend and the programs for the user's shell.
 
-<folder>/lock           marks the folder as a local cloud's; held during start and stop
+<folder>/lock           marks the folder of a local cloud; held during start and stop
          servers.json   running servers: pids, ports, logs
          logs/          one log per server
          bin/           pulumi (if none is on PATH) and pulumi-language-python
@@ -47,8 +47,8 @@ PROJECT = "gpumpi"
 PASSPHRASE = "local"
 """Passphrase of the local stacks. Their state contains no real secrets and is deleted when the local cloud stops."""
 PARALLEL = 32
-"""Number of parallel resource operations; most of them only wait. The engine's default of four per core is only eight
-on a small machine: two namespaces that are slow to terminate would block all other operations."""
+"""Number of parallel resource operations; most of them only wait. The engine's default of four per core allows only
+eight on a small machine, where two namespaces that are slow to terminate would block all other operations."""
 KUBERNETES_PROVIDER = "kubernetes-provider"
 SERVERS = ("aws", "provider", KUBERNETES_PROVIDER)
 AWS_MODULE, PROVIDER_MODULE, KUBERNETES_MODULE = "localcloud.aws", "localcloud.engine.aws", "localcloud.engine.kubernetes"
@@ -58,7 +58,7 @@ RESET_SECONDS = 60.0
 
 
 class NotRunning(Exception):
-    """The local cloud or one of its servers is not running. The message names it."""
+    """The local cloud or one of its servers is not running. The message says which."""
 
 
 class NotOurFolder(Exception):
@@ -72,7 +72,7 @@ class LocalCloud:
     folder: Path
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "folder", self.folder.absolute())  # shells and servers have other working directories
+        object.__setattr__(self, "folder", self.folder.absolute())  # servers and shells run in other directories
 
     @property
     def _record(self) -> Path:
@@ -87,18 +87,18 @@ class LocalCloud:
         return self.folder / "backend" / ".pulumi" / "stacks" / PROJECT / f"{stack}.json"
 
     def servers(self) -> list[Server]:
-        """Return the servers that were started and not stopped, including crashed ones."""
+        """Return the servers that were started and have not been stopped, including crashed ones."""
         return load(self._record)
 
     def crashed(self) -> list[Server]:
         return [server for server in self.servers() if server.process() is None]
 
     def clusters(self) -> list[state.ClusterState]:
-        """Return the Kubernetes clusters with their reported state."""
+        """Return the reported state of each Kubernetes cluster."""
         return state.load_all(self._kubernetes)
 
     def hosts(self) -> list[host_state.HostState]:
-        """Return the EC2 instances that run as hosts, or did not fit on this machine, with their reported state."""
+        """Return the reported state of each EC2 instance that runs as a host or did not fit on this machine."""
         return host_state.load(self._hosts)
 
     @property
@@ -128,8 +128,8 @@ class LocalCloud:
     def start(self, report: Report, *, delay_factor: float = 0.0, kubernetes: bool = False, hosts: bool = False) -> bool:
         """Clean up after a crash and start all servers. Return False if they are already running.
 
-        With `kubernetes`, each EKS cluster runs as a Kubernetes cluster; otherwise it is only an API record. `hosts`
-        does the same for EC2 instances.
+        With `kubernetes`, each EKS cluster runs as a Kubernetes cluster; otherwise it is only an API record. With
+        `hosts`, EC2 instances run as hosts; otherwise they are only API records.
         """
         if self.folder.exists() and not (self.folder / LOCK).exists() and any(self.folder.iterdir()):
             raise NotOurFolder(f"{self.folder} contains files that do not belong to a local cloud. Use an empty or new folder")
@@ -245,7 +245,8 @@ class LocalCloud:
     def _install_programs(self, report: Report) -> None:
         """Install our build of pulumi and its language host, unless the official pulumi is on PATH.
 
-        The engine warns if the language host is not in the folder of the pulumi binary, so a symlink would not work.
+        The engine warns if the language host is not in the folder of the pulumi binary. The binary is therefore
+        hard-linked or copied into `bin`; a symlink would not work.
         """
         self.bin.mkdir(parents=True)
         if official("pulumi"):
@@ -268,7 +269,7 @@ class LocalCloud:
         self._kubernetes.mkdir(mode=0o700)
 
     def _prepare_hosts(self, report: Report) -> None:
-        """Install the hosts' programs and root file systems, `aws`, and its Session Manager plugin for SSH users."""
+        """Install the hosts' programs and root file systems, and `aws` with its Session Manager plugin for SSH."""
         able = host_capability.examine()
         if not able.hosts:
             report(str(able))
@@ -293,7 +294,7 @@ class LocalCloud:
         program.chmod(0o755)
 
     def _await_nothing_alive(self) -> None:
-        """Wait until clusters and hosts have stopped. After a reset of the account they stop on their own."""
+        """Wait until clusters and hosts have stopped, which they do on their own after the account has been reset."""
         some_left = Retrying(retry=retry_if_result(bool), wait=wait_fixed(0.05), stop=stop_after_delay(RESET_SECONDS))
         try:
             some_left(lambda: [*self.clusters(), *self.hosts()])
@@ -303,7 +304,7 @@ class LocalCloud:
             raise ledger.StillThere(f"{slow}. Stop the local cloud: scripts/cluster local stop") from None
 
     def _make_backend(self) -> None:
-        """Create a backend with an empty stack for each file in stacks/, so that plain `pulumi up -s NAME` works."""
+        """Create a Pulumi backend with an empty stack for each file in stacks/, so that `pulumi up -s NAME` works."""
         own = self.folder / "backend" / ".pulumi"
         (own / "stacks" / PROJECT).mkdir(parents=True)
         (own / "meta.yaml").write_text("version: 1\n")
@@ -346,7 +347,7 @@ def _is_still(path: Path, descriptor: int) -> bool:
 
 
 def official(program: str) -> str | None:
-    """Find a program on PATH, skipping local clouds' own bin folders: the shell may use another local cloud."""
+    """Find a program on PATH outside the bin folders of local clouds: the user's shell may use another local cloud."""
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
     others = [folder for folder in folders if not (Path(folder).parent / LOCK).exists()]
     return shutil.which(program, path=os.pathsep.join(others))

@@ -15,7 +15,7 @@ MODULES: Final = {
     "kubeflow/mpi-operator": "github.com/kubeflow/mpi-operator",
     "kubernetes-sigs/kueue": "sigs.k8s.io/kueue",
 }
-"""Go module of each GitHub repository."""
+"""Go module that contains the files of each GitHub repository."""
 
 
 def folder() -> Path:
@@ -28,7 +28,7 @@ def is_complete() -> bool:
 
 
 def ensure(report: Report) -> Path:
-    """Return the mirror's folder, which then contains all manifests of the Pulumi program. Raises BuildError."""
+    """Fill the mirror with all manifests that the Pulumi program uses, and return its folder. Raises BuildError."""
     if not is_complete():
         with only_one(folder()):
             if not is_complete():
@@ -39,7 +39,9 @@ def ensure(report: Report) -> Path:
 def _fill(report: Report) -> None:
     go = shutil.which("go")
     if go is None:
-        raise BuildError("go is not on PATH, but it is needed to fetch the upstream manifests. Install Go 1.24 or newer: https://go.dev/dl/")
+        raise BuildError(
+            "go is not on PATH, but it is needed to fetch the upstream manifests. Install Go 1.24 or newer: https://go.dev/dl/"
+        )
     by_module: dict[str, list[Pinned]] = {}
     for file in MANIFESTS:
         by_module.setdefault(f"{MODULES[file.repository]}@{file.version}", []).append(file)

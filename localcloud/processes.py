@@ -35,7 +35,7 @@ class Server:
     started: float
     """Start time of the process, which distinguishes it from a later process with the same pid."""
     port: int
-    """0 until the server is ready."""
+    """Port of the server; 0 until it is ready."""
     log: str
 
     @property
@@ -67,7 +67,7 @@ def tail(log: Path) -> str:
 
 
 def spawn(name: str, module: str, folder: Path, environment: Mapping[str, str], *options: str) -> Server:
-    """Start `python -m module --port 0 --ready-file F` as a daemon that logs to `folder`. Do not wait for it."""
+    """Start `python -m module --port 0 --ready-file F` as a daemon that logs to `folder`, without waiting for it."""
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / f"{name}.log"
     _ready_file(log).unlink(missing_ok=True)
@@ -113,7 +113,7 @@ def _ready_file(log: Path) -> Path:
 
 
 def stop(server: Server) -> None:
-    """Stop a server and all its child processes: SIGTERM, then SIGKILL."""
+    """Stop a server and all its child processes, first with SIGTERM, then with SIGKILL."""
     process = server.process()
     if process is None:
         return

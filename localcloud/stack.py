@@ -1,7 +1,7 @@
 """A stack on a local cloud. Runs plain `pulumi` on a copy of the stack file; the user's files never change.
 
-Pulumi writes to stack files: the passphrase provider's salt, and the values of `pulumi config set`. The copies are in
-the local cloud's project folder. `main` in its Pulumi.yaml is the repository's program.
+Pulumi writes the passphrase provider's salt and the values of `pulumi config set` to stack files. The copies are in the
+local cloud's project folder. `main` in that folder's Pulumi.yaml points to the Pulumi program in the repository.
 """
 
 import codecs
@@ -32,7 +32,7 @@ Verb = Literal["preview", "up", "refresh", "destroy"]
 WATCH_EVERY_SECONDS = 1.0
 
 Watch = Callable[[EventLog, float], None]
-"""Callback with the events so far and the seconds since the start."""
+"""Callback that receives the events so far and the seconds since the start."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class LocalStack:
         self._copy_if_missing()
 
     def grant(self) -> list[str]:
-        """Create the prerequisites that the stack references in the local account. Return their names."""
+        """Create, in the local account, the prerequisites that the stack references. Return their names."""
         raw = stack_file.read(self.source)
         return self.cloud.control().grant(raw.region, raw.values)
 
@@ -113,7 +113,10 @@ class LocalStack:
         self._pulumi("config", "set", "--stack", self.name, "--path", path, value)
 
     def exists(self) -> bool:
-        """Whether the stack was ever deployed; a truncated state counts. The backend lists stacks even before that."""
+        """Whether the stack was ever deployed. A truncated state file counts as deployed.
+
+        The backend also lists stacks that were never deployed.
+        """
         state = self.cloud.state_file(self.name)
         if not _is_whole(state):
             return state.exists()
@@ -132,7 +135,7 @@ class LocalStack:
         return state
 
     def recover(self, report: Report = print) -> recover_stack.Recovered:
-        """Recover from a killed engine: remove its lock, repair the state file, resolve pending operations."""
+        """Recover from a killed engine: remove its stack lock, repair the state file, resolve pending operations."""
         self.cloud.server("provider")
         self._copy_if_missing()
         self.unlock()
@@ -151,7 +154,7 @@ class LocalStack:
                 attributes.unlink(missing_ok=True)
 
     def unlock(self) -> None:
-        """Remove the lock of a killed engine. `pulumi cancel` alone works only if the state file is intact."""
+        """Remove the lock left by a killed engine. `pulumi cancel` alone works only if the state file is intact."""
         self.mend()
         self._pulumi("cancel", "--yes", "--stack", self.name)
 
@@ -215,7 +218,7 @@ class LocalStack:
         return result.stdout
 
     def _copy_if_missing(self) -> None:
-        """Copy the stack file if there is no copy yet, as after plain `pulumi` commands."""
+        """Copy the stack file if there is no copy yet, which is the case after plain `pulumi` commands."""
         if not self.config_file.exists():
             self._copy(self.source)
 
@@ -243,7 +246,7 @@ class LocalStack:
 
     def _write_project_file(self) -> None:
         project = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())
-        # This interpreter's environment, so that an official language host uses the same packages.
+        # Use this interpreter's environment, so that an official language host uses the same packages.
         project["runtime"] = {"name": "python", "options": {"virtualenv": sys.prefix}}
         project["main"] = str(ROOT)
         project["stackConfigDir"] = "."
@@ -251,7 +254,7 @@ class LocalStack:
 
 
 def _copied(process: subprocess.Popen[str], stream: TextIO | None) -> str:
-    """Return the engine's whole output, including progress dots, and copy it to `stream` live."""
+    """Copy the engine's output to `stream` live, and return all of it, including progress dots."""
     assert process.stdout is not None
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     parts: list[str] = []
@@ -268,7 +271,10 @@ def _copied(process: subprocess.Popen[str], stream: TextIO | None) -> str:
 
 @contextmanager
 def _interrupts_for(process: subprocess.Popen[str]) -> Iterator[None]:
-    """Forward ^C to the engine: the first cancels gracefully, the second terminates. Keep waiting for its exit."""
+    """Forward ^C to the engine while waiting for it to exit.
+
+    The first ^C cancels the operation gracefully, and the second terminates it.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,4 +1,4 @@
-"""`python -m localcloud.workloads`: write a tar archive of the MNIST training and its dependencies to stdout.
+"""`python -m localcloud.workloads`: write a tar archive of the MNIST training program and its dependencies to stdout.
 
 Unpack it into the cluster's shared folder:
 
@@ -27,14 +27,14 @@ SOURCE: Final = "chainer"
 WHEELS: Final = ("filelock", "numpy", "protobuf", "six", "typing-extensions")
 """Dependencies of ChainerMN, except mpi4py, which is in the AMI."""
 DIGITS: Final = "scikit-learn"
-"""Package that contains the handwritten digits used by train_mnist.py. Only that data file is extracted."""
+"""Package that contains the handwritten digits used by train_mnist.py. Only the file with the digits is extracted."""
 PYTHON: Final = "python"
 """Folder in the archive that contains the packages, for PYTHONPATH."""
 DIGITS_FILE: Final = "sklearn/datasets/data/digits.csv.gz"
 
 
 def pack(to: IO[bytes], report: Report) -> None:
-    """Write the archive: the packages, fetched once, and the current programs. Raises BuildError."""
+    """Write an archive of the packages, which are fetched only once, and the current programs. Raises BuildError."""
     with tarfile.open(fileobj=to, mode="w|") as archive:
         for path in [*sorted(ensure(report).iterdir()), *PROGRAMS]:
             archive.add(path, path.name, filter=_anybody)

@@ -29,10 +29,10 @@ CONTROLLERS = (
     "persistentvolumeclaim-protection-controller",
 )
 USERS = {"root": "system:masters", "stranger": "nobody"}
-"""User name -> group. The token equals the user name."""
+"""User name -> group. A user's token is the user name itself."""
 START_SECONDS = 120.0
 ATTEMPTS = 3
-"""Start attempts: another process may take the free port first."""
+"""Number of start attempts: another process may take the free port before the API server does."""
 
 
 class NoAnswer(Exception):
@@ -40,7 +40,7 @@ class NoAnswer(Exception):
 
 
 class NoControlPlane(Exception):
-    """The control plane did not start; the message contains the ends of its logs."""
+    """The control plane did not start; the message contains the last lines of its logs."""
 
 
 @dataclass
@@ -200,7 +200,7 @@ class ControlPlane:
 
 @dataclass(frozen=True)
 class Objects:
-    """Objects of a namespace, accessed as a cluster admin."""
+    """Objects in a namespace, accessed as a cluster admin."""
 
     plane: ControlPlane
     namespace: str
@@ -231,8 +231,8 @@ class Objects:
         self.plane.request("DELETE", self._path(resource, name))
 
     def _path(self, resource: str, name: str = "") -> str:
-        """Return the path of `pods` or `apps/v1/deployments`. A leading slash marks cluster-scoped kinds:
-        `/namespaces`.
+        """Return the API path of a resource such as `pods` or `apps/v1/deployments`. A leading slash marks a
+        cluster-scoped resource: `/namespaces`.
         """
         group, _, plural = resource.strip("/").rpartition("/")
         root = f"/apis/{group}" if group else "/api/v1"

@@ -1,4 +1,6 @@
-"""EKS clusters that tests create in a local cloud with boto3, and what they leave behind on this machine."""
+"""EKS clusters that tests create with boto3 in a local cloud, and a search for what clusters leave behind on this
+machine.
+"""
 
 import json
 import os
@@ -149,7 +151,9 @@ def remains(cloud: LocalCloud) -> list[str]:
 
 
 def control_groups(mark: str) -> list[str]:
-    """Return cgroup paths whose name contains the mark. os.walk tolerates cgroups that disappear meanwhile."""
+    """Return the paths of the cgroups whose names contain the mark. os.walk tolerates cgroups that disappear during the
+    walk.
+    """
     folders = (Path(path) / name for path, names, _ in os.walk("/sys/fs/cgroup") for name in names)
     return [str(folder) for folder in folders if mark in folder.name]
 

@@ -23,7 +23,9 @@ STACK, POOL, NAMESPACE = "jobs", "train", "mpi-jobs"
 IMAGE = "gpumpi/openmpi:5"
 LIMIT_SECONDS = 240.0
 HOME_VARIABLE = "GPUMPI_TEST_CLOUD"
-"""Environment variable for test development: use this running local cloud and its stack, and keep them running."""
+"""Environment variable for test development: the folder of a running local cloud. Tests then use that cloud and its
+stack, and leave both running.
+"""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ opts = pulumi.ResourceOptions(provider=provider)
 
 @dataclass
 class KubernetesProject:
-    """A project whose program starts with a provider and the matching resource options `opts`."""
+    """A project whose program first creates a Kubernetes provider and `opts`, the resource options that select it."""
 
     project: Project
     objects: Objects

@@ -118,7 +118,7 @@ def name_of(item: Object) -> str:
 
 
 def daemon(cluster: Running, node: Object, kind: str) -> psutil.Process:
-    """Return a daemon's process on a real node, for example the kubelet's."""
+    """Return the process of a daemon on a real node, such as the kubelet."""
     server = cluster.process(f"{kind}-{name_of(node).split('.')[0]}")
     (process,) = psutil.Process(server.pid).children()
     return process

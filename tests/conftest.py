@@ -16,17 +16,21 @@ it while the others are idle. A machine with two cores cannot run two clusters a
 are one group.
 """
 SKIP_CHECKPOINTS = "PULUMI_SKIP_CHECKPOINTS"
-"""Makes the engine save its state only at the end. Saving before and after each step takes half the time of an `up`."""
+"""Makes the engine save its state only at the end. Saving it before and after each step takes up half the duration of
+an `up`.
+"""
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.option.loadscopereorder = False  # xdist would start with the group that has the most tests
-    config.option.randomly_reset_seed = False  # the next test must not draw the same names again
+    config.option.randomly_reset_seed = False  # otherwise the next test would draw the same random names
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
-    """Run tests in random order, except within a group: its tests share a cluster, and the last ones break it."""
+    """Run tests in random order, except within a group: the tests in a group share a cluster, and the last ones break
+    it.
+    """
     written = {id(item): place for place, item in enumerate(items)}
     yield
     drawn = {id(item): place for place, item in enumerate(items)}
@@ -45,7 +49,7 @@ def _rank(item: pytest.Item) -> int:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Run before the fixtures, because module fixtures start engines too."""
+    """Set the variable before any fixture runs, because module-scoped fixtures also start Pulumi engines."""
     if item.get_closest_marker("checkpoints"):
         os.environ.pop(SKIP_CHECKPOINTS, None)
     else:

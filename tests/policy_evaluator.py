@@ -39,7 +39,7 @@ class Request:
 
 
 def decide(request: Request, *policies: Policy) -> Decision:
-    """Return the decision of all policies together."""
+    """Return the combined decision of all policies."""
     effects = {statement["Effect"] for policy in policies for statement in statements(policy) if _applies(statement, request)}
     if "Deny" in effects:
         return "explicit deny"
@@ -110,7 +110,7 @@ def _is_principal(kind: str, wanted: str, request: Request) -> bool:
     actual = request.principal.get(kind)
     if actual is None:
         return False
-    if kind == "AWS" and wanted.endswith(":root"):  # every principal of the account that IAM policies allow
+    if kind == "AWS" and wanted.endswith(":root"):  # every principal in the account, subject to IAM policies
         return actual.split(":")[4] == wanted.split(":")[4]
     return actual == wanted
 
@@ -155,7 +155,9 @@ _Test = Callable[[str, str, Request], bool]
 
 
 def _operator(name: str) -> tuple[str | None, _Test | None, bool, bool]:
-    """Return the quantifier, the test (None for Null), whether it is negated, and whether it holds without the key."""
+    """Return the quantifier, the test (None for Null), whether the test is negated, and whether the condition holds if
+    the key is missing.
+    """
     quantifier, colon, rest = name.rpartition(":")
     if colon and quantifier not in ("ForAllValues", "ForAnyValue"):
         raise UnknownPolicyElement(f"condition operator {name}")
@@ -221,8 +223,8 @@ def _as_expression(pattern: str) -> str:
 
 
 def _like_with_variables(value: str, pattern: str, request: Request) -> bool:
-    """Match a pattern with policy variables. Their values match literally; a variable without a value matches
-    nothing.
+    """Match a value against a pattern that may contain policy variables. The variables' values match literally; a
+    variable without a value matches nothing.
     """
     try:
         parts = [

@@ -3,8 +3,9 @@
     mpiexec -n 2 python3 device_buffers.py [--memory host] [--bytes 65536,16777216] [--repeats 20] [--json FILE]
 
 Two ranks exchange and sum GPU buffers and check every received byte. For each size, the program then times
-MPI with the GPU buffer, a copy within GPU memory without MPI, and MPI with host memory and a copy before and after.
-`--memory host` uses host memory instead, for machines without a GPU. Its figures do not describe GPU performance.
+a transfer of the GPU buffer by MPI, a copy within GPU memory without MPI, and a transfer through host memory by MPI, with
+a copy before and after it. `--memory host` uses host memory instead, for machines without a GPU; the figures then do not
+describe GPU performance.
 
 Requires numpy and mpi4py. GPU memory also requires the CUDA runtime library, from the CUDA toolkit or from
 nvidia-cuda-runtime-cu12 on PyPI. Exit code 1: a rank received wrong data. Exit code 2: the benchmark could not run.
@@ -30,7 +31,7 @@ REPEATS = 20
 WARM_UP = 3
 """Untimed warm-up rounds, in which MPI registers its own memory and opens the other rank's memory."""
 LARGEST_SUMMED = 1 << 16
-"""Upper bound of pattern values. It keeps sums over ranks exact in float32."""
+"""Upper bound of the values in a test pattern. The bound keeps sums over ranks exact in float32."""
 
 
 class CannotRun(Exception):
@@ -73,7 +74,7 @@ class Cuda:
     """cudaMemcpyKind: https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html"""
 
     def __init__(self, local_rank: int) -> None:
-        """Create the GPU's context, before MPI starts so that MPI finds it. Raises CannotRun."""
+        """Create the GPU's context. Call this before MPI starts, so that MPI finds the context. Raises CannotRun."""
         self.library = _load_runtime()
         self.library.cudaGetErrorString.restype = ctypes.c_char_p
         self.library.cudaMemcpy.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
@@ -205,7 +206,7 @@ class Pair:
         return bool(np.array_equal(found, wanted))
 
     def _ping_pong(self, own: Any, theirs: Any) -> None:
-        """Send a buffer from rank 0 to rank 1 and another one back."""
+        """Send a buffer from rank 0 to rank 1 and another buffer back."""
         if self.world.rank == 0:
             self.world.Send(own, dest=1)
             self.world.Recv(theirs, source=1)
@@ -214,7 +215,7 @@ class Pair:
             self.world.Send(own, dest=0)
 
     def _staged_ping_pong(self, own: Buffer, theirs: Buffer, out: np.ndarray, back: np.ndarray) -> None:
-        """Do the same, but copy to host memory before each message and from host memory after it."""
+        """Do the same as `_ping_pong`, but copy to host memory before each message and from host memory after it."""
         for sender in (0, 1):
             if self.world.rank == sender:
                 own.read(out)
@@ -229,7 +230,7 @@ class Pair:
         total.write(whole)
 
     def _time(self, action: Callable[[], None]) -> float:
-        """Return this rank's median seconds per round; the report uses those of rank 0."""
+        """Return the median duration of a round on this rank, in seconds. The report contains the value of rank 0."""
         seconds = []
         for _ in range(WARM_UP + self.repeats):
             self.world.Barrier()

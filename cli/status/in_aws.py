@@ -1,4 +1,4 @@
-"""EKS cluster status that only AWS reports: desired sizes and failed launches."""
+"""The part of an EKS cluster's status that only AWS reports: desired sizes and failed launches."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -133,7 +133,7 @@ def _issues(described: Mapping[str, Any]) -> Iterable[str]:
 
 
 def _together(one: PoolStatus, other: PoolStatus) -> PoolStatus:
-    """Combine two node groups of one pool while the new one replaces the old one."""
+    """Combine the status of a pool's two node groups while the new one replaces the old one."""
     launches = [launch for launch in (one.failed_launch, other.failed_launch) if launch]
     return PoolStatus(
         name=one.name,

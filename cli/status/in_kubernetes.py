@@ -1,4 +1,4 @@
-"""Read the part of a status that needs only a kubeconfig. Failed queries are listed instead of failing the verb."""
+"""Read the part of a status that needs only a kubeconfig. Failed queries are listed and do not end the verb."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ Answer = TypeVar("Answer")
 
 
 def read(cluster: Cluster, namespace: str | None = None) -> Status:
-    """Return the current status; with a namespace, only its jobs, queue and volumes. Raises CommandError."""
+    """Return the status. If `namespace` is given, list only its jobs, queue and volumes. Raises CommandError."""
     described = cluster.description()
     queries = _Queries(cluster, described, namespace)
     pools, jobs = queries.pools(), queries.jobs()
@@ -36,7 +36,7 @@ def read(cluster: Cluster, namespace: str | None = None) -> Status:
 
 
 class _Queries:
-    """Queries to one cluster. Records the reasons of failed queries."""
+    """Queries to one cluster. Records the reason for each failed query."""
 
     def __init__(self, cluster: Cluster, described: ClusterDescription, namespace: str | None) -> None:
         self._cluster, self._described = cluster, described

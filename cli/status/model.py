@@ -1,4 +1,4 @@
-"""Status of a cluster at one moment, as plain values. None means unknown."""
+"""Status of a cluster at one point in time, as plain values. None means unknown."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -25,14 +25,14 @@ class PoolStatus:
     minimum: int | None = None
     maximum: int | None = None
     gpus: int | None = None
-    """GPUs of the ready nodes."""
+    """Number of GPUs on the ready nodes."""
     gpus_used: int | None = None
-    """GPUs held by pods on these nodes."""
+    """Number of GPUs that pods on the nodes of the pool hold."""
     problems: tuple[str, ...] = ()
     failed_launch: FailedLaunch | None = None
 
     def merged(self, other: "PoolStatus") -> "PoolStatus":
-        """Merge with the status from another source. If both have a value, this one wins."""
+        """Merge with the status from another source. If both have a value, the value of `self` is kept."""
         known = {name: value for name, value in vars(self).items() if value not in (None, "", ())}
         problems = tuple(dict.fromkeys((*self.problems, *other.problems)))
         return replace(other, **{**known, "problems": problems})
@@ -56,7 +56,7 @@ class PoolStatus:
 
 @dataclass(frozen=True)
 class QueueStatus:
-    """Status of the queue of a namespace."""
+    """Status of a namespace's queue."""
 
     namespace: str
     name: str
@@ -107,7 +107,7 @@ class Status:
     cluster: str
     kind: Kind = ""
     state: str = ""
-    """EKS: the reported state (`ACTIVE`). EC2 cluster: `ready`, or what it waits for."""
+    """EKS: the reported state (`ACTIVE`). EC2 cluster: `ready`, or what the cluster is waiting for."""
     version: str = ""
     """Kubernetes version."""
     address: str = ""
@@ -124,7 +124,7 @@ class Status:
     """What could not be queried, and why."""
 
     def merged(self, other: "Status") -> "Status":
-        """Merge with the status from another source. Pools are matched by name; this one's pools come first."""
+        """Merge with the status from another source. Pools are matched by name; the pools of `self` come first."""
         others = {pool.name: pool for pool in other.pools}
         pools = [pool.merged(others.pop(pool.name)) if pool.name in others else pool for pool in self.pools]
         known = {name: value for name, value in vars(self).items() if value}

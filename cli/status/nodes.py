@@ -1,4 +1,4 @@
-"""Count nodes, pods, claims and queued workloads. Pure functions."""
+"""Count nodes, pods, claims and queued workloads. All functions are pure."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ Object = Mapping[str, Any]
 
 
 def pool_status(pool: PoolDescription, nodes: Sequence[Object], pods: Sequence[Object] | None) -> PoolStatus:
-    """Return a pool's status from its nodes. Without `pods`, the GPUs in use are unknown."""
+    """Derive a pool's status from its nodes. Without `pods`, the number of GPUs in use is unknown."""
     own = [node for node in nodes if _is_of(node, pool.selector)]
     ready = [node for node in own if is_ready(node)]
     names = {node["metadata"]["name"] for node in own}
@@ -60,7 +60,10 @@ def _nodes(number: int) -> str:
 
 
 def _gpus_held(pod: Object) -> int:
-    """Count GPUs as the scheduler does: sum of containers or largest init container; zero once the pod has ended."""
+    """Count the GPUs that a pod holds as the scheduler does; a pod that has ended holds none.
+
+    The result is the sum over the containers or the value of the largest init container, whichever is greater.
+    """
     if pod["status"].get("phase") in ("Succeeded", "Failed"):
         return 0
     spec = pod["spec"]

@@ -14,7 +14,7 @@ from infra.naming import GPU_RESOURCE
 
 UNKNOWN = "?"
 LONGEST = 110
-"""Maximum length of a reason; --json and `logs` show the full text."""
+"""Maximum number of characters in a reason; --json and `logs` show the full text."""
 GOOD, BAD, DOUBTFUL = "green", "red", "yellow"
 
 
@@ -107,7 +107,7 @@ def _jobs(status: Status, now: datetime) -> Iterator[RenderableType]:
 
 
 def shortened(reason: str) -> str:
-    """Shorten the reason why a job waits: Kueue's message to the missing GPUs, other messages to their beginning.
+    """Shorten the reason why a job waits: reduce Kueue's message to the missing GPUs, and truncate others.
 
     >>> shortened("waits in the queue: x, insufficient unused quota for nvidia.com/gpu in flavor train, 2 more needed, y")
     'waits in the queue: 2 more nvidia.com/gpu of pool train needed'

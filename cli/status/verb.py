@@ -33,7 +33,7 @@ from infra.naming import Naming
 EVERY_SECONDS: Final = 5.0
 
 Look = Callable[[], tuple[Status, int]]
-"""Returns a status and its exit code. Raises CommandError."""
+"""Returns the status and the exit code. Raises CommandError."""
 
 
 def command(
@@ -105,7 +105,7 @@ def _again(look: Look, last: tuple[Status, int]) -> tuple[Status, int]:
 
 
 def _look(stack: str | None, folder: Path, access: Access, scratch: Path) -> Look:
-    """Return the query for a stack's cluster; without a stack, for the cluster of the kubeconfig."""
+    """Return the function that queries the stack's cluster or, without a stack, the cluster of the kubeconfig."""
     if stack is None:
         cluster = access.connect()
         return lambda: (in_kubernetes.read(cluster, access.namespace), OK)
@@ -126,7 +126,7 @@ def _ec2_look(stack: str, folder: Path, access: Access) -> Look:
 
 
 def _kubernetes_look(raw: RawStack, access: Access, kind: str) -> Look:
-    """Return the query for a cluster outside AWS. It makes no AWS calls."""
+    """Return the function that queries a cluster outside AWS. It makes no AWS calls."""
     cluster, name = access.connect(), Naming(raw.stack).cluster
 
     def look() -> tuple[Status, int]:
@@ -137,7 +137,7 @@ def _kubernetes_look(raw: RawStack, access: Access, kind: str) -> Look:
 
 
 class _EksLook:
-    """Queries AWS and Kubernetes. If one of them is unreachable, only the other's part is shown."""
+    """Queries AWS and Kubernetes. If one of them is unreachable, only what the other reports is shown."""
 
     def __init__(self, raw: RawStack, access: Access, scratch: Path) -> None:
         if not raw.region:
@@ -168,7 +168,7 @@ class _EksLook:
         return replace(merged, version=kubernetes.version or aws.version), OK
 
     def _connected(self, found: EksDescription | None) -> Cluster:
-        """Connect with the given kubeconfig, else with one built from what AWS reports, else with the default one."""
+        """Connect with the given kubeconfig, or else one built from what AWS reports, or else the default one."""
         if self._cluster is None:
             if found is None or self._access.kubeconfig or self._access.context:
                 self._cluster = self._access.connect()

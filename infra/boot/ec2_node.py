@@ -19,8 +19,8 @@ HOOK: Final = "join"
 JOIN_SECONDS: Final = 900
 """Time limit from launch to join. GPU instances with terabytes of memory take minutes to boot."""
 GIVE_UP_SECONDS: Final = JOIN_SECONDS - 180
-"""Time limit from the start of user data, which runs later than the launch. It leaves time to upload the log before
-Auto Scaling terminates the node."""
+"""Time limit from the start of user data, which starts some time after the launch. It leaves time to upload the log
+before Auto Scaling terminates the node."""
 
 CLUSTER_FILE: Final = "/etc/gpumpi/cluster.json"
 LOG: Final = "/var/log/cloud-init-output.log"
@@ -128,8 +128,8 @@ def _login(user: str, public_keys: Sequence[str]) -> str:
 
 
 def _mount(mount: SharedMount) -> str:
-    """Mount through /etc/fstab, so that it survives reboots. The DNS name of a new mount target takes a minute or two
-    to resolve: https://docs.aws.amazon.com/efs/latest/ug/mounting-fs-mount-cmd-dns-name.html"""
+    """Mount the file system through /etc/fstab, so that the mount survives reboots. The DNS name of a new mount target
+    takes a minute or two to resolve: https://docs.aws.amazon.com/efs/latest/ug/mounting-fs-mount-cmd-dns-name.html"""
     path, options = shlex.quote(mount.path), f"_netdev,tls,iam,accesspoint={mount.access_point_id}"
     line = shlex.quote(f"{mount.file_system_id}:/ {mount.path} efs {options} 0 0")
     return f"""install -d {path}

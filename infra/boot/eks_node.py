@@ -13,14 +13,14 @@ import yaml
 from infra.naming import Taint
 
 LARGEST_LIMIT: Final = 2**63
-"""Limit of memory that RDMA may pin, practically unlimited. nodeadm stores the number as a float64, which would round
+"""Limit on the memory that RDMA may pin; in effect, no limit. nodeadm stores the number as a float64, which would round
 the real RLIM_INFINITY (2**64 - 1) up to 2**64, and containerd rejects that. 2**63 is exact."""
 
 OPEN_FILES: Final = {"type": "RLIMIT_NOFILE", "soft": 65536, "hard": 1048576}
 """nodeadm's default, repeated because a list in NodeConfig replaces the default list."""
 
 HUGE_PAGES: Final = 5128
-"""Number of 2 MiB pages for libfabric's EFA provider, the number that AWS's EFA driver pre-allocates:
+"""Number of 2 MiB pages to reserve for libfabric's EFA provider; AWS's EFA driver pre-allocates the same number:
 https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html"""
 
 BOUNDARY: Final = "gpumpi-boot"
@@ -64,7 +64,10 @@ def node_config(
 
 
 def _kubelet_flags(labels: Mapping[str, str], taints: Sequence[Taint]) -> list[str]:
-    """Return flags that register the node with its labels and taints, so that no pod is scheduled before."""
+    """Return kubelet flags that register the node with its labels and taints already set.
+
+    Without them, pods could be scheduled before the node has its taints.
+    """
     flags = ["--node-labels=" + ",".join(f"{key}={value}" for key, value in sorted(labels.items()))]
     if taints:
         flags.append("--register-with-taints=" + ",".join(f"{t.key}={t.value}:{t.effect}" for t in taints))
@@ -72,8 +75,8 @@ def _kubelet_flags(labels: Mapping[str, str], taints: Sequence[Taint]) -> list[s
 
 
 def reserve_huge_pages(pages: int) -> str:
-    """Return a script that reserves the pages. cloud-init runs it before nodeadm starts the kubelet, which counts the
-    pages only at start."""
+    """Return a script that reserves huge pages. cloud-init runs it before nodeadm starts the kubelet, because the
+    kubelet counts huge pages only when it starts."""
     file = "/etc/sysctl.d/90-gpumpi.conf"
     return f"#!/bin/bash\nset -eu\necho 'vm.nr_hugepages = {pages}' > {file}\nsysctl --load {file}\n"
 
@@ -88,5 +91,5 @@ def user_data(config: Mapping[str, object], *, huge_pages: int = 0) -> str:
 
 
 def encoded(text: str) -> str:
-    """Return user data in base64, as launch templates require it."""
+    """Return user data encoded in base64, as launch templates require."""
     return base64.b64encode(text.encode()).decode()

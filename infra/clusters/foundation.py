@@ -72,7 +72,7 @@ def _network(settings: Settings, facts: Facts, naming: Naming, account: Account,
 def _private_endpoints(
     settings: Settings, naming: Naming, network: Subnets, nodes: NodeSecurityGroup
 ) -> Sequence[pulumi.Resource]:
-    """Create interface endpoints if the settings ask for them, but never in an existing VPC."""
+    """Create interface endpoints if the settings require them, but never in an existing VPC."""
     if settings.network.is_existing or not settings.network.has_interface_endpoints:
         return ()
     args = PrivateEndpointsArgs(
@@ -104,8 +104,8 @@ def _shared_storage(
 
 
 def create_placement(pool: str, zone: str, naming: Naming) -> Placement:
-    """Create a placement group. It is bound to one zone while it holds a node, so a pool in another zone needs another
-    group."""
+    """Create a placement group. While a group contains a node, it is bound to the node's zone, so a pool in another
+    zone needs another group."""
     return Placement(naming.name(f"{pool}-{zone}-placement-group"), PlacementArgs(naming))
 
 

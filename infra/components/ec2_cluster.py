@@ -36,7 +36,7 @@ class Ec2ClusterArgs:
     head_node_slots: int
     """0 if the head node only launches jobs."""
     head_node_idle_slots: int
-    """Slots of the head node while there are no workers."""
+    """Number of slots on the head node while the cluster has no workers."""
     worker_slots: int
     # login
     user: str

@@ -26,8 +26,8 @@ class Addon:
 
 
 def needed_by_nodes(wanted: Mapping[str, str]) -> tuple[Addon, ...]:
-    """Return the add-ons that nodes need to become Ready and pods need to get credentials. `wanted` maps add-ons to
-    versions."""
+    """Return the add-ons that nodes need to become Ready, and that pods need to get credentials. `wanted` maps add-ons
+    to versions."""
     return (
         Addon(
             versions.VPC_CNI,
@@ -76,7 +76,7 @@ class EksAddonsArgs:
     cluster_name: pulumi.Input[str]
     addons: Sequence[Addon]
     after: Sequence[pulumi.Resource] = ()
-    """Resources that must exist before the add-ons. The add-ons' roles do not wait for them."""
+    """Resources that must exist before the add-ons. The IAM roles of the add-ons do not wait for these resources."""
 
 
 class EksAddons(pulumi.ComponentResource):

@@ -39,8 +39,9 @@ class EksClusterArgs:
 
 class EksCluster(pulumi.ComponentResource):
     """Creates:
-    - an EKS control plane with a private endpoint, and a public one only for the addresses given
-    - a key for Kubernetes secrets, and a log group with a retention for all five log types
+    - an EKS control plane with a private endpoint and, if addresses are given, a public endpoint for these addresses
+      only
+    - a KMS key for Kubernetes secrets, and a log group with a retention period for all five log types
     - an access entry with cluster-admin for each admin; the creator of the cluster gets no access by default
     """
 
@@ -150,5 +151,5 @@ class EksCluster(pulumi.ComponentResource):
 
     @property
     def security_group_id(self) -> pulumi.Output[str]:
-        """The cluster security group, which EKS creates for traffic between control plane and nodes."""
+        """The cluster security group, which EKS creates for traffic between the control plane and the nodes."""
         return self._cluster.vpc_config.cluster_security_group_id.apply(lambda group: group or "")

@@ -25,7 +25,8 @@ class Account:
 
     @property
     def root(self) -> str:
-        """Root of the account. In a key policy, it means all principals that IAM policies allow."""
+        """Root of the account. In a key policy, it stands for every principal that an IAM policy of the account
+        allows."""
         return f"arn:{self.partition}:iam::{self.id}:root"
 
     def managed_policy(self, name: str) -> str:
@@ -47,7 +48,8 @@ UNSCOPABLE: Final[Mapping[str, str]] = {
     "ec2:Describe*": "https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html",
     "ec2:GetInstanceTypesFromInstanceRequirements": "https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html",
 }
-"""Actions without resource-level permissions -> AWS's table of actions. No other action may be allowed on `*`."""
+"""Action without resource-level permissions -> AWS's reference page that documents it. No other action may be allowed
+on `*`."""
 
 _KEY_ADMINISTRATION: Final = (
     "kms:CancelKeyDeletion",

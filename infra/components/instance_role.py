@@ -51,7 +51,7 @@ class InstanceRole(pulumi.ComponentResource):
 
     @property
     def unique_id(self) -> pulumi.Output[str]:
-        """Unique ID of the role (AROA...), with which the identity of each of its instances starts."""
+        """Unique ID of the role (AROA...). The user ID of each instance with this role starts with it."""
         return self._role.unique_id
 
     @property

@@ -20,8 +20,8 @@ class KeyBucketArgs:
 
 class KeyBucket(pulumi.ComponentResource):
     """Creates a bucket that is
-    - private, owner-enforced, encrypted, reachable with TLS only
-    - emptied after a day, without versions, and deleted together with its content
+    - private, encrypted, without ACLs, and reachable with TLS only
+    - not versioned, emptied after a day, and deleted together with its content
     """
 
     def __init__(self, name: str, args: KeyBucketArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -46,7 +46,7 @@ class KeyBucket(pulumi.ComponentResource):
         aws.s3.BucketServerSideEncryptionConfiguration(
             f"{name}-encryption",
             bucket=self._bucket.id,
-            # The content is public keys, and with a KMS key every reader would need another permission.
+            # The bucket contains only public keys, and with a KMS key every reader would need an additional permission.
             rules=[{"apply_server_side_encryption_by_default": {"sse_algorithm": "AES256"}}],
             opts=child,
         )

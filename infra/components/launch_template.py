@@ -11,9 +11,9 @@ from infra.plan.efa_interfaces import Interface
 from infra.plan.specs import ReservationTarget
 
 IMDS_HOP_LIMIT: Final = 1
-"""Only the host reaches instance metadata and the credentials of the node role. Pods get credentials from Pod Identity.
-Add-ons that read metadata (vpc-cni, pod-identity agent, node monitoring agent, EFS CSI node) use the host network, and
-the EFS CSI controller falls back to the Kubernetes API."""
+"""Only the host can reach instance metadata and the credentials of the node role. Pods get credentials from Pod
+Identity. Add-ons that read metadata (vpc-cni, pod-identity agent, node monitoring agent, EFS CSI node) use the host
+network, and the EFS CSI controller falls back to the Kubernetes API."""
 
 METADATA: Final[aws.ec2.LaunchTemplateMetadataOptionsArgsDict] = {
     "http_endpoint": "enabled",

@@ -29,7 +29,8 @@ class Subnets(Protocol):
 
     @property
     def reachable_cidrs(self) -> Sequence[str]:
-        """Egress of nodes: everywhere if the network has a route to the internet, otherwise the VPC only."""
+        """Addresses that nodes can reach: all addresses if the network has a route to the internet, otherwise only the
+        VPC."""
         ...
 
     @property
@@ -45,7 +46,7 @@ class Subnets(Protocol):
 
 @dataclass(frozen=True)
 class ExistingNetwork:
-    """Existing VPC. The stack changes nothing in it and assumes that it has the egress it needs."""
+    """Existing VPC. The stack changes nothing in it and assumes that it provides the egress that nodes need."""
 
     vpc_id: str
     private_subnets: Mapping[str, Sequence[str]]
@@ -126,7 +127,7 @@ class Network(pulumi.ComponentResource):
         )
 
     def _create_route_table(self, key: str, *subnets: aws.ec2.Subnet) -> aws.ec2.RouteTable:
-        """Create one table per private subnet, so that adding NAT gateways changes routes only."""
+        """Create a route table. Each private subnet has its own, so that adding NAT gateways changes only routes."""
         table = aws.ec2.RouteTable(
             f"{self._name}-{key}-route-table",
             vpc_id=self._vpc.id,

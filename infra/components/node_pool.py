@@ -64,7 +64,7 @@ class NodePool(pulumi.ComponentResource):
             security_groups=groups,
             network_interfaces=[launch_template.interface(one, groups) for one in spec.interfaces],
             image_id=spec.ami_id,
-            # EKS requires the type here for capacity blocks, otherwise on the node group.
+            # EKS requires the instance type here for Capacity Blocks, and on the node group for all other capacity.
             instance_type=spec.instance_type if is_block else None,
             market="capacity-block" if is_block else None,
             reservation=spec.reservation,
@@ -97,7 +97,8 @@ class NodePool(pulumi.ComponentResource):
         return aws.eks.NodeGroup(
             self._name,
             cluster_name=args.cluster.name,
-            # Output of the control plane, so nodes upgrade after it. EKS does not know the version of a custom AMI.
+            # The version is an output of the control plane, so nodes are upgraded after it. EKS does not know the
+            # version of a custom AMI.
             version=None if custom_ami else args.cluster.version,
             ami_type=None if custom_ami else spec.ami_type,
             instance_types=None if spec.capacity == "CAPACITY_BLOCK" else [spec.instance_type],
@@ -120,8 +121,8 @@ class NodePool(pulumi.ComponentResource):
                 parent=self,
                 depends_on=list(args.after),
                 ignore_changes=["scalingConfig.desiredSize"] if spec.sizes.autoscaler_owns_desired else None,
-                # Without this, the next `pulumi up` would only clear the failure. If always set, a failed resize would
-                # replace a running group.
+                # Without this, the next `pulumi up` would only clear the failure. If this were always set, a failed
+                # resize would replace a running group.
                 replace_on_changes=["#initerror"] if spec.failed else None,
                 # EKS cannot switch an existing group between templates with and without an AMI.
                 replacement_trigger="own AMI" if custom_ami else "AMI of EKS",
@@ -131,8 +132,8 @@ class NodePool(pulumi.ComponentResource):
         )
 
     def _tag_auto_scaling_group(self) -> None:
-        """Tag the Auto Scaling group, because EKS does not copy the node group's tags to it. If group and template have
-        a tag of the same name, instances get the group's:
+        """Tag the Auto Scaling group, because EKS does not copy the node group's tags to it. If the group and the
+        launch template both have a tag with the same key, instances get the group's value:
         https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-tagging.html"""
         group = self._group.resources[0].autoscaling_groups[0].name
         for key, value in {**self._tags, **self._spec.autoscaler_tags}.items():

@@ -25,7 +25,7 @@ class NodeSecurityGroupArgs:
 
 
 class NodeSecurityGroup(pulumi.ComponentResource):
-    """Creates the security group of all nodes, with
+    """Creates the security group of all nodes, which allows
     - all traffic among its members, ingress and egress: EFA requires both, and an egress rule to 0.0.0.0/0 is not
       enough (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start.html)
     - egress to everything that the network can reach

@@ -14,7 +14,7 @@ class PlacementArgs:
 
 
 class Placement(pulumi.ComponentResource):
-    """Creates a cluster placement group: instances close together on the network, in one zone."""
+    """Creates a cluster placement group, which places instances close together on the network, in one zone."""
 
     def __init__(self, name: str, args: PlacementArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(f"{COMPONENT}:Placement", name, None, opts)

@@ -26,7 +26,8 @@ class PodRoleArgs:
     policy: pulumi.Input[str] | ManagedPolicy
     """Permissions of the pods."""
     cluster_name: pulumi.Input[str] | None = None
-    """If given, the component associates the role with the service account. EKS add-ons create their own."""
+    """If given, the component associates the role with the service account. EKS add-ons create their own
+    associations."""
 
 
 class PodRole(pulumi.ComponentResource):

@@ -41,7 +41,7 @@ class SharedStorage(pulumi.ComponentResource):
     """Creates:
     - an encrypted EFS file system with elastic throughput that rejects unencrypted transport (or uses an existing one)
     - a mount target in each zone, reachable by nodes only
-    - an access point that gives jobs one directory and the user id that images and login users have
+    - an access point that gives jobs one directory and the user ID of job images and login users
     """
 
     def __init__(self, name: str, args: SharedStorageArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -142,7 +142,7 @@ class SharedStorage(pulumi.ComponentResource):
 
 
 def _lifecycle(days: int | None) -> list[aws.efs.FileSystemLifecyclePolicyArgsDict]:
-    """Move files to cheaper storage after this many days without a read, and back at the first read."""
+    """Move files to cheaper storage after this many days without a read, and back on the next read."""
     if days is None:
         return []
     unit = "DAY" if days == 1 else "DAYS"

@@ -19,7 +19,7 @@ _FORMS = {
 
 
 def words(forms: Collection[str]) -> list[str]:
-    """Return the accepted types as text."""
+    """Return the words that messages use for the accepted types."""
     return [word for form in _FORMS if form in forms for word in _FORMS[form]]
 
 
@@ -63,7 +63,7 @@ def wrong_value(
 
 
 def _only_quotes_are_wrong(value: object, expected: Collection[str], key: str, example: object) -> str | None:
-    """Describe a text that should be a number or boolean, or the reverse; None for other errors."""
+    """Describe a string that should be a number or boolean, or the reverse; return None for other errors."""
     if "text" in expected and isinstance(value, bool):
         return f"{shown(value)} is not text; write it in quotes, like {json.dumps(shown(value))}"
     if "text" in expected and isinstance(value, int | float):
@@ -102,7 +102,8 @@ def _form_of(value: object) -> str:
 LONGEST_QUOTE = 60
 
 SIMILAR, TYPO = 0.6, 0.9
-"""difflib ratios. Names with at least SIMILAR are suggested; a name with at least TYPO is the only suggestion."""
+"""difflib ratios. Messages suggest names with a ratio of at least SIMILAR, but only the best one if its ratio is at
+least TYPO."""
 
 
 def shown(value: object) -> str:

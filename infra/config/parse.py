@@ -22,7 +22,7 @@ ROUNDS = 4
 
 
 FURTHER_KINDS = "furtherKinds"
-"""Key in `json_schema_extra` of a field: kinds that are valid here but belong to another model."""
+"""Key in a field's `json_schema_extra`. Its value lists kinds that are valid here but belong to another model."""
 
 SAID_ELSEWHERE = {"region": "write aws:region", "stack": "it comes from the file name"}
 
@@ -47,7 +47,7 @@ class Parsed(NamedTuple, Generic[ModelType]):
 def parse(model: type[ModelType], values: Mapping[str, object], **known: str) -> Parsed[ModelType]:
     """Parse raw values into a model, and report all type errors at once.
 
-    `known` has the fields whose value does not come from the mapping, such as the stack name.
+    `known` contains the fields whose values do not come from the mapping, such as the stack name.
     """
     problems = list(find_secrets(values))
     data: dict[str, Any] = _without_encrypted(deepcopy(dict(values)), (), problems)

@@ -17,7 +17,7 @@ from infra.validation import existing_cluster as validation_existing
 from infra.validation import names
 
 BEFORE = ("config", "aws:region", "stack", "caller")
-"""Paths that are not settings. Their problems come first."""
+"""Paths that are not settings. Their problems are listed first."""
 
 SettingsType = TypeVar("SettingsType", bound="Any")
 FactsType = TypeVar("FactsType")
@@ -33,12 +33,14 @@ class Examined(Generic[SettingsType, FactsType]):
     problems: tuple[Problem, ...] = ()
     """Errors, which stop `pulumi up`."""
     not_queried: str | None = None
-    """Why neither AWS nor the cluster was queried, so that only the rules for the file alone were applied."""
+    """Reason why neither AWS nor the cluster was queried. In that case, only the rules that need just the file were
+    applied."""
     warnings: tuple[Problem, ...] = ()
 
     @property
     def whole(self) -> tuple[SettingsType, FactsType]:
-        """Settings and facts of a stack without errors. Raises SettingsError for errors, FactsError without facts."""
+        """Settings and facts of a stack without errors. Raises SettingsError if there are errors, FactsError if there
+        are no facts."""
         if self.problems or self.settings is None:
             raise SettingsError(self.problems)
         if self.facts is None:
@@ -75,7 +77,7 @@ def examine_existing(raw: RawStack, *, offline: bool = False) -> Examined[Existi
 def judge(
     raw: RawStack, checks: TargetChecks[SettingsType, FactsType], *, offline: bool, **known: str
 ) -> Examined[SettingsType, FactsType]:
-    """Parse a stack and check it. `known` has the fields that do not come from the settings in the file."""
+    """Parse a stack and check it. `known` contains the fields that do not come from the settings in the file."""
     if not raw.is_readable:
         return Examined(None, problems=raw.problems)
     settings, form, placeholders = parse(checks.model, raw.values, **known)

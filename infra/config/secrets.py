@@ -41,7 +41,7 @@ def kind_of_secret(text: str) -> str | None:
 def names_a_secret(key: str, value: str) -> bool:
     """Return whether the key implies a secret: `HF_TOKEN`, `*_KEY`, `*PASS*`, `*_PWD`.
 
-    Values that are flags or small numbers are never secrets.
+    Flags and small numbers are never secrets.
     """
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[_.]", "-", key).lower()
     if _SETTING.fullmatch(value.strip()):

@@ -27,7 +27,8 @@ class RawStack:
 
     stack: str
     region: str
-    """Value of `aws:region`. Empty for an existing cluster, and if it is missing, which is reported as a problem."""
+    """Value of `aws:region`. Empty for an existing cluster. Also empty if it is missing, which is reported as a
+    problem."""
     values: Mapping[str, object]
     """Values of the keys in namespace `gpumpi`, without the namespace."""
     problems: tuple[Problem, ...] = ()
@@ -77,7 +78,7 @@ def read(path: Path) -> RawStack:
 
 
 def _user_path(path: tuple[str | int, ...]) -> str:
-    """Return a path in the file as problems show it."""
+    """Return a path in the file in the form that problem messages use."""
     if path[0] == "config" and len(path) > 1:
         path = (str(path[1]).removeprefix(f"{NAMESPACE}:"), *path[2:])
     return path_text(path)
@@ -95,7 +96,7 @@ def _as_engine(value: Any) -> Any:
 
 
 def _scalar_as_engine(value: Any) -> Any:
-    """Convert a top-level scalar to text: the engine passes only text and JSON there."""
+    """Convert a top-level scalar to a string, because the engine passes top-level values only as strings and JSON."""
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -34,12 +34,12 @@ def read(path: Path) -> tuple[Any, list[Duplicate]]:
 
 
 def load(text: str) -> tuple[Any, list[Duplicate]]:
-    """Return the only document of a text, and its duplicate keys. Raises NotYaml."""
+    """Return the only document in a string of YAML, and its duplicate keys. Raises NotYaml."""
     loader = _Loader(text)
     try:
         node = loader.get_single_node()
         _check_aliases(node)
-        duplicates = list(_duplicates(node))  # before construct_document merges `<<` into the mappings
+        duplicates = list(_duplicates(node))  # must run before construct_document, which merges `<<`
         return loader.construct_document(node) if node else None, duplicates
     except yaml.YAMLError as error:
         raise NotYaml(_message(error)) from None
@@ -74,7 +74,7 @@ def _children(node: yaml.Node) -> list[yaml.Node]:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML loader with the types of the Pulumi engine: `yes`, `12:30` and dates are text."""
+    """YAML loader that resolves scalars as the Pulumi engine does: `yes`, `12:30` and dates are strings."""
 
     yaml_implicit_resolvers = {
         first: [(tag, pattern) for tag, pattern in resolvers if tag.rpartition(":")[2] in ("null", "merge")]

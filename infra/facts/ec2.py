@@ -34,7 +34,8 @@ def zones(clients: Clients) -> tuple[Zone, ...]:
 
 
 def instance_types(clients: Clients, names: Collection[str]) -> dict[str, InstanceType]:
-    """Return the existing types among these names. A filter, unlike `InstanceTypes`, ignores unknown names."""
+    """Return the instance types with these names that exist. A filter, unlike `InstanceTypes`, ignores unknown
+    names."""
     described = _all(clients.ec2, "describe_instance_types", "InstanceTypes", Filters=[_is_one_of("instance-type", names)])
     return {one["InstanceType"]: InstanceType.from_ec2(one) for one in described if one["InstanceType"] in names}
 
@@ -69,7 +70,7 @@ def vpc(clients: Clients, vpc_id: str) -> Vpc | None:
 
 
 def subnets(clients: Clients, ids: Collection[str]) -> dict[str, Subnet]:
-    """Return the existing subnets among these IDs."""
+    """Return the subnets with these IDs that exist."""
     described = _all(clients.ec2, "describe_subnets", "Subnets", Filters=[_is_one_of("subnet-id", ids)])
     vpcs = sorted({subnet["VpcId"] for subnet in described})
     tables = _all(clients.ec2, "describe_route_tables", "RouteTables", Filters=[_is_one_of("vpc-id", vpcs)]) if vpcs else []
@@ -125,7 +126,7 @@ def stack_zones(clients: Clients, tag: str, stack: str) -> tuple[str, ...]:
 
 
 def stack_vpcs(clients: Clients, tag: str, stack: str) -> tuple[OwnVpc, ...]:
-    """Return the stack's VPCs. An interrupted operation can leave a second one until the next `up`."""
+    """Return the stack's VPCs. An interrupted operation can leave a second VPC until the next `up`."""
     found = _all(clients.ec2, "describe_vpcs", "Vpcs", Filters=[_is_one_of(f"tag:{tag}", [stack])])
     return tuple(OwnVpc(vpc["VpcId"], vpc["CidrBlock"]) for vpc in found)
 
@@ -163,13 +164,13 @@ def _reservation(described: Any) -> CapacityReservation:
 
 
 def placement_groups(clients: Clients, names: Collection[str]) -> dict[str, str]:
-    """Return the existing placement groups among these names, with their strategies."""
+    """Return the placement groups with these names that exist, with their strategies."""
     found = clients.ec2.describe_placement_groups(Filters=[_is_one_of("group-name", names)])["PlacementGroups"]
     return {group["GroupName"]: group["Strategy"] for group in found if group["State"] == "available"}
 
 
 def images(clients: Clients, ids: Collection[str]) -> dict[str, Architecture]:
-    """Return the existing AMIs among these IDs, with their architectures."""
+    """Return the AMIs with these IDs that exist, with their architectures."""
     found = clients.ec2.describe_images(Filters=[_is_one_of("image-id", ids)])["Images"]
     return {image["ImageId"]: image["Architecture"] for image in found}
 

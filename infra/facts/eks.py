@@ -1,4 +1,4 @@
-"""EKS queries: versions on offer, and the stack's existing cluster and pools."""
+"""EKS queries: available versions, and the stack's existing cluster and pools."""
 
 from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor

@@ -19,7 +19,8 @@ MIB: Final = 1024**2
 PLUGIN_SELECTOR: Final = "name=nvidia-device-plugin-ds"
 """Label selector for the pods of NVIDIA's device plugin."""
 TRANSIENT_TAINTS: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
-"""Prefixes of taints that Kubernetes sets and removes with a node's condition. Job pods must not tolerate them."""
+"""Prefixes of taints that Kubernetes adds and removes as a node's conditions change. Job pods must not tolerate
+them."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Node:
     gpus: int | None
     """GPUs that the node currently offers; None if no device plugin has ever registered."""
     has_plugin: bool = False
-    """True if NVIDIA's device plugin is ready on the node. If the node then offers no GPUs, the plugin found none."""
+    """True if NVIDIA's device plugin is ready on the node. If such a node offers no GPUs, the plugin found none."""
 
     @property
     def repels_pods(self) -> bool:
@@ -120,7 +121,7 @@ class _Api:
         self._connection = connection
 
     def version(self) -> str:
-        """Return major and minor version, such as 1.35."""
+        """Return the major and minor version, such as 1.35."""
         found = self._object("version", {"major", "minor"})
         return f"{found['major']}.{found['minor'].rstrip('+')}"
 

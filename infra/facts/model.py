@@ -98,7 +98,8 @@ class ExistingPool:
     instance_type: str | None = None
     """None if only the launch template specifies the type."""
     placement: str | None = None
-    """What `placementGroup: auto` resolved to when the pool was created; None if the pool has no tag with it."""
+    """What `placementGroup: auto` resolved to when the pool was created; None if the pool has no tag that records the
+    choice."""
     failed: bool = False
     """True if EKS failed to create it, so that it never had nodes."""
 
@@ -114,7 +115,7 @@ class Existing:
     """Existing pools by name, including the system pool."""
     cluster_vpc_id: str | None = None
     cluster_zones: tuple[str, ...] = ()
-    """Names of the zones of the control plane's network interfaces. They never change."""
+    """Names of the zones that contain network interfaces of the control plane. They never change."""
     own_vpc: OwnVpc | None = None
     """VPC that this stack created."""
     ami_id: str | None = None
@@ -146,7 +147,7 @@ class Facts:
     zones: tuple[Zone, ...]
     """Zones of the Region that EKS can use, sorted by name."""
     instance_types: Mapping[str, InstanceType]
-    """Existing instance types among those in the stack file, by name."""
+    """Instance types in the stack file that exist, by name."""
     type_names: frozenset[str]
     """All instance types of the Region; empty unless the stack file names an unknown type."""
     offerings: Mapping[str, frozenset[str]]
@@ -161,10 +162,10 @@ class Facts:
     subnets: Mapping[str, Subnet] = field(default_factory=dict)
     reservations: Mapping[str, CapacityReservation] = field(default_factory=dict)
     placement_groups: Mapping[str, str] = field(default_factory=dict)
-    """Existing placement group in the stack file -> its strategy."""
+    """Name of each existing placement group in the stack file -> the group's strategy."""
     file_system: FileSystem | None = None
     images: Mapping[str, Architecture] = field(default_factory=dict)
-    """Existing AMI in the stack file -> its architecture."""
+    """ID of each existing AMI in the stack file -> the AMI's architecture."""
     ami: Ami | None = None
     """AMI of the nodes of an EC2 cluster; None if not found."""
     existing: Existing = Existing()
@@ -173,7 +174,8 @@ class Facts:
     not_found: frozenset[str] = frozenset()
     """IDs, names and ARNs in the stack file that do not exist in AWS."""
     admins: Mapping[str, str] = field(default_factory=dict)
-    """ARN in `target.admins` -> ARN that IAM reports for that role or user name; for this account only."""
+    """ARN in `target.admins` -> ARN that IAM reports for the role or user with that name; only for principals in this
+    account."""
     node_groups_allowed: float = DEFAULT_NODE_GROUPS
     """Quota of managed node groups per cluster; queried only if the stack needs more than AWS's default."""
     endpoints: frozenset[str] | None = None

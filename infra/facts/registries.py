@@ -1,4 +1,4 @@
-"""ECR registries of EKS's own images: most Regions share one AWS account, the others have their own."""
+"""ECR registries of EKS's own images: most Regions use the same AWS account, and the others have their own."""
 
 from typing import Final
 

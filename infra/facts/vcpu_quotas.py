@@ -7,7 +7,7 @@ from typing import Final
 
 @dataclass(frozen=True)
 class Quota:
-    """A service quota. Those in this module are EC2 quotas and count vCPUs."""
+    """A service quota. The quotas in this module are EC2 quotas and count vCPUs."""
 
     code: str
     name: str
@@ -39,13 +39,13 @@ _SPOT: Final = {
 
 
 _LETTERS: Final = {"gr": "g", "vt": "g", "im": "i", "is": "i"}
-"""Leading letters of types that count against the quota of another family."""
+"""Leading letters of instance types -> the family whose quota they count against."""
 
 
 def quota(type_name: str, *, spot: bool) -> Quota | None:
     """Return the vCPU quota of an instance type, On-Demand or Spot; None if AWS's table lists none.
 
-    Launches into reserved capacity use no quota: a reservation counted when it was created, and Capacity Block
+    Launches into reserved capacity use no quota: a reservation uses quota when it is created, and Capacity Block
     purchases have their own quota.
     """
     match = re.match(r"([a-z]+)(\d*)", type_name)

@@ -24,7 +24,7 @@ def mpirun(job: Job, namespace: str, slots: int, forwarded: Sequence[str]) -> li
 
 
 def ranks(job: Job, slots: int) -> int:
-    """Return the total number of ranks: `ranks`, else all slots that the job may use. `perSocket` can reduce the
+    """Return the total number of ranks: `ranks`, else all slots that the job may use. `perSocket` can reduce this
     number."""
     hosts = job.workers if job.hosts is None else len(job.hosts)
     return job.ranks or hosts * (job.per_node or slots)

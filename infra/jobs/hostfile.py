@@ -7,7 +7,7 @@ from infra.jobs.model import MpiImplementation
 
 DIRECTORY: Final = "/etc/mpi"
 PATH: Final = f"{DIRECTORY}/hostfile"
-"""Path of the hostfile in the launcher, the same as with mpi-operator."""
+"""Path of the hostfile in the launcher. mpi-operator uses the same path."""
 
 
 def worker_name(job: str, number: int) -> str:
@@ -15,7 +15,7 @@ def worker_name(job: str, number: int) -> str:
 
 
 def host(job: str, namespace: str, number: int) -> str:
-    """Return a worker's DNS name without the cluster domain, in the same format as mpi-operator uses."""
+    """Return a worker's DNS name without the cluster domain, in the format that mpi-operator uses."""
     return f"{worker_name(job, number)}.{job}.{namespace}.svc"
 
 

@@ -60,7 +60,8 @@ def _in_bucket(placed: PlacedJob, verb: str, name: str, **more: object) -> Manif
 
 
 def _sidecar() -> Manifest:
-    """Return the fields that make a container a sidecar. Later containers start once the keys of all workers exist.
+    """Return the fields that make a container a sidecar. The containers after it start once the keys of all workers
+    exist.
 
     https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/
     """

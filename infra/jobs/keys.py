@@ -11,8 +11,8 @@ class KeyPair:
 
 
 def generate() -> KeyPair:
-    """Generate a key pair, which only the pods of one job use."""
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # takes 0.1 s; other verbs need no keys
+    """Generate a key pair that only the pods of one job use."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # takes 0.1 s to import
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
     key = Ed25519PrivateKey.generate()

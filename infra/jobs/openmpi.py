@@ -16,7 +16,7 @@ from infra.naming import job_labels
 KEEPER = "keeper"
 
 DEADLINE_SLACK_SECONDS = 60
-"""The cleanup controller's deadline is this much later than the launcher's."""
+"""The cleanup controller's deadline is this much later than the launcher's deadline."""
 
 
 def launcher_name(job: str) -> str:

@@ -58,8 +58,8 @@ def owner_reference(main: Manifest, uid: Any) -> Manifest:
     """Return an owner reference that does not make the owner a controller.
 
     Kueue treats objects controlled by a queued job as part of that job and does not queue them separately. A Job among
-    them, such as the cleanup controller, would stay suspended forever if created before the admission (reconciler.go in
-    Kueue).
+    them, such as the cleanup controller, would stay suspended forever if it were created before the queued job is
+    admitted (reconciler.go in Kueue).
     """
     names = {"apiVersion": main["apiVersion"], "kind": main["kind"], "name": main["metadata"]["name"]}
     return {**names, "uid": uid, "controller": False, "blockOwnerDeletion": False}

@@ -36,7 +36,7 @@ class WorkerSize:
 
 
 def worker_size(job: Job, pool: PoolDescription) -> WorkerSize:
-    """Return the worker's resources as set in the job. The default is a share of the node, proportional to the
+    """Return the worker's resources: those set in the job or, by default, a share of the node in proportion to the
     worker's GPUs or, on nodes without GPUs, its slots."""
     gpus = (job.gpus_per_worker or pool.gpus) if pool.gpus else 0
     slots = job.slots or gpus or pool.slots

@@ -26,12 +26,12 @@ IMAGES: Final[dict[MpiImplementation, str]] = {
 
 def program() -> str:
     """Return the source of the program that every rank runs."""
-    ranks = text("smoke.py").replace("from __future__ import annotations\n", "")  # only allowed at the top of a file
+    ranks = text("smoke.py").replace("from __future__ import annotations\n", "")  # allowed only at the top of a file
     return f"{inspect.getsource(smoke_verdict)}\n{ranks}"
 
 
 def smoke_pool(cluster: ClusterDescription) -> PoolDescription | None:
-    """Return the pool to test, which is the first one with GPUs."""
+    """Return the pool to test: the first pool with GPUs, or None if there is none."""
     return next((pool for pool in cluster.pools if pool.gpus), None)
 
 

@@ -1,4 +1,4 @@
-"""Verdict of the smoke job: checks from the ranks' reports where and how they ran. Pure.
+"""Verdict of the smoke job: checks the ranks' reports for where and how the ranks ran. Pure.
 
 The same source runs inside the job (so that the job itself fails) and in the CLI. It needs only Python 3.8.
 """

@@ -60,7 +60,8 @@ def name(job: Job) -> Iterator[Problem]:
 
 
 def _longest_names(job: Job) -> Iterator[tuple[str, int]]:
-    """Yield the longest names derived from the job's name, each with its limit, the tightest limit first."""
+    """Yield the longest names that are derived from the job's name, each with its limit; the tightest limit comes
+    first."""
     last = max(0, job.workers - 1)
     if job.launcher == "torchrun":
         yield f"{job.name}-{last}", LABEL_LIMIT

@@ -71,7 +71,7 @@ class ApiConnection:
 
 
 def load(kubeconfig: Path | None, context: str | None) -> ApiConnection:
-    """Connect with the named context, or the current one. Raises Unusable."""
+    """Connect with the named context, or with the current one if `context` is None. Raises Unusable."""
     import kubernetes.client  # importing it at the top would slow down `--help` by half a second
     import kubernetes.config
 
@@ -122,8 +122,8 @@ def _context(kubeconfig: Path | None, context: str | None) -> tuple[str, str | N
 
 @contextmanager
 def _collect_errors() -> Iterator[list[str]]:
-    """Collect errors logged while the client loads credentials. If a credential plugin fails, it logs and does not
-    raise."""
+    """Collect errors that the client logs while it loads credentials. If a credential plugin fails, the client only
+    logs the error and does not raise it."""
     import kubernetes.config
 
     errors: list[str] = []

@@ -24,11 +24,12 @@ Check = Callable[[str, str, str], None]
 
 
 def assume_reachable(endpoint: str, cluster: str, authority: str) -> None:
-    """Check nothing: tests have no API server."""
+    """Check nothing. For tests, which have no API server."""
 
 
 def must_be_reachable(endpoint: str, cluster: str, authority: str) -> None:
-    """Open and close a connection. Only the certificate identifies the cluster, because proxies accept any address."""
+    """Open and close a connection, and check the certificate: only it identifies the cluster, because proxies accept
+    any address."""
     patience = TIMEOUT_SECONDS if pulumi.runtime.is_dry_run() else PATIENCE_SECONDS
     waiting = Retrying(wait=wait_fixed(PAUSE_SECONDS), stop=stop_after_delay(patience), retry=retry_if_result(bool))
     try:

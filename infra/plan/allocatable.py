@@ -9,12 +9,14 @@ from typing import Final
 from infra.facts.instance_types import InstanceType
 
 USABLE_MEMORY: Final = 0.925
-"""Share of memory left by hypervisor and kernel. Karpenter uses the same value (VM_MEMORY_OVERHEAD_PERCENT)."""
+"""Share of memory that the hypervisor and the kernel leave. Karpenter uses the same value
+(VM_MEMORY_OVERHEAD_PERCENT)."""
 EVICTION_MIB: Final = 100
-"""Also for the next two: https://github.com/awslabs/amazon-eks-ami/blob/main/nodeadm/internal/kubelet/config.go"""
+"""Source of this value and the KUBELET_ values below:
+https://github.com/awslabs/amazon-eks-ami/blob/main/nodeadm/internal/kubelet/config.go"""
 KUBELET_MIB, KUBELET_MIB_PER_POD = 255, 11
 KUBELET_CPU_SHARES: Final = (0.06, 0.01, 0.005, 0.005)
-"""Shares of the first four CPUs that the kubelet reserves."""
+"""Share of each of the first four CPUs that the kubelet reserves."""
 KUBELET_CPU_SHARE_OF_OTHERS: Final = 0.0025
 
 AGENTS_MIB: Final = 1024
@@ -49,6 +51,6 @@ def _kubelet_millis(vcpus: int) -> float:
 
 
 def _maximum_pods(vcpus: int) -> int:
-    """Return the highest pod limit of instance types of this size:
+    """Return the highest pod limit among instance types of this size:
     https://github.com/aws/amazon-vpc-cni-k8s/blob/master/misc/eni-max-pods.txt"""
     return 58 if vcpus <= 4 else 234 if vcpus <= 36 else 737

@@ -24,8 +24,9 @@ def efa_layout(instance_type: InstanceType) -> tuple[Interface, ...]:
     The primary interface is an ordinary one, because `efa-only` interfaces cannot be primary. Card 0 has its EFA
     interface as device 1, every other card as device 0.
 
-    The number is capped at what AWS allows (i7ie.48xlarge and i8ge.48xlarge: one, on two cards). hpc6id.32xlarge gets
-    one of its two, because the primary takes the only slot of card 0.
+    The number of EFA interfaces is capped at AWS's limit (i7ie.48xlarge and i8ge.48xlarge have two cards, but a limit
+    of one). hpc6id.32xlarge gets one of its two EFA interfaces, because the primary interface takes the only slot of
+    card 0.
     https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html"""
     with_efa = [card for card in instance_type.network_cards if _supports_efa(card, instance_type)]
     interfaces = [Interface(card.index, 1 if card.index == 0 else 0, "efa-only") for card in with_efa]

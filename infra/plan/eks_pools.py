@@ -27,7 +27,7 @@ SYSTEM_ROOT_VOLUME_GIB = 50
 HUGE_PAGE_MIB = 2
 
 USABLE_DISK = 0.85
-"""Share of a node's disk for pods. The kubelet keeps 10 % free, and images use another part."""
+"""Share of a node's disk that pods can use. The kubelet keeps 10 % free, and images use another part."""
 
 
 @dataclass(frozen=True)
@@ -125,8 +125,8 @@ def _resources(instance: InstanceType, interfaces: Sequence[Interface], root_vol
 
 
 def _disk(instance: InstanceType, root_volume_gib: int) -> str:
-    """Return the size of the disk that pods write to: striped local disks of GPU types that have them, else the root
-    volume."""
+    """Return the size of the disk that pods write to: the striped local disks of GPU types that have them, else the
+    root volume."""
     if instance.gpus and instance.instance_store_gb:
         return f"{int(instance.instance_store_gb * USABLE_DISK)}G"
     return f"{int(root_volume_gib * USABLE_DISK)}Gi"

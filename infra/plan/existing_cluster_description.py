@@ -10,7 +10,8 @@ from infra.plan.allocatable import AGENTS_MIB, AGENTS_MILLIS, SYSTEM_PODS_MIB, S
 from infra.settings.existing import ExistingSettings, LabeledPool
 
 MINIMUM_SHARE: Final = 0.5
-"""Minimum share of a node's memory and CPUs for jobs, even on small nodes where the estimate for agents is larger."""
+"""Minimum share of a node's memory and CPUs for jobs, even if the estimate for agents exceeds the rest on small
+nodes."""
 
 
 def describe(settings: ExistingSettings, facts: ClusterFacts) -> ClusterDescription:
@@ -27,7 +28,7 @@ def describe(settings: ExistingSettings, facts: ClusterFacts) -> ClusterDescript
 
 
 def system_nodes(settings: ExistingSettings, facts: ClusterFacts) -> tuple[Node, ...]:
-    """Return the nodes for operators and launchers, which tolerate no taints."""
+    """Return the nodes for operators and launchers: those without taints, because these pods have no tolerations."""
     return tuple(node for node in facts.matching(settings.target.system.node_selector) if not node.repels_pods)
 
 
@@ -60,7 +61,7 @@ def _pool(pool: LabeledPool, nodes: Sequence[Node]) -> PoolDescription:
 
 
 def _available(nodes: Sequence[Node], agents_millis: int, agents_mib: int) -> tuple[int, int]:
-    """Return the requests that fit on every one of the nodes, in millicores and MiB."""
+    """Return the CPU and memory requests that fit on each of the nodes, in millicores and MiB."""
     cpu = min((node.cpu_millis for node in nodes), default=0)
     memory = min((node.memory_mib for node in nodes), default=0)
     return max(int(cpu * MINIMUM_SHARE), cpu - agents_millis), max(int(memory * MINIMUM_SHARE), memory - agents_mib)

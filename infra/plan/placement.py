@@ -1,6 +1,6 @@
-"""Zones of VPC, control plane and pools, pool sizes and placement groups. Pure.
+"""Zones of the VPC, the control plane and the pools; sizes and placement groups of the pools. Pure.
 
-Earlier choices are kept: an explicit setting wins, then what the stack already has, then what AWS offers now.
+Earlier choices are kept: an explicit setting wins, then what the stack already uses, then what AWS offers now.
 """
 
 from typing import NamedTuple
@@ -36,9 +36,10 @@ def vpc_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
 
 
 def _chosen_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
-    """Choose existing zones first, then zones that pools are bound to, then zones that offer most of the pools' types.
+    """Choose existing zones first, then zones that pools are bound to, then zones that offer the most of
+    the types in the stack.
 
-    Among existing zones, those of the control plane come first, because it cannot leave them.
+    Among existing zones, those of the control plane come first, because the control plane cannot leave them.
     """
     wanted = settings.network.zone_count
     limit = wanted or MAXIMUM_ZONES
@@ -82,15 +83,15 @@ def control_plane_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
 
 
 def system_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
-    """Return the zones of the VPC, without zones newer than the system pool: changed subnets would replace its node
-    group."""
+    """Return the zones of the VPC, without zones that are newer than the system pool: changed subnets would replace the
+    pool's node group."""
     zones, existing = vpc_zones(settings, facts), facts.existing.pools.get(settings.eks.system.name)
     return tuple(zone for zone in zones if existing and zone in existing.zones) or zones
 
 
 def subnets_by_zone(settings: Settings, facts: Facts) -> dict[str, list[str]]:
-    """Return the subnets of an existing VPC. In each zone the one in use comes first, so that reordered or added
-    subnets move nothing."""
+    """Return the subnets of an existing VPC. In each zone, subnets in use come first, so that reordering or adding
+    subnets moves no nodes."""
     used = frozenset[str]().union(*(pool.subnet_ids for pool in facts.existing.pools.values()))
     given = sorted((facts.subnets[one] for one in settings.network.subnet_ids), key=lambda subnet: subnet.id not in used)
     zones = vpc_zones(settings, facts)
@@ -98,8 +99,8 @@ def subnets_by_zone(settings: Settings, facts: Facts) -> dict[str, list[str]]:
 
 
 def nat_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
-    """Return the zones with a NAT gateway. A single one is in a zone of the control plane, which stays when zones are
-    added."""
+    """Return the zones with a NAT gateway. A single gateway is in a zone of the control plane, so that it stays there
+    when zones are added."""
     match settings.network.nat:
         case "none":
             return ()
@@ -142,7 +143,8 @@ def desired_size(pool: Pool | SystemPool, settings: Settings, facts: Facts) -> D
     """Return the pool's desired size.
 
     A new pool starts with its initial size. An existing pool owned by the autoscaler keeps its size. If its minimum or
-    maximum changes, the size is set too, clamped between them, because EKS rejects bounds that exclude it."""
+    maximum changes, the size is set too, clamped between them, because EKS rejects bounds that exclude the desired
+    size."""
     if not settings.platform.autoscaler:
         return DesiredSize(pool.initial_size, ignore=False)
     existing = facts.existing.pools.get(pool.name)
@@ -154,7 +156,7 @@ def desired_size(pool: Pool | SystemPool, settings: Settings, facts: Facts) -> D
 
 
 def has_efa(pool: Pool, instance_type: InstanceType) -> bool:
-    """True if the pool's nodes get EFA: whenever the type has it, unless `efa: false`."""
+    """True if the pool's nodes get EFA: whenever their type supports it, unless `efa: false` is set."""
     return instance_type.efa_maximum > 0 and pool.efa is not False
 
 

@@ -55,7 +55,8 @@ class NodePoolSpec:
     """Choice of `placementGroup: auto`; None for other settings."""
     # updates and repair
     surge: bool = False
-    """Whether to start new nodes before deleting old ones. False for pools that may have no spare capacity."""
+    """Whether an update starts new nodes before it deletes old ones. False for pools that may have no spare
+    capacity."""
     failed: bool = False
     """Whether the creation of the existing node group failed, so that it must be replaced."""
 

@@ -12,10 +12,10 @@ from infra.naming import ZONE_LETTERS
 PRIVATE_BITS: Final = 4
 """A private subnet is a 16th of the VPC; the first eight 16ths are the private subnets of zones a to h."""
 PUBLIC_BITS: Final = 7
-"""A public subnet is a 128th of the VPC, for NAT gateways and load balancers only. The ninth 16th holds those of zones
-a to h. The other seven 16ths are left free for the user."""
+"""A public subnet is a 128th of the VPC, for NAT gateways and load balancers only. The ninth 16th contains the public
+subnets of zones a to h. The other seven 16ths are left free for the user."""
 AWS_RESERVED: Final = 5
-"""The first four addresses and the last of each subnet:
+"""AWS reserves the first four addresses and the last address of each subnet:
 https://docs.aws.amazon.com/vpc/latest/userguide/subnet-sizing.html"""
 
 

@@ -7,8 +7,8 @@ from infra.jobs.cluster import PoolDescription
 from infra.naming import EFA_RESOURCE, GPU_RESOURCE, HUGEPAGES_RESOURCE, JOBS_LABEL, QUEUE_NAME
 
 COVERED: Final = ("cpu", "memory", GPU_RESOURCE, EFA_RESOURCE, HUGEPAGES_RESOURCE)
-"""Kueue never admits a job that requests a resource without a quota, so each pool has a quota for all of them, even
-0."""
+"""Kueue never admits a job that requests a resource without a quota, so each pool has a quota for each of these
+resources, even if it is 0."""
 
 PODS_READY_MINUTES: Final = 30
 """Time limit from admission until all pods are ready. A new GPU node takes 10 to 20 minutes, including images."""
@@ -52,7 +52,7 @@ def configuration(*, mpi_jobs: bool) -> Mapping[str, Any]:
             "recoveryTimeout": f"{RECOVERY_MINUTES}m",
             "blockAdmission": False,
             "requeuingStrategy": {
-                # Requeue behind waiting jobs, so that a job without capacity does not block them.
+                # Requeue a job behind the waiting jobs, so that a job without capacity does not block them.
                 "timestamp": "Eviction",
                 "backoffBaseSeconds": BACKOFF_SECONDS,
                 "backoffMaxSeconds": MAXIMUM_BACKOFF_SECONDS,
@@ -66,8 +66,8 @@ def configuration(*, mpi_jobs: bool) -> Mapping[str, Any]:
 
 
 def flavor(pool: PoolDescription) -> Mapping[str, Any]:
-    """Return labels and taints of a pool's nodes. Kueue does not assign jobs that select another pool or lack
-    tolerations."""
+    """Return the labels and taints of a pool's nodes. Kueue does not assign a pool's flavor to jobs that select another
+    pool or do not tolerate the taints."""
     taints = [{"key": one.key, "value": one.value, "effect": one.effect} for one in pool.taints]
     return {**({"nodeLabels": pool.selector} if pool.selector else {}), **({"nodeTaints": taints} if taints else {})}
 

@@ -25,7 +25,8 @@ class EfaDevicePluginArgs:
 class EfaDevicePlugin(pulumi.ComponentResource):
     """Creates:
     - the DaemonSet of AWS's chart aws-efa-k8s-device-plugin on all nodes with EFA, regardless of taints. The chart
-      selects nodes by a list of instance types, which lacks future types; the label is set on every node that has EFA.
+      selects nodes by a list of instance types, which lacks future types. This component selects them by the label that
+      every node with EFA has.
     """
 
     def __init__(self, name: str, args: EfaDevicePluginArgs, opts: pulumi.ResourceOptions | None = None) -> None:

@@ -112,7 +112,7 @@ class Platform(pulumi.ComponentResource):
             kubeconfig=self._args.kubeconfig,
             context=self._args.context,
             enable_server_side_apply=True,
-            enable_config_map_mutable=True,  # a replacement would delete the description for a moment
+            enable_config_map_mutable=True,  # a replacement would delete the description temporarily
             opts=pulumi.ResourceOptions(parent=self, depends_on=list(self._args.access)),
         )
 

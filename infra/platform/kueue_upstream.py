@@ -1,5 +1,4 @@
-"""Kueue's objects, limited to those that this program uses. Kueue's `config/default` would build them from the same
-files. Pure."""
+"""The Kueue objects that this program uses. Kueue's `config/default` builds its objects from the same files. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -16,7 +15,7 @@ CONVERTED: Final = frozenset({"clusterqueues", "cohorts", "localqueues", "multik
 
 KINDS_OF_JOBS: Final = frozenset({"job", "mpijob", "pod", "statefulset"})
 KINDS_OF_KUEUE: Final = frozenset({"clusterqueue", "cohort", "resourceflavor", "workload"})
-"""Other webhooks are for job kinds that are not installed."""
+"""Kinds whose webhooks are installed. The other webhooks are for job kinds that are not installed."""
 
 GROUPS_NOT_INSTALLED: Final = frozenset(
     {"jobset.x-k8s.io", "leaderworkerset.x-k8s.io", "ray.io", "trainer.kubeflow.org", "workload.codeflare.dev"}
@@ -40,7 +39,7 @@ def definitions(manifests: Manifests) -> Iterator[Object]:
 def webhooks(manifests: Manifests) -> Iterator[Object]:
     """Return the webhooks for Kueue's own kinds and, limited to job namespaces, for job kinds.
 
-    Upstream's webhooks apply to pods in nearly every namespace: while Kueue is down, no pod could start anywhere.
+    Upstream's webhooks apply to pods in nearly every namespace: while Kueue is down, no pod could start there.
     """
     for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
         (found,) = of_kind(manifests.of(KUEUE_WEBHOOKS), kind)
@@ -77,7 +76,7 @@ def cluster_roles(manifests: Manifests) -> list[Object]:
 
 
 def namespace_roles() -> list[Object]:
-    """Return the roles in Kueue's own namespace: for its lease and its certificate."""
+    """Return the roles in Kueue's own namespace, which grant access to its lease and its certificate."""
     everything = ["get", "list", "watch", "create", "update", "patch", "delete"]
     return [
         _role(

@@ -50,7 +50,7 @@ class MpiOperator(pulumi.ComponentResource):
         ]
         (deployment,) = objects.of_kind(upstream, "Deployment")
         self._adapt(deployment["spec"]["template"]["spec"], site)
-        # The operator exits if the definition is missing, and needs its permissions.
+        # The operator needs its permissions, and exits if the custom resource definition is missing.
         needs = (self._definition, *permissions, *args.after)
         self._deployment = objects.register(name, deployment, site.options(self, namespace_resource, *needs))
         self.register_outputs({})

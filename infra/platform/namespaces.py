@@ -42,9 +42,9 @@ class NamespacesArgs:
 class Namespaces(pulumi.ComponentResource):
     """Creates:
     - priority classes for jobs, which never preempt a running job
-    - namespaces that enforce Pod Security `restricted`, each with a network policy (jobs reach each other and the
-      outside, no ingress from elsewhere), a limit range (small default requests), a service account without a token, a
-      queue, and the key bucket's name"""
+    - namespaces that enforce Pod Security `restricted`, each with a network policy (jobs can reach each other and
+      external addresses; no ingress from elsewhere), a limit range (small default requests), a service account without
+      a token, a queue, and a ConfigMap with the key bucket's name"""
 
     def __init__(self, name: str, args: NamespacesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(f"{COMPONENT}:Namespaces", name, None, opts)
@@ -80,8 +80,8 @@ class Namespaces(pulumi.ComponentResource):
         kubernetes.core.v1.LimitRange(
             f"{self._name}-{namespace}-limits",
             metadata={"name": "small-by-default", "namespace": namespace},
-            # No default limits: a container that requests more memory than the default limit and sets none would be
-            # rejected.
+            # No default limits: Kubernetes would reject a container that sets no limit and requests more memory than
+            # the default limit.
             spec={
                 "limits": [
                     {
@@ -113,7 +113,7 @@ class Namespaces(pulumi.ComponentResource):
 
     def _create_network_policy(self, namespace: str, inside: pulumi.ResourceOptions) -> None:
         """Allow traffic among jobs of a namespace, because MPI uses arbitrary ports, and egress (data sets, packages,
-        AWS) except to instance metadata, which includes the node's credentials."""
+        AWS) except to the instance metadata service, which returns the node's credentials."""
         kubernetes.networking.v1.NetworkPolicy(
             f"{self._name}-{namespace}-network-policy",
             metadata={"name": "jobs-among-themselves", "namespace": namespace},

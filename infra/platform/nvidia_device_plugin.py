@@ -23,7 +23,8 @@ class NvidiaDevicePluginArgs:
 
 class NvidiaDevicePlugin(pulumi.ComponentResource):
     """Creates:
-    - NVIDIA's DaemonSet on all GPU nodes, regardless of taints, with requests and without a token
+    - NVIDIA's DaemonSet on all GPU nodes, regardless of taints, with resource requests and without a service account
+      token
     """
 
     def __init__(self, name: str, args: NvidiaDevicePluginArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -34,8 +35,8 @@ class NvidiaDevicePlugin(pulumi.ComponentResource):
         self.register_outputs({})
 
     def _adapt(self, pod: objects.Object, site: Site, selectors: Sequence[Mapping[str, str]]) -> None:
-        # Upstream tolerates a single taint key. On nodes with another taint there would be no plugin and no GPUs,
-        # without any error: https://github.com/NVIDIA/k8s-device-plugin/issues/1934
+        # Upstream tolerates a single taint key. On nodes with another taint, there would be no plugin and no GPUs, but
+        # also no error: https://github.com/NVIDIA/k8s-device-plugin/issues/1934
         pod["tolerations"] = [{"operator": "Exists"}]
         pod |= _node_selection(selectors)
         pod["automountServiceAccountToken"] = False

@@ -55,7 +55,7 @@ class Queue(pulumi.ComponentResource):
         )
         definitions = [objects.register(name, one, self._options()) for one in kueue_upstream.definitions(args.manifests)]
         webhooks = [objects.register(name, one, self._options()) for one in kueue_upstream.webhooks(args.manifests)]
-        # The controller needs its permissions, and waits until webhooks and definitions contain its certificate.
+        # The controller needs its permissions. It waits until the webhooks and definitions contain its certificate.
         needs = [*definitions, *webhooks, *self._create_permissions(), self._create_service()]
         self._controller = self._create_controller(needs)
         self._cluster_queue = self._create_queue()

@@ -15,7 +15,7 @@ STORAGE_CLASS: Final = "efs"
 ANY_SIZE: Final = "1Pi"
 """Kubernetes requires a size, but no driver uses it: EFS grows on demand, and an NFS export has its own size."""
 NFS_OPTIONS: Final = ("nfsvers=4.1", "hard", "noresvport")
-"""`hard` waits for a server that is briefly down. With `soft`, a job could read or write partial files."""
+"""`hard` waits for a server that is briefly down. With `soft`, a job could read or write incomplete files."""
 
 
 @dataclass(frozen=True)

@@ -152,7 +152,7 @@ def _look(operation: Operation, look: Look, client: Client) -> list[Found]:
 
 
 def _object(creation: Operation) -> Found:
-    """Return the ID of a Kubernetes object from its inputs. The refresh finds out whether the object exists."""
+    """Return the ID of a Kubernetes object from its inputs. The later refresh determines whether the object exists."""
     metadata = creation.inputs.get("metadata") or {}
     return Found("/".join(part for part in (metadata.get("namespace"), metadata.get("name")) if part))
 
@@ -181,7 +181,7 @@ def _put(resources: list[dict[str, Any]], creation: Operation, found: Found) -> 
     places = [index for index, one in enumerate(resources) if one["urn"] == creation.urn and not one.get("delete")]
     if not places:
         resources.append(new)
-    elif resources[places[0]].get("pendingReplacement"):  # the old one is deleted already; only the create was left
+    elif resources[places[0]].get("pendingReplacement"):  # the old resource was deleted; only the create remained
         resources[places[0]] = new
     else:
         resources.append({**new, "delete": True})

@@ -32,7 +32,8 @@ class Recovered(NamedTuple):
 
 
 def recover(pulumi: Pulumi, stack: str, clients: Callable[[str], Client], report: Report) -> Recovered:
-    """Settle every interrupted operation of a stack that no other Pulumi operation uses. `clients` takes a region.
+    """Settle every interrupted operation of a stack that no other Pulumi operation uses. `clients` takes a region and
+    returns its clients.
 
     Raises pending_operations.Unknown if an outcome cannot be determined, and FactsError if AWS could not be queried.
     """
@@ -66,7 +67,8 @@ def recover(pulumi: Pulumi, stack: str, clients: Callable[[str], Client], report
 
 
 def clients(region: str, **options: Any) -> Client:
-    """Return a function that returns the boto3 client of a service. Clients are created once, with these options."""
+    """Return a function that returns the boto3 client of a service. Each client is created only once, with these
+    options."""
     import boto3.session
 
     session = boto3.session.Session(region_name=region)
@@ -98,7 +100,7 @@ def _of(found: dict[str, list[Found]], urn: str) -> list[str]:
 
 
 def _ids(state: State) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
-    """Return URN and ID of the resources in the state, and of those kept only to be deleted."""
+    """Return the URN and ID of each resource in the state, and separately of those kept only for deletion."""
     resources = state["deployment"].get("resources") or ()
     pairs = [((one["urn"], one.get("id", "")), bool(one.get("delete"))) for one in resources]
     return {pair for pair, delete in pairs if not delete}, {pair for pair, delete in pairs if delete}

@@ -38,7 +38,7 @@ def one_source(settings: Settings) -> Iterator[Problem]:
 
 
 def no_placement_group(settings: Settings) -> Iterator[Problem]:
-    """Reject placement groups for capacity blocks and groups of reservations, which decide where instances run."""
+    """Reject placement groups for Capacity Blocks and groups of reservations: these determine where instances run."""
     for path, pool in pools_with_paths(settings):
         single = isinstance(pool.capacity, TargetedOdcr) and pool.capacity.reservation_id is not None
         if pool.own_placement_group and pool.is_reserved and not single:

@@ -169,7 +169,8 @@ def nodes_of_pools(settings: ExistingSettings, facts: ClusterFacts) -> Iterator[
 
 
 def gpus(settings: ExistingSettings, facts: ClusterFacts) -> Iterator[Problem]:
-    """Compare the expected GPUs with what nodes report, where a device plugin has registered."""
+    """Compare the expected number of GPUs with the number that each node reports, if a device plugin has registered
+    there."""
     for index, pool in enumerate(settings.pools):
         where, wanted = f"pools[{index}].gpusPerNode", pool.gpus_per_node
         nodes = facts.matching(pool.node_selector)
@@ -185,7 +186,10 @@ def gpus(settings: ExistingSettings, facts: ClusterFacts) -> Iterator[Problem]:
 
 
 def _offers_none(node: Node, settings: ExistingSettings) -> bool:
-    """True if a count of 0 GPUs is final. After removal of a device plugin, a node reports 0 until its kubelet restarts."""
+    """True if the node offers no GPUs, and installing the platform will not change that.
+
+    After a device plugin is removed, a node reports 0 GPUs until its kubelet restarts.
+    """
     installs_one = settings.platform.device_plugin
     return not node.gpus and (node.has_plugin or (node.gpus == 0 and not installs_one))
 

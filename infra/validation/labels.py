@@ -14,7 +14,7 @@ _NAME = r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
 _PREFIX = r"(?=.{1,253}/)[a-z0-9]([a-z0-9.-]*[a-z0-9])?/"
 _KEY = re.compile(rf"({_PREFIX})?{_NAME}")
 _VALUE = re.compile(rf"({_NAME})?")
-# A kubelet may not label its own node with Kubernetes' prefixes, and EKS rejects its own prefix
+# A kubelet may not set labels with Kubernetes' prefixes on its own node, and EKS rejects labels with its own prefix.
 _KEPT = re.compile(r"([a-z0-9.-]*\.)?(kubernetes\.io|k8s\.io|eks\.amazonaws\.com)/.*")
 _OURS = (POOL_LABEL, GPU_LABEL, EFA_LABEL, ACCELERATOR_LABEL)
 

@@ -31,7 +31,7 @@ def vpc(settings: Settings, facts: Facts) -> Iterator[Problem]:
 
 
 def zones(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    """The control plane needs a subnet in each zone that it was created in."""
+    """The control plane needs a subnet in each zone in which it was created."""
     network, fixed = settings.network, facts.existing.cluster_zones
     missing = [zone for zone in fixed if zone not in vpc_zones(settings, facts)]
     if not missing or any(True for _ in vpc(settings, facts)) or any(one in facts.not_found for one in network.subnet_ids):

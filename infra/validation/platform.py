@@ -74,7 +74,11 @@ def will_be_installed(settings: Settings) -> Iterator[Problem]:
 
 
 def reachable(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    """No machine is inside a VPC that does not exist. In an existing VPC, `pulumi up` checks once the cluster exists."""
+    """Check that this machine can reach the Kubernetes API if there is no public endpoint.
+
+    It cannot be inside a VPC that does not exist yet. In an existing VPC, `pulumi up` checks the connection once the
+    cluster exists.
+    """
     if settings.eks.endpoint_access.is_public:
         return
     asked, cluster, where = settings.platform.install, facts.existing, "platform.install"
@@ -92,7 +96,8 @@ def manifests(settings: Settings, facts: Facts) -> Iterator[Problem]:
 
 
 def missing_manifests(manifests: Manifests) -> Iterator[Problem]:
-    """Report all missing manifests as one problem, with the first reason: usually they all fail for the same one."""
+    """Report all missing manifests as one problem with the first reason, because they usually all fail for the same
+    reason."""
     by_upstream: dict[str, list[str]] = {}
     for path, reason in sorted(manifests.missing.items()):
         by_upstream.setdefault("/".join(path.split("/")[:2]), []).append(reason)

@@ -50,5 +50,5 @@ def head_path(settings: Settings) -> str:
 
 
 def account(facts: Facts) -> str:
-    """Return where AWS was queried: Region and account."""
+    """Return the Region and account in which AWS was queried, for messages."""
     return f"{facts.region} of account {facts.caller.account}"

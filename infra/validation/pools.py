@@ -16,7 +16,7 @@ GPU_FAMILIES = ("g", "p")
 """Leading letters of the instance types with NVIDIA GPUs."""
 
 LEAST_VOLUME, MOST_VOLUME = 30, 16384
-"""Limits in GiB: EKS's NVIDIA AMI takes 20 GiB, and the maximum of gp3 is 16 TiB."""
+"""Limits in GiB: EKS's NVIDIA AMI needs 20 GiB, and a gp3 volume has at most 16 TiB."""
 
 
 def root_volume(settings: Settings) -> Iterator[Problem]:

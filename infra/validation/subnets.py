@@ -16,7 +16,7 @@ from infra.validation.pool_paths import account
 
 NODE_ADDRESSES = 13
 """IP addresses per node: one for the primary interface and, for pods, the VPC CNI's MINIMUM_IP_TARGET of 12.
-`efa-only` interfaces take none, so a p5 with its 33 interfaces needs no more."""
+`efa-only` interfaces use no IP address, so a p5 with its 33 interfaces needs no more."""
 
 EKS_ADDRESSES = 6
 """Free addresses that EKS needs per subnet:

@@ -10,7 +10,7 @@ USER_NAME = "local-engineer"
 USER_ARN = f"arn:aws:iam::{ACCOUNT}:user/{USER_NAME}"
 ACCESS_KEY_ID = "AKIALOCALCLOUDENGINE"
 SECRET_ACCESS_KEY = "local"
-"""Must match localcloud/environment.py. Only Kubernetes tokens are verified with this secret; AWS calls accept any."""
+"""Must match localcloud/environment.py. Kubernetes tokens are verified with this secret; AWS calls accept any value."""
 
 _SINCE = datetime(2026, 1, 1, tzinfo=UTC).replace(tzinfo=None)
 

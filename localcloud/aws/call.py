@@ -41,7 +41,7 @@ class Call:
     account: str
     access_key: str
     params: dict[str, Any]
-    """Parameters of the request under boto3's names, without omitted ones."""
+    """Parameters specified in the request, under boto3's names."""
     request: Request
     service_model: ServiceModel = field(repr=False)
     operation_model: OperationModel = field(repr=False)

@@ -1,6 +1,6 @@
 """Emulated durations of AWS operations.
 
-They are AWS's durations times a factor: 0 (default) for no delay, 1 for AWS's speed, 1/60 for a minute per second.
+They are AWS's durations times a factor: 0 (default) for no delay, 1 for AWS's speed, 1/60 for a second per minute.
 """
 
 import threading
@@ -63,7 +63,7 @@ CALLS = {
     ("kms", "CreateKey"): "kms-key",
     ("s3", "CreateBucket"): "s3-bucket",
 }
-"""Operations whose response has no status. The call itself is delayed."""
+"""Operation whose response has no status -> kind of duration. The call itself is delayed."""
 
 
 @dataclass

@@ -27,17 +27,17 @@ class Event:
     details: Mapping[str, Any] = field(default_factory=dict)
     """The resource in the format of its Describe call; for `updating`, the update.
 
-    Empty for `gone`, except for an instance's `ScaledIn`: whether its Auto Scaling group scaled it in.
+    Empty for `gone`, except that instances have `ScaledIn`: whether the Auto Scaling group scaled the instance in.
     """
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Progress of a realizer with a resource."""
+    """Progress that realizers have made with a resource."""
 
     done: bool
     problem: str = ""
-    """Reason why a finished resource does not work: a sentence, optionally with the end of a log."""
+    """Reason why a finished resource does not work: a sentence, optionally followed by the end of a log."""
 
 
 DONE = Progress(True)
@@ -45,7 +45,10 @@ WAIT = Progress(False)
 
 Realizer = Callable[[Event], None]
 Query = Callable[[Kind, str, str, str], Progress]
-"""Returns the progress for a kind, name, region and account. The gateway's lock is held, so it must not block."""
+"""Function that returns the realizer's progress, given the kind, name, region and account of a resource.
+
+It is called with the gateway's lock held, so it must not block.
+"""
 
 _realizers: list[Realizer] = []
 _queries: list[Query] = []
@@ -71,14 +74,14 @@ def register(realizer: Realizer, query: Query | None = None) -> Callable[[], Non
 
 
 def progress(kind: Kind, name: str, region: str, account: str) -> Progress:
-    """Return the combined progress of all realizers. Without realizers, it is done."""
+    """Return the combined progress of all realizers. Without realizers, every resource counts as done."""
     answers = [query(kind, name, region, account) for query in list(_queries)]
     problem = next((answer.problem for answer in answers if answer.problem), "")
     return Progress(bool(problem) or all(answer.done for answer in answers), problem)
 
 
 def publish(event: Event) -> None:
-    """Call all realizers. An exception in one neither fails the request nor stops the others."""
+    """Call all realizers. An exception in one realizer neither fails the request nor stops the other realizers."""
     for realizer in list(_realizers):
         try:
             realizer(event)

@@ -14,7 +14,10 @@ _installed = False
 
 
 def install() -> None:
-    """Extend moto in this process. Further calls do nothing. Call it before `mock_aws()`, any boto3 client or the server."""
+    """Extend moto in this process. Further calls do nothing.
+
+    Call this before using `mock_aws()`, a boto3 client or the server.
+    """
     global _installed
     with _lock:
         if _installed:
@@ -54,7 +57,7 @@ def _install_extensions() -> None:
     from localcloud.aws.inventory import pristine
 
     BackendDict.reset = staticmethod(_reset)  # type: ignore[method-assign]
-    # moto keeps every object it ever created for its web page, so a server would leak memory.
+    # For its web page, moto keeps every object that it ever created, so a server would leak memory.
     BaseModel.__new__ = staticmethod(lambda cls, *_, **__: object.__new__(cls))  # type: ignore[method-assign]
     pristine.install()
     transport.install()

@@ -39,7 +39,7 @@ class Fault:
     message: str = "Fault injected into the local cloud."
     times: int = 1
     match: Mapping[str, Any] = field(default_factory=dict)
-    """Parameter path -> value that a matching call has, with wildcards.
+    """Parameter path -> value that a call must have to match. String values may contain wildcards.
 
     Examples of paths: `nodegroupName`, `resourcesVpcConfig.subnetIds.0`.
     """
@@ -66,13 +66,13 @@ def clear() -> None:
 
 
 def pending() -> list[Fault]:
-    """Return the faults that still have failures left."""
+    """Return the faults that will still make calls fail."""
     with _lock:
         return list(_faults)
 
 
 def check(call: Call) -> None:
-    """Raise the error of the first fault that matches this call."""
+    """Raise the error of the first fault that matches this call, if any."""
     with _lock:
         fault = next((fault for fault in _faults if _matches(fault, call)), None)
         if fault is None:

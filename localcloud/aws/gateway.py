@@ -32,7 +32,7 @@ LOCK = threading.RLock()
 """Held while a request reads or changes state, because moto's backends are not thread-safe."""
 
 NO_SUCH_URL: Response = (404, {}, "Not yet implemented")
-"""Response of a transport if moto has no handler for a URL."""
+"""Response that a transport returns if moto has no handler for a URL."""
 
 _CREDENTIAL = re.compile(r"Credential=(?P<key>[^/]+)/[^/]+/(?P<region>[^/]+)/(?P<service>[^/]+)/")
 
@@ -54,7 +54,7 @@ def _router(service: str) -> Any:
 
 
 def handle(moto_service: str, request: Request, forward: Callable[[], Response]) -> Response:
-    """Answer a request. `forward` lets moto answer it."""
+    """Answer a request. `forward` is called to let moto answer it."""
     with LOCK:
         started = time.perf_counter()
         durations.taken()
@@ -144,7 +144,7 @@ def _answer(call: Call) -> Response:
 
 
 def _answer_unknown(moto_service: str, request: Request, forward: Callable[[], Response]) -> Response:
-    """Return moto's response to a request that botocore cannot parse, or an error.
+    """Return moto's response to a request that botocore cannot parse, or an error if moto does not support it.
 
     Examples are presigned forms and requests to the instance metadata service.
     """
@@ -179,9 +179,9 @@ def _is_moto_exception(error: Exception) -> bool:
 
 
 def _status_of(call: Call, error: AwsError) -> int | None:
-    """Return 500 if the model marks a service fault without a status (KMS).
+    """Return 500 if the model marks the error as a service fault but has no HTTP status for it (KMS).
 
-    None leaves the status to the serializer.
+    Otherwise return None, so that the serializer chooses the status.
     """
     model = get_error_model(error, call.service_model)._shape_model
     return 500 if model.get("fault") and "httpStatusCode" not in model.get("error", {}) else None

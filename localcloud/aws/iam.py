@@ -51,7 +51,7 @@ def _update_role(call: Call) -> dict[str, Any]:
 
 @operation("iam", "UpdateAssumeRolePolicy")
 def _update_assume_role_policy(call: Call) -> None:
-    """Check the document by AWS's rules, because moto's rules are looser in some places and stricter in others."""
+    """Check the document against AWS's rules, because moto's rules are looser in some places and stricter in others."""
     role = call.backend.get_role(call.params["RoleName"])
     _check_trust_policy(call, call.params["PolicyDocument"])
     role.assume_role_policy_document = call.params["PolicyDocument"]
@@ -156,7 +156,7 @@ def _check_trust_policy(call: Call, text: str) -> None:
 
 
 def check_principals(call: Call, statement: dict[str, Any]) -> None:
-    """Check that the users and roles of this account exist, and that service principals have a valid form."""
+    """Check that the users and roles of this account exist, and that service principals have a valid format."""
     for kind, name in policy_documents.principals(statement):
         if not _principal_exists(call, kind, str(name)):
             raise InvalidPolicy(f'Invalid principal in policy: "{kind.upper() if kind != "AWS" else kind}":"{name}"')

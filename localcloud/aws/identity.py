@@ -16,7 +16,7 @@ _UNSIGNED = {("sts", "AssumeRoleWithWebIdentity"), ("sts", "AssumeRoleWithSAML")
 def check(call: Call) -> None:
     """Reject a request whose access key is unknown, inactive or expired."""
     if not call.access_key or (call.service, call.operation) in _UNSIGNED:
-        return  # anonymous request: only S3 accepts it, if the bucket policy allows
+        return  # anonymous request: only S3 accepts it, if the bucket policy allows it
     key = backend_of("iam", call.account, call.region).access_keys.get(call.access_key)
     if key is None or key.status != "Active":
         raise _unknown_key(call)

@@ -1,4 +1,4 @@
-"""Public AMIs of the local AWS, for nodes and EC2 hosts. Their ids differ by region, as in AWS, and never change."""
+"""Public AMIs of the local AWS, for nodes and EC2 hosts. Their ids differ by region, as on AWS, and never change."""
 
 import hashlib
 from collections.abc import Iterator
@@ -101,7 +101,10 @@ def _ubuntu(release: str, code_name: str, architecture: Architecture) -> Image:
 
 
 def _deep_learning(system: str, release: str, root_device: str, root_gib: int, architecture: Architecture) -> Image:
-    """Releases that amis/versions.pkrvars.hcl pins: https://docs.aws.amazon.com/dlami/latest/devguide/find-dlami-id.html"""
+    """Return a Deep Learning AMI. The releases are those that amis/versions.pkrvars.hcl pins.
+
+    https://docs.aws.amazon.com/dlami/latest/devguide/find-dlami-id.html
+    """
     title = f"Deep Learning Base OSS Nvidia Driver GPU AMI ({system}) {release}"
     slug = system.lower().replace(" ", "-")
     return Image(

@@ -23,7 +23,7 @@ _OF_AWS = {
 
 
 def install() -> None:
-    """Mark keys with an alias alias/aws/... as AWS managed keys.
+    """Mark keys whose alias starts with `alias/aws/` as AWS managed keys.
 
     https://docs.aws.amazon.com/kms/latest/developerguide/concepts.html#aws-managed-key
     """
@@ -70,7 +70,7 @@ def _put_key_policy(call: Call) -> dict[str, Any]:
 def _get_key_policy(call: Call) -> dict[str, Any]:
     """Return the key policy.
 
-    Its name is optional: https://docs.aws.amazon.com/kms/latest/APIReference/API_GetKeyPolicy.html
+    The policy name is optional: https://docs.aws.amazon.com/kms/latest/APIReference/API_GetKeyPolicy.html
     """
     call.params.setdefault("PolicyName", "default")
     key = _key(call)

@@ -1,4 +1,4 @@
-"""Addresses on which this process listens, which are the hosts for which clients sign their requests."""
+"""Addresses on which this process listens. Clients sign their requests for these hosts."""
 
 _addresses: set[str] = set()
 
@@ -12,7 +12,7 @@ def remove(host: str, port: int) -> None:
 
 
 def is_ours(host: str) -> bool:
-    """Return whether this process listens on `host`, which has the format of a Host header: no port if it is 80."""
+    """Return whether this process listens on `host`, which has the format of a Host header: port 80 is omitted."""
     return host in _addresses
 
 

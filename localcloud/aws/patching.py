@@ -6,11 +6,11 @@
         ...
         return {"FileSystemId": ..., ...}
 
-Service and operation names are boto3's ("efs", "service-quotas"; "CreateFileSystem"). botocore's model parses requests
-before moto's URL patterns apply, so an operation that moto lacks needs no URL. `call.params` is the request and the
-returned dict is the response, both in boto3's format (None for an empty response). Reject calls with
-`raise AwsError(code, message)`. Exceptions of moto's backends become errors too. To extend a moto operation, call
-`call.moto()`, which returns moto's response as a dict.
+Service and operation names are those of boto3 ("efs", "service-quotas"; "CreateFileSystem"). Requests are parsed with
+botocore's model before moto's URL patterns apply, so an operation that moto lacks needs no URL. `call.params` is the
+request and the returned dict is the response, both in boto3's format (None for an empty response). Reject calls with
+`raise AwsError(code, message)`. Exceptions from moto's backends are also returned as AWS errors. To extend a moto
+operation, call `call.moto()`, which returns moto's response as a dict.
 
 Keep state on moto's backend objects (`state_of(call.backend, Placement)`), so that resets drop it and the inventory
 sees it.

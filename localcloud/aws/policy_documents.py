@@ -18,7 +18,7 @@ _ELEMENTS = {"Sid", "Effect", "Principal", "NotPrincipal", "Action", "NotAction"
 
 
 class InvalidPolicy(Exception):
-    """Invalid policy document. The message is AWS's."""
+    """Invalid policy document. The message is AWS's error message."""
 
 
 def parse(text: str) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def statements(document: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def principals(statement: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield kind and name of each principal: ("AWS", "arn:..."), ("Service", "ec2.amazonaws.com"), ("*", "*")."""
+    """Yield the kind and name of each principal: ("AWS", "arn:..."), ("Service", "ec2.amazonaws.com"), ("*", "*")."""
     principal = statement.get("Principal", statement.get("NotPrincipal"))
     if principal == "*":
         yield "*", "*"

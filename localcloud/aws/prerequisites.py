@@ -1,7 +1,7 @@
 """Resources that a stack uses but does not create: reservations, VPC, file system, AMI, IAM principals.
 
-On AWS, they exist before the stack. `POST /local-cloud/prerequisites` creates them from the stack's region and its
-`gpumpi:` values (keys without the prefix). Existing resources stay unchanged.
+On AWS, they exist before the stack. `POST /local-cloud/prerequisites` creates them, given the stack's region and its
+`gpumpi:` settings (keys without the prefix). Existing resources stay unchanged.
 """
 
 import copy
@@ -46,9 +46,9 @@ def _principals(arns: Sequence[str]) -> Iterator[str]:
 
 
 def _built_ami(region: str, target: Mapping[str, Any]) -> Iterator[str]:
-    """Create the AMI that an EC2 cluster (without Kubernetes) expects to be built with amis/.
+    """Create the AMI for an EC2 cluster (without Kubernetes). On AWS, users build this AMI with amis/.
 
-    It has the id in the stack file, or else the tags by which the stack looks up its AMI.
+    The AMI has the id that the stack file specifies, if any. Otherwise, the stack finds the AMI by its tags.
     """
     if target.get("kind") != "ec2":
         return

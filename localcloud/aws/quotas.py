@@ -50,7 +50,10 @@ _NAMES = {"ec2": "Amazon Elastic Compute Cloud (Amazon EC2)", "vpc": "Amazon Vir
 _BY_CODE = {quota.code: quota for quota in EC2_QUOTAS}
 
 _set: dict[str, float] = {}
-"""Quota code -> value set by the user, for all regions. It is kept outside moto's state: quotas are not resources."""
+"""Quota code -> value set by the user, for all regions.
+
+The values are kept outside moto's state, because quotas are not resources.
+"""
 
 
 def install() -> None:

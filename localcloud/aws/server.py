@@ -19,11 +19,11 @@ log = logging.getLogger(__name__)
 
 _CREDENTIAL_SERVICE = re.compile(r"Credential=[^/]+/[^/]+/[^/]+/(?P<service>[^/]+)/")
 _TICK = 0.2
-"""Seconds between checks for due transitions. Only realizers need them: client requests complete transitions anyway."""
+"""Seconds between checks for due transitions. The checks are for realizers; client requests do their own checks."""
 
 
 class _ServerRequest(Request):
-    """Request received over the network: the server adds the Date header itself."""
+    """Request received over the network. The server adds the Date header itself."""
 
     from_wsgi_server = True
 
@@ -64,7 +64,7 @@ class Application:
             return 500, {"content-type": "text/plain", "x-amzn-errortype": "InternalError"}, "The local cloud failed.\n"
 
     def _service(self, environ: dict[str, Any], request: Request) -> str | None:
-        """moto's service name."""
+        """Return moto's name for the requested service."""
         host = self._hosts.infer_service_region_host(environ, request.path) or "s3.us-east-1.amazonaws.com"
         service: str | None = self._hosts.get_backend_for_host(host)
         return service
@@ -105,7 +105,7 @@ class Server:
         return end
 
     def stop(self) -> None:
-        """Stop accepting requests. Call this from a different thread than `serve`."""
+        """Stop accepting requests. Call this from a thread that is not running `serve`."""
         self._stopping.set()
         self._server.shutdown()
 

@@ -18,9 +18,9 @@ from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
 
 Open = Callable[[str, int], tuple[str, str] | None]
-"""Opens a connection to a port of an instance id.
+"""Function that opens a connection to a port of the instance with that id.
 
-Returns its URL and token, or None if the instance cannot be reached.
+It returns the connection's URL and token, or None if the instance cannot be reached.
 """
 DOCUMENTS = ("AWS-StartSSHSession", "AWS-StartPortForwardingSession")
 _NEEDED = ("ssm:UpdateInstanceInformation", "ssmmessages:CreateControlChannel", "ssmmessages:OpenDataChannel")

@@ -48,7 +48,7 @@ def _assume_role(call: Call) -> dict[str, Any]:
 
 
 def trusts(role: Any, principal: tuple[str, str], tags: Mapping[str, str], context: Mapping[str, str] | None = None) -> bool:
-    """Return whether the role's trust policy allows the principal a session with these tags.
+    """Return whether the role's trust policy allows the principal to open a session with these tags.
 
     Tags require a separate action: https://docs.aws.amazon.com/IAM/latest/UserGuide/id_session-tags.html
     """
@@ -107,7 +107,7 @@ def _get_session_token(call: Call) -> dict[str, Any]:
 
 @operation("sts", "GetCallerIdentity")
 def _get_caller_identity(call: Call) -> dict[str, Any]:
-    """Return the identity for temporary keys and presigned URLs too.
+    """Return the caller's identity, also for temporary keys and presigned URLs.
 
     moto does not know the owner of a GetSessionToken key or the signer of a URL.
     """

@@ -40,9 +40,10 @@ class Unknown:
 UNKNOWN: Final = Unknown()
 
 Secrets = bool | dict[str, "Secrets"]
-"""Which parts of a value are secret: all (True), none (False), or these members of an object.
+"""Secret parts of a value: the whole value (True), nothing (False), or individual members of an object.
 
-A list that contains a secret is entirely secret, as in the engine: AWS may return its elements in another order.
+As in the engine, a list that contains a secret is entirely secret, because AWS may return its elements in another
+order.
 """
 
 
@@ -94,7 +95,7 @@ def _decode_object(value: Struct) -> tuple[Any, Secrets]:
 
 
 def encode(values: Mapping[str, Any], secrets: Mapping[str, Secrets] | None = None) -> Struct:
-    """Encode plain values in wire format, and mark those in `secrets` as secret."""
+    """Encode plain values in the wire format, and mark the values in `secrets` as secret."""
     struct = Struct()
     for name, value in values.items():
         _encode(value, (secrets or {}).get(name, False), struct.fields[name])
@@ -124,12 +125,12 @@ def _encode(value: Any, secret: Secrets, into: Value) -> None:
         for element in sorted(value) if isinstance(value, set | frozenset) else value:
             _encode(element, False, into.list_value.values.add())
     else:
-        # boto3 parses timestamps. Terraform, and so the official provider, keeps them as strings.
+        # boto3 parses timestamps. Terraform, and therefore the official provider, keeps timestamps as strings.
         into.string_value = value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 
 def merge(one: Mapping[str, Secrets], other: Mapping[str, Secrets]) -> dict[str, Secrets]:
-    """Combine two sets of secrets: a value is secret if either marks it."""
+    """Combine two sets of secrets. A value is secret if either set marks it as secret."""
     merged: dict[str, Secrets] = dict(one)
     for name, secret in other.items():
         mine = merged.get(name, False)
@@ -141,7 +142,7 @@ def merge(one: Mapping[str, Secrets], other: Mapping[str, Secrets]) -> dict[str,
 
 
 def has_unknowns(value: Any) -> bool:
-    """Return whether the value is or contains an unknown."""
+    """Return whether the value is unknown or contains an unknown value."""
     if isinstance(value, Mapping):
         return any(has_unknowns(member) for member in value.values())
     if isinstance(value, list | tuple):

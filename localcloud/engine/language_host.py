@@ -1,7 +1,7 @@
-"""Pulumi language host for Python programs: implements LanguageRuntime, as `pulumi-language-python` does.
+"""Pulumi language host for Python programs. Like `pulumi-language-python`, it implements LanguageRuntime.
 
-The engine starts the `pulumi-language-python` on PATH, which starts this host, and reads the port from the first line
-of its output. https://github.com/pulumi/pulumi/blob/master/proto/pulumi/language.proto
+The engine starts the `pulumi-language-python` on PATH, which in turn starts this host. The engine reads the port from
+the first line of the output. https://github.com/pulumi/pulumi/blob/master/proto/pulumi/language.proto
 """
 
 import json
@@ -26,7 +26,7 @@ from localcloud.engine.language_program import SHOWN, end_with_parent
 
 PROGRAM = Path(__file__).with_name("language_program.py")
 PATIENCE_SECONDS = 3.0
-"""Grace period for a program between SIGTERM and SIGKILL."""
+"""Grace period between SIGTERM and SIGKILL for a program."""
 
 
 class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
@@ -76,7 +76,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         )
 
     def InstallDependencies(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
-        """Return an error: the project's make targets install its pinned dependencies."""
+        """Return an error, because the make targets of the project install its pinned dependencies."""
         context.abort(grpc.StatusCode.UNIMPLEMENTED, "dependencies are not installed here. Run pip install -r requirements.txt")
         yield from ()
 

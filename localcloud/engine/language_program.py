@@ -1,7 +1,8 @@
 """Runner of one Pulumi program. The language host starts it in a new process with the program's interpreter.
 
-This module imports no other module of this project, since the program's interpreter may not have it. Arguments: see
-`main`. As with the official host, the configuration is in PULUMI_CONFIG and PULUMI_CONFIG_SECRET_KEYS.
+This module imports no other module of this project, since such a module may be unavailable to the program's
+interpreter. Arguments: see `main`. As with the official host, the configuration is in PULUMI_CONFIG and
+PULUMI_CONFIG_SECRET_KEYS.
 """
 
 import argparse
@@ -70,7 +71,7 @@ def main() -> int:
 
 def run(program: Path, folder: Path, parallel: int) -> int:
     """Run the program in the context of a stack. Report a failure to the user only once."""
-    # When a resource fails, nothing retrieves the results of tasks waiting for it, and asyncio would log each of them.
+    # When a resource fails, nothing retrieves the results of tasks that wait for it, and asyncio would log each task.
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
@@ -96,8 +97,8 @@ def run(program: Path, folder: Path, parallel: int) -> int:
 
 
 def users_traceback(error: BaseException, folder: Path) -> str:
-    """Format the traceback from the first frame of user code on. Omit the frames of this runner and Pulumi before
-    it."""
+    """Format the traceback, starting at the first frame of user code. The preceding frames of this runner and of Pulumi
+    are omitted."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [place for place, frame in enumerate(frames) if Path(frame.filename).is_relative_to(folder.resolve())]
     limit = own[0] - len(frames) if own else None

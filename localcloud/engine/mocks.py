@@ -57,7 +57,7 @@ class MotoMocks(Mocks):
     """Context manager that provides Pulumi mocks with an empty AWS account. Names and ids are reproducible."""
 
     def __init__(self, region: str = "us-west-2", *, preview: bool = False) -> None:
-        """`preview`: same as in `set_mocks`, whose value is not visible in the threads that call the mocks."""
+        """`preview`: the same value as passed to `set_mocks`, which the threads that call the mocks cannot see."""
         self.region = region
         self.preview = preview
         self.resources: list[Created] = []
@@ -146,7 +146,7 @@ class MotoMocks(Mocks):
 
 
 def _plain(inputs: Mapping[str, Any]) -> tuple[Args, frozenset[str]]:
-    """Return the inputs as plain values for the handlers, and the names of the secret inputs."""
+    """Return the inputs as plain values for the handlers, together with the names of the secret inputs."""
     secrets = frozenset(name for name, value in inputs.items() if rpc.is_rpc_secret(value))
     values = {name: _value(value) for name, value in inputs.items()}
     return {name: value for name, value in values.items() if value is not None}, secrets

@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 Path = tuple[str | int, ...]
-"""Property path: member names and list indexes. In a pattern, `"*"` matches any of them."""
+"""Property path: member names and list indexes. In a pattern, `"*"` matches any member name or list index."""
 
 _PART = re.compile(
     r"""\.? (?: \["(?P<quoted>(?:[^"\\]|\\.)*)"\] | \[(?P<index>\d+)\] | \[(?P<any>\*)\] | (?P<name>[^.\[\]]+) )""", re.VERBOSE
@@ -45,7 +45,8 @@ def covers(pattern: Path, path: Path) -> bool:
 
 
 def restore(values: Any, original: Any, pattern: Path) -> Any:
-    """Return `values` after copying all values that match `pattern` from `original`. Values missing there are kept."""
+    """Return `values` with all values that match `pattern` replaced by the values in `original`. Values that are
+    missing in `original` are kept."""
     if not pattern:
         return values if original is None else original
     head, rest = pattern[0], pattern[1:]

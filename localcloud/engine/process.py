@@ -28,7 +28,7 @@ class NoEndpoint(Exception):
 
 
 def version_of(package: str) -> str:
-    """Return the version of the emulated official provider, from its SDK package."""
+    """Return the version of the emulated official provider, as given in its SDK package."""
     text = importlib.resources.files(package).joinpath("pulumi-plugin.json").read_text()
     return str(json.loads(text)["version"])
 
@@ -51,7 +51,8 @@ def options(module: str, about: str | None) -> argparse.Namespace:
 
 
 def serve(given: argparse.Namespace, begin: Callable[[int], tuple[grpc.Server, int]]) -> int:
-    """Serve until SIGTERM, then exit the process. Return only if the server cannot start, with the exit code."""
+    """Serve until SIGTERM, then exit the process. Only if the server cannot start, the function returns, with the exit
+    code."""
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("localcloud").setLevel(given.log_level)
     stop_requested = threading.Event()
@@ -69,4 +70,4 @@ def serve(given: argparse.Namespace, begin: Callable[[int], tuple[grpc.Server, i
     if given.ready_file:
         given.ready_file.unlink(missing_ok=True)
     sys.stderr.flush()
-    os._exit(0)  # threads still waiting for a response must not block the exit
+    os._exit(0)  # threads that are still waiting for a response must not block the exit

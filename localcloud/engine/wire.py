@@ -15,12 +15,12 @@ KINDS = {
     ("delete", False): Kinds.DELETE,
     ("delete", True): Kinds.DELETE_REPLACE,
 }
-"""(kind of change, whether it replaces the resource) -> PropertyDiff kind."""
+"""(kind of change, whether the change replaces the resource) -> PropertyDiff kind."""
 
 
 def disconnected(context: grpc.ServicerContext) -> threading.Event:
-    """Return an event that is set when the engine disconnects. Waits then end and no new requests are sent, as if the
-    provider process had exited with its engine."""
+    """Return an event that is set when the engine disconnects. All waits then end and no new requests are sent, as if
+    the provider process had exited together with its engine."""
     gone = threading.Event()
     if not context.add_callback(gone.set):
         gone.set()

@@ -1,6 +1,7 @@
 """Builds of the EC2 cluster AMI in a local cloud, with the same Packer template as on AWS: `packer build amis`.
 
-Checks of what the base AMI has on AWS (driver, EFA, NCCL) are skipped by name; the manifest lists them.
+Provisioners that check components of the base AMI on AWS (driver, EFA, NCCL) are among those skipped by name; the
+manifest lists all skipped provisioners.
 """
 
 import json
@@ -38,7 +39,7 @@ SKIPPED: Mapping[str, str] = {
     "install-efs-utils": "local hosts have an emulator of the EFS mount helper",
 }
 OPENMPI_FLAGS = "--enable-mpi-fortran=no --disable-oshmem --disable-io-romio CFLAGS=-O1"
-"""Configure options for a fast build. On AWS, the template's default applies."""
+"""Options of Open MPI's `configure` for a fast build. On AWS, the template's default applies."""
 MANIFESTS = "ami"
 """Name of the folder for build manifests, next to the folders of local clouds."""
 CIDR = "10.255.0.0/28"
@@ -49,7 +50,7 @@ _STAGES = re.compile(
 )
 _CERTIFICATES = "certificates.pem"
 CLEANING_SECONDS = 60.0
-"""Time for an interrupted build to terminate its instance."""
+"""Time that an interrupted build has to terminate its instance."""
 
 
 def cache_folder() -> Path:
@@ -69,7 +70,7 @@ def environment(cloud: LocalCloud, region: str, report: Report, output: Path, su
         "region": region,
         "subnet_id": subnet,
         "custom_endpoint": cloud.server("aws").url,
-        "base_user": "debian",  # of the root that emulates AWS's Deep Learning AMI
+        "base_user": "debian",  # the user of the root that emulates AWS's Deep Learning AMI
         "openmpi_origin": "debian",
         "openmpi_flags": OPENMPI_FLAGS,
         "debian_mirror": debian_mirror(),
@@ -93,7 +94,7 @@ def build(
     cloud: LocalCloud, region: str, report: Report, output: Path, series: Series = "4", frameworks: Sequence[str] = ()
 ) -> str:
     """Build the AMI and return its id. `report` gets each line of Packer's output. Raises BuildError with the last
-    lines.
+    lines of the output.
 
     Builds of all local clouds on this machine run one at a time, so that each can reuse the compiled Open MPI.
     """
@@ -111,8 +112,8 @@ def manifest(output: Path, series: Series = "4") -> dict[str, Any]:
 
 
 def stage(line: str) -> str:
-    """Return the build stage that a line of Packer's output reports, e.g. a provisioner that starts. Empty for other
-    lines."""
+    """Return the build stage that a line of Packer's output reports, e.g. the start of a provisioner. For other lines,
+    return an empty string."""
     found = _STAGES.fullmatch(line)
     return next(filter(None, found.groups())) if found else ""
 
@@ -145,7 +146,8 @@ def remove(cloud: LocalCloud, region: str, image: str) -> list[str]:
 
 @contextmanager
 def subnet_in(cloud: LocalCloud, region: str) -> Iterator[str]:
-    """Temporary VPC and subnet for the build instance. Egress is through the proxy that all local hosts use."""
+    """Yield a subnet in a temporary VPC for the build instance. Its egress goes through the proxy that all local hosts
+    use."""
     ec2 = cloud.clients(region)("ec2")
     tags = {"Key": "Name", "Value": "gpumpi-ami-build"}
     vpc = ec2.create_vpc(CidrBlock=CIDR, TagSpecifications=[{"ResourceType": "vpc", "Tags": [tags]}])["Vpc"]["VpcId"]
@@ -184,7 +186,7 @@ def _run(variables: Mapping[str, str], series: Series, frameworks: Sequence[str]
             _cancel(process)
             raise
     if process.returncode:
-        # the last lines before the first error; Packer logs its cleanup after it
+        # show the lines that end with the first error; Packer logs its cleanup after the error
         wrong = next((number for number, line in enumerate(lines) if _WRONG.search(line)), len(lines))
         tail = "\n".join(lines[max(0, wrong - 15) : wrong + 1])
         raise BuildError(f"packer build ended with exit code {process.returncode}:\n{tail}")
@@ -216,7 +218,7 @@ def plugins(report: Report) -> Path:
 
 
 def _pip_settings(cache: Path) -> list[str]:
-    """Return environment variables so that pip on hosts uses this machine's pip certificates and package index."""
+    """Return environment variables that make pip on hosts use this machine's certificates and package index for pip."""
     trusted = os.environ.get("PIP_CERT") or ssl.get_default_verify_paths().cafile
     settings = []
     if trusted and Path(trusted).exists():
@@ -228,7 +230,7 @@ def _pip_settings(cache: Path) -> list[str]:
 
 
 def debian_mirror() -> str:
-    """Return the Debian mirror that this machine's apt uses, else Debian's own."""
+    """Return the Debian mirror that apt uses on this machine, else the mirror of Debian itself."""
     default = "https://deb.debian.org/debian"
     if shutil.which("apt-get") is None:
         return default

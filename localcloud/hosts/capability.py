@@ -12,7 +12,7 @@ from localcloud.machine import capability
 VARIABLE = "GPUMPI_LOCAL_HOSTS"
 USUAL_HOSTS = 4
 BYTES_PER_HOST = 1 << 30
-"""Memory per host with its workload. An idle host uses a tenth of it."""
+"""Memory per host, including its workload. An idle host uses a tenth of this."""
 
 
 class BadLimit(Exception):
@@ -42,7 +42,7 @@ def examine() -> Capability:
 
 
 def limit(environment: Mapping[str, str] = os.environ, memory: int | None = None) -> int:
-    """Return the maximum number of hosts. Additional instances are only records. Raises BadLimit."""
+    """Return the maximum number of hosts. Instances beyond this number are only records. Raises BadLimit."""
     text = environment.get(VARIABLE, "")
     if text and not text.isdecimal():
         raise BadLimit(f"{VARIABLE}={text!r} is not a number. Set it to the maximum number of hosts, e.g. 4")

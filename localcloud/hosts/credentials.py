@@ -1,4 +1,4 @@
-"""Credentials of instance roles: sessions of the local STS, named after the instance as in EC2.
+"""Credentials of instance roles. They are sessions of the local STS that are named after the instance, as in EC2.
 
 https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_use_switch-role-ec2_instance-profiles.html
 """
@@ -23,7 +23,7 @@ class Lender:
         self._sessions: dict[str, Any] = {}
 
     def lend(self, machine: Machine) -> Credentials:
-        """Return credentials of the instance's role. Raises Unauthorized."""
+        """Return credentials for the instance's role. Raises Unauthorized."""
         with gateway.LOCK:
             known = self._sessions.get(machine.instance_id)
             if known is None or known.expiration - utcnow() < RENEWED_BEFORE or known.role_arn != machine.role_arn:

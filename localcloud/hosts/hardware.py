@@ -1,6 +1,7 @@
-"""Overlay layer with the files that, on EC2, the platform provides rather than the AMI.
+"""Overlay layer with files that come from the platform rather than from the AMI on EC2.
 
-With it, software on a host detects EC2 as the platform and cloud-init data source, and uses the local AWS endpoint.
+Because of this layer, software on a host detects EC2 as the platform and as the cloud-init data source, and uses the
+local AWS endpoint.
 """
 
 import secrets
@@ -67,7 +68,8 @@ exec /lib/systemd/systemd
 """
 
 FILE_SYSTEMS = "/run/file-systems"
-"""Path on a host at which root can access all EFS file systems. Users access only what the mount helper mounts."""
+"""Path on a host at which root can access all EFS file systems. Users can access only the file systems that the mount
+helper mounts."""
 
 _MOUNT_HELPER = f"""#!/usr/bin/python3
 # Stands in for amazon-efs-utils' helper, by the same command line: mount -t efs -o tls,iam,accesspoint=fsap-... fs-...:/ /shared

@@ -1,4 +1,5 @@
-"""A local host: a systemd-nspawn container with an overlay root, in a network namespace on its VPC's bridge."""
+"""A local host: a systemd-nspawn container with an overlay root, in a network namespace that is connected to the bridge
+of its VPC."""
 
 import os
 import shlex
@@ -54,7 +55,7 @@ class Host:
         self._is_ending = False
 
     def start(self) -> None:
-        """Start the host. Return once its first process runs, without waiting for the boot to finish."""
+        """Start the host. Return as soon as its first process runs, without waiting for the boot to finish."""
         self.vpc.add(self.machine)
         self._connect()
         self.disk.make()
@@ -114,8 +115,8 @@ class Host:
         return self.console_log.read_bytes() if self.console_log.exists() else b""
 
     def connect(self, port: int) -> socket.socket:
-        """Connect to a port from inside the host. Security groups do not apply, as with connections of the SSM
-        agent."""
+        """Connect to a port from inside the host. As with connections from the SSM agent, security groups do not
+        apply."""
         return network.connect(self.namespace, "127.0.0.1", port, timeout=CONNECT_SECONDS)
 
     def run(self, command: Sequence[str], seconds: float = 60.0) -> "subprocess.CompletedProcess[str]":
@@ -128,7 +129,7 @@ class Host:
         return subprocess.run(inside, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
 
     def _boot(self) -> "subprocess.Popen[bytes]":
-        """Run systemd-nspawn in a loop. Its exit code 133 means that the system wants to reboot."""
+        """Run systemd-nspawn in a loop. Exit code 133 of systemd-nspawn means that the system wants to reboot."""
         enter = "".join(f"echo $$ >{shlex.quote(str(group / 'cgroup.procs'))}; " for group in self._groups)
         loop = enter + 'while :; do "$@"; code=$?; [ $code = 133 ] || exit $code; done'
         with self.console_log.open("ab") as output:
@@ -144,8 +145,8 @@ class Host:
         return process
 
     def _make_groups(self) -> None:
-        """Create the host's own cgroups. In shared cgroups, each systemd would remove the cgroups of the other hosts'
-        services."""
+        """Create the host's own cgroups. If hosts shared cgroups, each systemd would remove the cgroups of the services
+        on other hosts."""
         for group in self._groups:
             self.vpc.ledger.add("cgroup", group)
         for group in self._groups:
@@ -249,7 +250,8 @@ class Host:
         self.vpc.ledger.remove("namespace", self.namespace)
 
     def _unplug(self) -> None:
-        """Remove the network link immediately. The kernel would keep it until the namespace's last process exits."""
+        """Remove the network link immediately. Otherwise, the kernel would keep it until the last process in the
+        namespace exits."""
         from pyroute2 import IPRoute
 
         with IPRoute() as route:

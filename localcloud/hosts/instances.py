@@ -13,7 +13,8 @@ from localcloud.hosts.metadata import Machine
 
 
 def is_ours(described: Mapping[str, Any]) -> bool:
-    """Return whether the instance runs as a local host. Instances of managed node groups run as cluster nodes."""
+    """Return whether the instance runs as a local host. Instances in managed node groups run as cluster nodes
+    instead."""
     return CLUSTER_TAG not in _tags(described)
 
 

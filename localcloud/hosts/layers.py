@@ -1,4 +1,5 @@
-"""AMIs and disks as overlay layers. An AMI consists of a host's changes and the layers that the host started from.
+"""AMIs and disks as overlay layers. An AMI consists of the changes that a host made and the layers from which that host
+started.
 
 `<folder>/images/<image id>/` contains the layers of an AMI created here; 0 is the lowest. `base` lists the cached roots
 below them.
@@ -15,7 +16,7 @@ from pathlib import Path
 
 BASE = "base"
 RootsOf = Callable[[str], list[Path]]
-"""AMI id -> roots of an AMI that was not created here, top first."""
+"""AMI id -> roots of an AMI that was not created in this local cloud, top first."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class Layers:
         return [*own, *map(Path, json.loads((image / BASE).read_text()))]
 
     def of_disk(self, disk: Disk, image_id: str) -> list[Path]:
-        """Return the AMI's layers, hard-linked into the disk's folder: a host can restart after its AMI is
+        """Return the AMI's layers, hard-linked into the disk's folder so that a host can restart after its AMI is
         deregistered."""
         found = []
         for number, layer in enumerate(self.of_image(image_id)):
@@ -80,7 +81,7 @@ class Layers:
         return found
 
     def save(self, disk: Disk, below: list[Path], image_id: str) -> None:
-        """Create an AMI from a disk: the layers below it plus a copy of its changes."""
+        """Create an AMI from a disk. The AMI consists of the layers below the disk and a copy of the disk's changes."""
         image, part = self._image(image_id), self._image(f".{image_id}")
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
@@ -103,7 +104,7 @@ class Layers:
         part.rename(self._image(image_id))
 
     def forget(self, image_id: str) -> None:
-        """Delete a deregistered AMI. Hosts that use it keep its layers."""
+        """Delete a deregistered AMI. Hosts that use the AMI keep its layers."""
         shutil.rmtree(self._image(image_id), ignore_errors=True)
 
     def clear(self) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 VERSIONS = ("1.0", "2009-04-04", "2016-09-02", "2018-09-24", "2021-03-23", "latest")
-"""IMDS API versions that cloud-init and SDKs request; EC2 has more."""
+"""IMDS API versions that cloud-init and the SDKs request; EC2 supports more versions."""
 TOKEN = "X-aws-ec2-metadata-token"
 TOKEN_LIFETIME = "X-aws-ec2-metadata-token-ttl-seconds"
 LONGEST_SECONDS = 21600
@@ -58,7 +58,7 @@ class Machine:
     hop_limit: int
     role_arn: str | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
-    """Instance tags; empty unless the launch options enable tags in metadata."""
+    """Instance tags; empty unless the metadata options at launch enable tags."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def _shown(credentials: Callable[[], Credentials]) -> bytes:
 
 
 class Sessions:
-    """Issued session tokens. Each is valid for one instance."""
+    """Issued session tokens. Each token is valid for one instance."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -181,7 +181,7 @@ def answer(
 
 
 def _token(machine: Machine, sessions: Sessions, path: str, headers: Mapping[str, str]) -> Answer:
-    """Issue a session token, but not for requests forwarded by a proxy:
+    """Issue a session token, but reject requests that a proxy has forwarded:
     https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-metadata-v2-how-it-works.html"""
     if path.rstrip("/") != "/latest/api/token":
         return Answer(404)

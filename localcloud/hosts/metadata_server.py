@@ -8,9 +8,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from localcloud.hosts.metadata import Answer, Credentials, Machine, Sessions, answer
 
 Find = Callable[[str], Machine | None]
-"""Private IP address -> instance, or None."""
+"""Private IP address -> instance, or None if no instance has the address."""
 Lend = Callable[[Machine], Credentials]
-"""Function that returns credentials of an instance's role."""
+"""Function that returns credentials for the role of an instance."""
 
 
 class MetadataServer(ThreadingHTTPServer):

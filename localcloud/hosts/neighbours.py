@@ -1,4 +1,4 @@
-"""Membership of hosts in VPCs. A VPC starts with its first host and stops with its last."""
+"""Membership of hosts in VPCs. A VPC starts with its first host and stops after its last host has left."""
 
 import threading
 from collections.abc import Callable
@@ -33,7 +33,7 @@ class Neighbours:
             return vpc
 
     def leave(self, instance_id: str) -> None:
-        """Remove a host from its VPC. Stop the VPC after its last host."""
+        """Remove a host from its VPC. Stop the VPC if this was its last host."""
         with self._lock:
             key = self._members.pop(instance_id, None)
             if key is not None and key not in self._members.values():

@@ -40,7 +40,7 @@ def _ami(openmpi: str) -> OwnImage:
 
 
 AMIS = {openmpi: _ami(openmpi) for openmpi in ("4", "5")}
-"""Major version of Open MPI -> AMI preregistered in the account, in place of one built with Packer."""
+"""Major version of Open MPI -> AMI that is preregistered in the account in place of an AMI built with Packer."""
 AMI = AMIS["4"]
 Key = tuple[str, str, str]
 
@@ -121,7 +121,8 @@ class Realizer:
         self._sessions.close()
 
     def end_all(self) -> None:
-        """Power all hosts off in their own threads, since these may need the lock that the caller holds."""
+        """Start powering off all hosts, each in its own thread. Do not wait, since these threads may need the lock that
+        the caller holds."""
         for member in list(self._members.values()):
             self._end(member, shuts_down=False)
         for image_id in list(self._images):
@@ -130,7 +131,8 @@ class Realizer:
     # Callbacks of the local AWS.
 
     def hear(self, event: Event) -> None:
-        """Handle an event of the local AWS without blocking its request: hosts run actions in their own threads."""
+        """Handle an event from the local AWS without blocking the request that caused it: hosts run actions in their
+        own threads."""
         if event.kind == "image":
             self._hear_image(event)
         elif event.kind == "instance":
@@ -152,8 +154,8 @@ class Realizer:
         return member.host.console() if member is not None and member.host is not None else None
 
     def open_session(self, instance_id: str, port: int) -> tuple[str, str] | None:
-        """Return the URL and token of a session to a port of the host, or None if the host does not exist or is powered
-        off."""
+        """Return the URL and token of a session that connects to a port of the host, or None if the host does not exist
+        or is powered off."""
         member = self._members.get(instance_id)
         if member is None or member.host is None or member.phase != "running" or not member.host.is_on:
             return None
@@ -287,7 +289,7 @@ class Realizer:
         return None
 
     def _make_image(self, member: Member, image_id: str, reboots: bool) -> None:
-        """Create an AMI from the host. As EC2 does, reboot the host unless NoReboot is set."""
+        """Create an AMI from the host. Reboot the host unless NoReboot is set, as EC2 does."""
         host = member.host
         if host is None or member.phase == "failed":
             raise RuntimeError(f"instance {member.machine.instance_id} does not run as a host: {member.problem}")
@@ -309,8 +311,8 @@ class Realizer:
             made.add_done_callback(lambda _: self._layers.forget(image_id))
 
     def _roots_of(self, image_id: str) -> list[Path]:
-        """Return the roots of an AMI that was not created here: for our AMIs, node layer and bare root; for others, the
-        bare root."""
+        """Return the roots of an AMI that was not created in this local cloud. For our AMIs, these are the node layer
+        and the bare root; for other AMIs, only the bare root."""
         regions = {one.machine.region for one in list(self._members.values())}
         for openmpi, image in AMIS.items():
             if any(image_id == image.id(region) for region in regions):
@@ -331,7 +333,7 @@ class Realizer:
 
 
 def prefix_of(folder: Path) -> str:
-    """Return the prefix of the network namespace names of a local cloud, given its folder of hosts."""
+    """Return the prefix of all network namespace names in a local cloud, given the folder of its hosts."""
     return f"gpumpi-{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}-h"
 
 

@@ -33,7 +33,8 @@ PACKAGES = (
     "systemd-resolved",
     "systemd-sysv",
 )
-"""Packages of Ubuntu's cloud images that are needed at boot. The provisioners install the AMI's other packages."""
+"""Packages that Ubuntu's cloud images contain and that are needed at boot. The provisioners install the AMI's other
+packages."""
 
 NODE_SCRIPTS = (
     "install-python.sh",
@@ -48,7 +49,7 @@ NODE_SCRIPTS = (
     "validate-mpi.sh",
 )
 NODE_SETTINGS: Mapping[str, str] = {"OPENMPI_SERIES": "4"}
-"""Settings of the default AMI: the Open MPI series."""
+"""Settings for the default AMI: the Open MPI series."""
 
 _SETTLE = r"""
 systemctl enable systemd-networkd
@@ -56,13 +57,14 @@ printf 'system_info: {network: {renderers: [networkd]}}\nlocale: false\n' >/etc/
 rm -f /etc/ssh/ssh_host_*
 : >/etc/machine-id
 """
-"""Lets systemd-networkd apply cloud-init's network configuration, as on Ubuntu. Removes SSH host keys and machine
-id."""
+"""Script that lets systemd-networkd apply cloud-init's network configuration, as on Ubuntu, and removes the SSH host
+keys and the machine id."""
 
 _OVERLAY = 'lower=$1 layer=$2; shift 2; mkdir -p "$layer.work" "$layer.root"; ' + (
     'mount -t overlay overlay -o "lowerdir=$lower,upperdir=$layer,workdir=$layer.work" "$layer.root"; exec "$@"'
 )
-"""Script that mounts the overlay and runs a command. The mounts disappear with its mount namespace."""
+"""Script that mounts the overlay and runs a command. The mounts disappear together with the script's mount
+namespace."""
 FORM = 1
 """Format version. Increase it if the same recipe produces different roots."""
 
@@ -82,7 +84,7 @@ def bare(report: Report) -> Path:
 
 
 def node(report: Report, openmpi: str = NODE_SETTINGS["OPENMPI_SERIES"]) -> Path:
-    """Return the node layer with this major version of Open MPI. Raises ImageError if the build fails."""
+    """Return the node layer that contains this major version of Open MPI. Raises ImageError if the build fails."""
     below, settings = bare(report), {**NODE_SETTINGS, "OPENMPI_SERIES": openmpi}
     join = [file.read_text() for kind in ("*.py", "*.txt") for file in sorted((AMIS / "join").rglob(kind))]
     recipe = repr((below.name, Provisioned(NODE_SCRIPTS, tuple(settings.items())).recipe(), join))
@@ -137,7 +139,7 @@ def _overlay(layer: Path, below: Sequence[Path]) -> list[str]:
 
 
 def _merged(layer: Path) -> Path:
-    """Return the overlay's mount point. It is mounted only while the command runs."""
+    """Return the mount point of the overlay, which is mounted only while the command runs."""
     return layer.with_name(f"{layer.name}.root")
 
 

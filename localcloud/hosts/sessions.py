@@ -25,7 +25,7 @@ class SessionServer:
         threading.Thread(target=self._serve, name="sessions", daemon=True).start()
 
     def open(self, instance_id: str, connect: Connect) -> tuple[str, str]:
-        """Return the URL and token of a new session. Clients can open several connections with the token."""
+        """Return the URL and token of a new session. Clients can open several connections with the same token."""
         token = secrets.token_urlsafe(40)
         self._sessions[token] = connect
         port = self._listener.getsockname()[1]

@@ -9,7 +9,8 @@ from typing import Literal
 from localcloud import whole_file
 
 Phase = Literal["starting", "running", "stopped", "ending", "failed", "record"]
-"""Phase of a host's lifecycle. `record`: not run as a host, because the limit of hosts was reached."""
+"""Phase in the lifecycle of a host. `record`: the instance does not run as a host, because the maximum number of hosts
+was reached."""
 FILE = "state.json"
 
 

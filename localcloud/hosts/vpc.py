@@ -26,12 +26,13 @@ START_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Serving:
-    """Services of the local AWS that a VPC provides to its hosts."""
+    """Services of the local AWS that a VPC makes available to its hosts."""
 
     aws: Callable[[socket.socket], Callable[[], None]]
-    """Function that makes the local AWS also listen on a socket. It returns a function that stops this."""
+    """Function that makes the local AWS listen on an additional socket. It returns a function that stops the
+    listening."""
     lend: Callable[[Machine], Credentials]
-    """Function that returns credentials of an instance's role."""
+    """Function that returns credentials for the role of an instance."""
 
 
 class Vpc:
@@ -69,15 +70,15 @@ class Vpc:
         self.ledger.clean()
 
     def add(self, machine: Machine) -> None:
-        """Add a host to DHCP, DNS and instance metadata."""
+        """Add a host to the DHCP server, the DNS server and IMDS."""
         with self._lock:
             self._machines[machine.address] = machine
             self._write_names()
         self._reload()
 
     def remove(self, machine: Machine) -> None:
-        """Remove the host and its DHCP lease. Edit the lease file, since dnsmasq would not release the address
-        otherwise."""
+        """Remove the host and its DHCP lease. Edit the lease file, since otherwise dnsmasq would not release the
+        address."""
         with self._lock:
             self._machines.pop(machine.address, None)
             self._write_names()
@@ -101,14 +102,14 @@ class Vpc:
         return network.listen(self.namespace, address, port)
 
     def _write_names(self) -> None:
-        """Rewrite dnsmasq's host files. The caller must hold the lock, except during the start."""
+        """Rewrite dnsmasq's host files. The caller must hold the lock, except while the VPC starts."""
         machines = sorted(self._machines.values(), key=lambda one: one.address)
         _replace(self.folder / "dhcp-hosts", (f"{one.mac},{one.address},{one.hostname.split('.')[0]}" for one in machines))
         _replace(self.folder / "dns-hosts", (f"{one.address} {one.hostname}" for one in machines))
 
     def _start_dns(self) -> None:
-        """Start dnsmasq as the VPC's resolver, at the second address. It resolves only names in the VPC; the proxy
-        resolves others."""
+        """Start dnsmasq as the VPC's DHCP server and, at the base address of the VPC CIDR plus two, as its resolver.
+        The resolver resolves only names in the VPC; the proxy resolves all other names."""
         domain = f"{self.region}.compute.internal"
         options = [
             "--no-daemon",

@@ -1,4 +1,4 @@
-"""Reading and writing of images in the OCI image layout, a folder of blobs named by digest:
+"""Reading and writing of images in the OCI image layout, which is a folder of blobs named after their digests:
 https://github.com/opencontainers/image-spec/blob/v1.1.0/image-layout.md"""
 
 import hashlib
@@ -68,7 +68,7 @@ def manifest_digest(layout: Path) -> str:
 
 
 def blob_path(layout: Path, digest: str) -> Path:
-    """Return the path of a blob in the layout. The blob may not exist."""
+    """Return the path of a blob in the layout. The blob need not exist."""
     return layout / "blobs" / "sha256" / digest.removeprefix("sha256:")
 
 

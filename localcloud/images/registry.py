@@ -1,7 +1,7 @@
 """Read-only registry of the local cloud's images. containerd uses it as a mirror for all registries.
 
-It implements pulls of https://github.com/opencontainers/distribution-spec/blob/v1.1.0/spec.md. Requests for unknown
-images return 404, so that their pods fail with ErrImagePull, as with the real registry.
+It implements the pull operations in https://github.com/opencontainers/distribution-spec/blob/v1.1.0/spec.md. Requests
+for unknown images return 404, so that pods with such images fail with ErrImagePull, as with the real registry.
 """
 
 import json
@@ -33,7 +33,8 @@ _RANGE = re.compile(r"bytes=(\d+)-(\d*)")
 
 
 class NotKnown(Exception):
-    """The resource is not found. The message is the error code of the specification, returned with status 404."""
+    """The resource is not found. The message is an error code from the specification; the registry returns it with
+    status 404."""
 
 
 class Registry:
@@ -45,8 +46,8 @@ class Registry:
         self._servers: list[ThreadingHTTPServer] = []
 
     def serve(self, listening: socket.socket) -> None:
-        """Serve requests on a listening socket in a new thread, until `close`. The socket may be in any network
-        namespace."""
+        """Serve requests on a listening socket in a new thread until `close` is called. The socket may be in any
+        network namespace."""
         address = listening.getsockname()[:2]
         server = ThreadingHTTPServer(address, _handler(self), bind_and_activate=False)
         server.socket.close()
@@ -62,7 +63,7 @@ class Registry:
             server.server_close()
 
     def manifest(self, name: str, reference: str) -> Path:
-        """Return the path of an image's manifest, by tag or digest."""
+        """Return the path of an image's manifest, given its tag or digest."""
         if _DIGEST.fullmatch(reference):
             for layout in self._of_repository(name):
                 if manifest_digest(layout) == reference:
@@ -142,7 +143,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         url = urlsplit(self.path)
-        # In requests to a mirror, containerd passes the upstream registry as `ns`:
+        # In requests to a mirror, containerd passes the upstream registry in the query parameter `ns`:
         # https://github.com/containerd/containerd/blob/main/docs/hosts.md
         registry = parse_qs(url.query).get("ns", [""])[0]
         if url.path in ("/v2", "/v2/"):

@@ -20,7 +20,7 @@ MOMENT = 1767225600
 """2026-01-01, the timestamp of generated files. It is fixed so that builds are reproducible."""
 
 MMDEBSTRAP = Package("mmdebstrap", ("mmdebstrap", "mmtarfilter"))
-"""mmdebstrap runs mmtarfilter to exclude files of packages."""
+"""mmdebstrap runs mmtarfilter to exclude some files of packages."""
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 _PREFERENCE = "etc/apt/preferences.d/no-usrmerge"
@@ -29,7 +29,8 @@ _HOOKS = (
     rf"--setup-hook=printf 'Package: usrmerge\nPin: release *\nPin-Priority: -1\n' > $1/{_PREFERENCE}",
     f"--customize-hook=rm $1/{_PREFERENCE}",
 )
-"""Hooks that create /bin and /lib as links. Otherwise mmdebstrap installs `usrmerge`, which requires 50 MB of Perl."""
+"""Hooks that create folders such as /bin and /lib as links. Otherwise, mmdebstrap installs `usrmerge`, which requires
+50 MB of Perl."""
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PROXIES = ("http_proxy", "https_proxy", "no_proxy")
@@ -77,7 +78,7 @@ def require() -> None:
 
 
 def make(folder: Path, suite: str, report: Report, packages: Sequence[str] = ()) -> None:
-    """Build a minimal Debian with these additional packages in a new folder."""
+    """Build a minimal Debian system with these additional packages in a new folder."""
     try:
         programs = debian.ensure(MMDEBSTRAP, report)
     except BuildError as error:
@@ -109,13 +110,13 @@ def entered(root: Path, command: Sequence[str], environment: Mapping[str, str], 
 def run(
     root: Path, command: Sequence[str], environment: Mapping[str, str], downloads: Path, *, within: Sequence[str] = ()
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command in a root and wait for it. `within`: prefix of the command line."""
+    """Run a command in a root and wait until it exits. `within`: prefix of the command line."""
     whole = [*within, *entered(root, command, environment, downloads)]
     return subprocess.run(whole, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
 
 
 def provision(root: Path, script: str, environment: Mapping[str, str], downloads: Path, *, within: Sequence[str] = ()) -> None:
-    """Run one provisioner of `amis/` in a root. Raises ImageError if it fails."""
+    """Run one provisioner from `amis/` in a root. Raises ImageError if it fails."""
     proxies = {name: os.environ[name] for name in PROXIES if name in os.environ}
     settings = {**proxies, **WHEELS_ONLY, **environment}
     result = run(root, [f"/tmp/amis/provisioners/{script}"], settings, downloads, within=within)

@@ -4,7 +4,7 @@ The realizer (realizer.py) runs in the local AWS process and receives its events
 per EKS cluster: a network namespace that emulates the VPC, with etcd, the API server and the other control plane
 daemons.
 
-    realizer.py       events -> clusters; EKS reports a status only once it is true
+    realizer.py       starts and stops clusters on EKS events; EKS reports ACTIVE only once a cluster is ready
     cluster.py        one cluster: its resources, start and stop
     part.py           base class of the other components (nodes, access, ...), see below;  parts.py: list of them
     running.py        interface of a cluster to its parts
@@ -13,12 +13,13 @@ daemons.
     client.py         admin client of the API server, inside the namespace
     capability.py     checks whether this machine supports real nodes
 
-A part is a subclass of `Part`, listed in parts.py. Each cluster has one instance, called in this order:
+A part is a subclass of `Part` that is listed in parts.py. Each cluster creates one instance of each part and calls its
+methods in this order:
 
     network()         namespace and bridge exist, nothing runs yet: listen (`cluster.listen`), write files
     options()         flags for the API server
     ready()           the API server is ready, EKS still reports CREATING: apply RBAC, start daemons
-    event(event)      a node group or instance of this cluster was created, changed or deleted (localcloud.aws.events.Event)
+    event(event)      a node group, add-on or instance was created, changed or deleted (localcloud.aws.events.Event)
     progress(kind, name)   done once all events so far have taken effect; until then EKS reports CREATING or DELETING
     stop()            the cluster stops; supervised processes and ledger entries are cleaned up automatically
 
@@ -32,7 +33,7 @@ Members of `self.cluster` that a part may use:
     cluster.listen(address, port)        a listening socket inside the namespace
     cluster.aws_url                      the local AWS as seen from inside (http://169.254.100.1:4566)
     cluster.supervisor.start("kubelet-x", [...], namespace="...")   recorded, watched; log in cluster.folder/logs
-    cluster.ledger.add("cgroup", path)   call before creating it: the next start then removes it even after kill -9
+    cluster.ledger.add("cgroup", path)   call before creating a cgroup: the next start removes it even after kill -9
     cluster.pki.issue("system:node:x", organizations=("system:nodes",), names=(...), addresses=(...)) -> Certificate(file, key)
     cluster.api.get(path), .apply(object), .delete(path), .watch(path)   as system:masters
 """

@@ -8,17 +8,18 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
 
 AWS_ADDRESS = IPv4Address("169.254.100.1")
-"""Address of the local AWS and the registry for nodes and pods. It is link-local, so it is in no VPC."""
+"""Address at which nodes and pods reach the local AWS and the image registry. It is link-local, so it is in no VPC."""
 AWS_PORT = 4566
 REGISTRY_PORT = 5000
 POD_IDENTITY_ADDRESS = IPv4Address("169.254.170.23")
 """Same address as on EKS: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-how-it-works.html"""
 METADATA_ADDRESS = IPv4Address("169.254.169.254")
 LINK_LOCAL = (AWS_ADDRESS, POD_IDENTITY_ADDRESS, METADATA_ADDRESS)
-"""Addresses of the bridge in addition to the router's."""
+"""Addresses that the bridge has in addition to the router address."""
 API_PORT = 443
 POD_NETWORKS = tuple(IPv4Network(text) for text in ("100.64.0.0/16", "100.80.0.0/16", "198.18.0.0/16"))
-"""CIDRs for pods, from shared and benchmark address space. The first that overlaps neither VPC nor services is used."""
+"""CIDRs for pods, from the shared and benchmarking address spaces. A cluster uses the first CIDR that overlaps neither
+its VPC nor its service CIDR."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Addresses:
 
     @property
     def router(self) -> IPv4Address:
-        """Address of router and API server: https://docs.aws.amazon.com/vpc/latest/userguide/subnet-sizing.html"""
+        """Address of the router and API server: https://docs.aws.amazon.com/vpc/latest/userguide/subnet-sizing.html"""
         return self.vpc[1]
 
     @property
@@ -40,7 +41,7 @@ class Addresses:
 
     @property
     def dns(self) -> IPv4Address:
-        """Address of the Kubernetes service `kube-dns`: the tenth in the service CIDR, as on EKS."""
+        """Address of the Kubernetes service `kube-dns`: the tenth address in the service CIDR, as on EKS."""
         return self.services[10]
 
     @property
@@ -54,7 +55,7 @@ class Addresses:
         return found
 
     def pods_of_node(self, number: int) -> IPv4Network:
-        """Return the pod CIDR of a node; numbers start at 1."""
+        """Return the pod CIDR of the node with this number. Node numbers start at 1."""
         if not 1 <= number <= 255:
             raise ValueError(f"a local cluster supports at most 255 nodes with a pod CIDR (got node number {number})")
         return list(self.pods.subnets(new_prefix=24))[number]

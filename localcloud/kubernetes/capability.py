@@ -19,7 +19,7 @@ class Capability:
 
     @property
     def real_nodes(self) -> bool:
-        """True if nodes run kubelets and containers. Otherwise a cluster is an API server with simulated nodes."""
+        """True if nodes can run kubelets and containers. Otherwise a cluster is an API server with simulated nodes."""
         return not self.missing
 
     def __str__(self) -> str:

@@ -113,7 +113,7 @@ class Api:
                 raise
 
     def apply(self, item: Json) -> Any:
-        """Apply an object server-side. Conflicts are forced: take over fields of other field managers."""
+        """Apply an object server-side. Force conflicts: take over fields that other field managers own."""
         path = self.path_of(item)
         return self.request("PATCH", path, item, "application/apply-patch+yaml", fieldManager=FIELD_MANAGER, force="true")
 

@@ -182,7 +182,7 @@ class Cluster:
         self._enqueue(change)
 
     def end(self) -> None:
-        """Abandon current work, then stop and remove everything in the cluster's thread."""
+        """Abandon the current work, then stop and remove the whole cluster in its own thread."""
         if not self._is_ending:
             self._is_ending = True
             self.supervisor.close()
@@ -322,10 +322,13 @@ class Cluster:
 
 
 def namespace_of(folder: Path, number: int) -> str:
-    """Return a cluster's network namespace, derived from the local cloud's folder and the cluster's number."""
+    """Return the name of a cluster's network namespace.
+
+    It is derived from the local cloud's folder and the cluster's number.
+    """
     return f"{PREFIX}-{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}-{number}"
 
 
 def certificate_authority(cluster: Cluster) -> str:
-    """Return the CA certificate as EKS does: base64-encoded PEM."""
+    """Return the CA certificate in the format that EKS uses: base64-encoded PEM."""
     return base64.b64encode(cluster.pki.certificate.file.read_bytes()).decode()

@@ -24,9 +24,9 @@ log = logging.getLogger(__name__)
 ETCD, API_SERVER, CONTROLLER_MANAGER, SCHEDULER = "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"
 READY_SECONDS = 120.0
 RESTART_SECONDS = 2.0
-"""How long running requests may take to finish. Watches are cut off, but clients restart them anyway."""
+"""How long a restart waits for running requests to finish. It cuts off watches, but clients restart them anyway."""
 ETCD_QUOTA_BYTES = 4 << 30
-"""Quota of etcd's database. A benchmark with a thousand nodes exceeds the default of 2 GiB."""
+"""Size limit of the etcd database. A benchmark with a thousand nodes exceeds the default of 2 GiB."""
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 LOCAL = "127.0.0.1"
 NAMES = (
@@ -41,7 +41,7 @@ NAMES = (
 
 @dataclass(frozen=True)
 class Ports:
-    """Ports of the daemons: the standard ones inside a namespace, free ones without a namespace."""
+    """Ports of the daemons: the standard ports inside a namespace, and free ports if there is no namespace."""
 
     etcd: int = 2379
     etcd_peer: int = 2380
@@ -97,10 +97,10 @@ class ControlPlane:
             self._cluster.away_file.unlink(missing_ok=True)
 
     def _establish_definitions(self) -> None:
-        """Establish CRDs whose names were accepted just before the restart, as EKS's other API server does.
+        """Establish CRDs whose names were accepted just before the restart, as another API server does on EKS.
 
-        An API server queues a CRD only when its names are accepted, so a restart in that moment delays it until the next
-        resync, five minutes later: `QueueCRD` in
+        An API server queues a CRD only when its names are accepted, so a restart at that moment delays the CRD until
+        the next resync, five minutes later: `QueueCRD` in
         https://github.com/kubernetes/apiextensions-apiserver/blob/v0.34.2/pkg/apiserver/customresource_handler.go
         """
         for definition in self._cluster.api.get(DEFINITIONS)["items"]:
@@ -228,7 +228,7 @@ class ControlPlane:
 
 
 def _front_proxy(folder: Path) -> list[str]:
-    """Return the flags with which the API server authenticates to aggregated API servers and passes on the user.
+    """Return the flags with which the API server authenticates to aggregated API servers and forwards user identities.
 
     https://kubernetes.io/docs/tasks/extend-kubernetes/configure-aggregation-layer/
     """

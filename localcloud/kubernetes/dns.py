@@ -18,7 +18,7 @@ USER = "system:coredns"
 READY_SECONDS = 60.0
 READY_PORT = 8181
 RECORD_SECONDS = 2
-"""TTL of records. It is short because jobs often start and stop workers."""
+"""TTL of DNS records. It is short because jobs often start and stop workers."""
 
 
 def start(cluster: RunningCluster) -> None:
@@ -33,7 +33,7 @@ def start(cluster: RunningCluster) -> None:
 
 
 def corefile_text(router: str, service: str, kubeconfig: str, region: str) -> str:
-    """Return the Corefile. It resolves pods and services from the API server, and node names by their pattern only."""
+    """Return the Corefile. It resolves pods and services from the API server. A node's name contains its address."""
     zone = "ec2.internal" if region == "us-east-1" else f"{region}.compute.internal"
     return f"""\
 .:53 {{

@@ -2,9 +2,9 @@
 
 `python -m localcloud.kubernetes.loopback --namespace NAME --to ADDRESS:PORT --ready-file FILE --away-file FILE`
 
-EKS has a load balancer, so another API server answers during a restart. The proxy emulates that: new connections wait
-while the file of --away-file exists. The process first opens its listening socket and then enters the namespace
-permanently, so that it connects to the API server from inside.
+EKS has a load balancer, so while one API server restarts, another one answers. The proxy emulates that: new connections
+wait while the file named by --away-file exists. The process first opens its listening socket and then enters the
+namespace permanently, so that it connects to the API server from inside.
 """
 
 import argparse

@@ -13,17 +13,17 @@ class Part:
         self.cluster = cluster
 
     def network(self) -> None:
-        """Called when the namespace and the bridge exist and no process runs yet."""
+        """Called when the namespace and the bridge exist, before any process starts."""
 
     def options(self) -> Sequence[str]:
         """Return additional flags for the API server."""
         return ()
 
     def ready(self) -> None:
-        """Called when the API server is ready and the EKS cluster is not ACTIVE yet."""
+        """Called when the API server is ready, before the EKS cluster becomes ACTIVE."""
 
     def event(self, event: Event) -> None:
-        """Called when a node group or an instance of this cluster was created, changed or deleted."""
+        """Called when a node group, add-on or instance of this cluster was created, changed or deleted."""
 
     def progress(self, kind: Kind, name: str) -> Progress:
         """Return DONE once all events so far have taken effect. The caller holds the local AWS's lock."""

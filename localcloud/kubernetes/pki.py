@@ -72,7 +72,7 @@ class Authority:
 
 
 def make_key_pair(folder: Path, name: str) -> tuple[Path, Path]:
-    """Create a key pair for signing tokens and return the private and the public key file."""
+    """Create a key pair for signing tokens and return the files of the private key and the public key."""
     key = ec.generate_private_key(ec.SECP256R1())
     private, public = folder / f"{name}.key", folder / f"{name}.pub"
     _write_private(private, key)

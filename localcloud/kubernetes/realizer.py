@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 Key = tuple[str, str, str]
 _realizers: list["Realizer"] = []
-"""Realizers in this process; at most one."""
+"""Realizers in this process. There is at most one."""
 
 
 class Realizer:
@@ -34,7 +34,7 @@ class Realizer:
         self._capability = capability.examine()
         self._clusters: dict[Key, Cluster] = {}
         self._start_errors: dict[Key, str] = {}
-        """Why the local cluster of an EKS cluster failed to start. EKS then reports that the creation failed."""
+        """Why the local cluster of an EKS cluster failed to start. EKS then reports that its creation failed."""
         self._instances: dict[str, Key] = {}
         self._ending: list[Cluster] = []
         self._shown: dict[str, tuple[str, list[str]]] = {}
@@ -66,7 +66,7 @@ class Realizer:
         self._instances.clear()
 
     def handle(self, event: Event) -> None:
-        """Handle an event without blocking, because an AWS request waits for it: clusters work in their own threads."""
+        """Handle an event without blocking, because an AWS request is waiting: clusters work in their own threads."""
         match event.kind:
             case "cluster":
                 self._handle_cluster(event)
@@ -156,7 +156,8 @@ class Realizer:
     def _show_changes(self) -> None:
         """Publish changes from a separate thread.
 
-        A cluster's thread must never wait for the local AWS's lock, whose owner may be waiting for the cluster.
+        A cluster's thread must never wait for the local AWS's lock, because the lock's owner may be waiting for
+        the cluster.
         """
         while True:
             cluster = self._changes.get()

@@ -1,4 +1,4 @@
-"""Interface of a running cluster to its parts."""
+"""Interface through which the parts use a running cluster."""
 
 import socket
 from pathlib import Path
@@ -14,7 +14,7 @@ P = TypeVar("P")
 
 
 class RunningCluster(Protocol):
-    """Members of `Cluster` that the control plane, DNS and parts use. Importing cluster.py there would be circular."""
+    """Members of `Cluster` that the control plane, DNS and parts use. cluster.py imports them, not vice versa."""
 
     id: str
     name: str

@@ -21,7 +21,7 @@ class ClusterState:
     endpoint: str = ""
     namespace: str | None = None
     problem: str = ""
-    """Why the cluster failed."""
+    """Reason why the cluster failed; empty if it did not."""
     processes: list[Server] = field(default_factory=list)
     crashes: list[Crash] = field(default_factory=list)
 

@@ -22,7 +22,7 @@ class Cgroups:
 
     @property
     def unified(self) -> bool:
-        """Whether cgroup v2 is the only hierarchy. In hybrid mode, it is one of several."""
+        """Whether cgroup v2 is the only hierarchy. In hybrid mode, cgroup v2 is one of several hierarchies."""
         return (self.mount / "cgroup.controllers").exists()
 
     def folders(self, name: str) -> list[Path]:
@@ -30,14 +30,15 @@ class Cgroups:
         return [tree / name for tree in self._trees()]
 
     def create(self, name: str) -> None:
-        """Create an empty cgroup. With cgroup v2, the kubelet enables its controllers."""
+        """Create an empty cgroup. With cgroup v2, the kubelet enables the cgroup's controllers."""
         for folder in self.folders(name):
             folder.mkdir(exist_ok=True)
             if not self.unified:
                 _inherit_cpus(folder)
 
     def remove(self, name: str) -> None:
-        """Remove the cgroup and its children once their processes have exited. Raises OSError if processes remain."""
+        """Remove the cgroup and its descendants after their processes have exited. Raises OSError if processes
+        remain."""
         for folder in self.folders(name):
             remove_tree(folder)
 
@@ -48,15 +49,16 @@ class Cgroups:
 
 
 def _inherit_cpus(folder: Path) -> None:
-    """Copy the parent's CPUs and memory nodes. A cpuset of cgroup v1 accepts no processes until they are set."""
+    """Copy the CPUs and memory nodes from the parent cgroup. With cgroup v1, a cpuset accepts no processes until both
+    are set."""
     for file in ("cpuset.cpus", "cpuset.mems"):
         if (folder.parent / file).exists():
             (folder / file).write_text((folder.parent / file).read_text())
 
 
 def remove_tree(top: Path, seconds: float = END_SECONDS) -> None:
-    """Remove a cgroup and its descendants, children first. Raises OSError if one remains busy for `seconds`."""
-    for path, _, _ in os.walk(top, topdown=False):  # ignores cgroups that disappear meanwhile
+    """Remove a cgroup and its descendants, children first. Raises OSError if any cgroup remains busy for `seconds`."""
+    for path, _, _ in os.walk(top, topdown=False):  # ignores cgroups that disappear in the meantime
         _remove_folder(Path(path), seconds)
 
 

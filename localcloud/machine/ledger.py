@@ -1,6 +1,7 @@
-"""Cleanup ledger of a cluster or VPC: each resource outside its folder is recorded before it is created.
+"""Cleanup ledger of a cluster or VPC. It records each resource outside the folder of the cluster or VPC before the
+resource is created.
 
-After a crash, the next start removes the resources in the ledger.
+After a crash, the next start removes all resources that are in the ledger.
 """
 
 import json
@@ -102,7 +103,8 @@ def remove_trace(path: Path) -> None:
 
 
 def process_name(pid: int, started: float) -> str:
-    """Return the name of a process in the ledger. It includes the start time because the kernel reuses pids."""
+    """Return the name under which the ledger records a process. It includes the start time because the kernel reuses
+    pids."""
     return f"{pid} {started!r}"
 
 
@@ -143,7 +145,7 @@ def _family(name: str) -> Iterator[int]:
 
 
 def _group_members(folder: Path) -> Iterator[int]:
-    for path, _, _ in os.walk(folder):  # ignores cgroups that disappear meanwhile
+    for path, _, _ in os.walk(folder):  # ignores cgroups that disappear in the meantime
         try:
             yield from (int(line) for line in Path(path, "cgroup.procs").read_text().split())
         except OSError:  # removed meanwhile
@@ -159,7 +161,7 @@ def remove_group(folder: Path) -> None:
 
 
 def clean_all(folder: Path) -> None:
-    """Remove all resources in the ledgers below a folder, then the folder."""
+    """Remove all resources in the ledgers below a folder, then remove the folder."""
     for file in sorted(folder.glob("*/ledger")):
         Ledger(file).clean()
     shutil.rmtree(folder, ignore_errors=True)

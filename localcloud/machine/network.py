@@ -17,7 +17,7 @@ RUN = Path("/run/netns")
 """Folder in which `ip netns` looks up named namespaces."""
 BRIDGE = "vpc"
 BRIDGE_HARDWARE_ADDRESS = "06:00:00:00:00:01"
-"""MAC address of the bridge. It needs to be unique only within its namespace."""
+"""MAC address of the bridge. It needs to be unique only within the namespace of the bridge."""
 CLONE_NEWNET = 0x40000000
 MS_BIND = 4096
 MNT_DETACH = 2
@@ -30,7 +30,7 @@ def path_of(name: str) -> Path:
 
 
 def create(name: str) -> None:
-    """Create a named namespace with its loopback interface up. It exists until `remove`."""
+    """Create a named namespace and bring up its loopback interface. The namespace exists until `remove` is called."""
     RUN.mkdir(parents=True, exist_ok=True)
     path_of(name).touch(exist_ok=False)
 
@@ -46,7 +46,7 @@ def create(name: str) -> None:
 
 
 def try_out() -> None:
-    """Check that namespaces and bridges can be created; leave nothing behind. Raises OSError."""
+    """Check that namespaces and bridges can be created, without leaving any behind. Raises OSError."""
 
     def make() -> None:
         _call("unshare", CLONE_NEWNET)
@@ -63,13 +63,13 @@ def try_out() -> None:
 
 
 def remove(name: str) -> None:
-    """Remove a namespace. The kernel removes its links and addresses once its last process has exited."""
+    """Remove a namespace. The kernel removes the links and addresses in it once its last process has exited."""
     unmount(path_of(name))
     path_of(name).unlink(missing_ok=True)
 
 
 def inside(name: str | None, action: Callable[[], Result]) -> Result:
-    """Run a function inside the namespace and return its result. None means the current namespace."""
+    """Run a function inside the namespace and return its result. If `name` is None, use the current namespace."""
     if name is None:
         return action()
 
@@ -81,7 +81,7 @@ def inside(name: str | None, action: Callable[[], Result]) -> Result:
 
 
 def enter(name: str) -> None:
-    """Move the calling thread into the namespace for the rest of its life."""
+    """Move the calling thread into the namespace. The thread stays there until it ends."""
     descriptor = os.open(path_of(name), os.O_RDONLY)
     try:
         _call("setns", descriptor, CLONE_NEWNET)

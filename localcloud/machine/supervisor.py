@@ -1,4 +1,4 @@
-"""Supervision of the processes of one cluster: starts them and reports unexpected exits."""
+"""Supervision of the processes of one cluster: starts the processes and reports unexpected exits."""
 
 import logging
 import os
@@ -30,7 +30,7 @@ class Crash:
 
     name: str
     code: int
-    """Exit code. If negative, the number of the signal that terminated the process."""
+    """Exit code. A negative value is the negated number of the signal that terminated the process."""
     log: str
     last_words: str
     """Last lines of the log."""
@@ -45,7 +45,7 @@ class Ended(Exception):
 
 
 class Supervisor:
-    """Supervisor of the processes of one cluster, by name."""
+    """Supervisor of the processes of one cluster. Each process has a unique name."""
 
     def __init__(self, logs: Path, ledger: Ledger, namespace: str | None, on_change: Callable[[], None]) -> None:
         self._logs, self._ledger, self._namespace, self._on_change = logs, ledger, namespace, on_change
@@ -65,14 +65,14 @@ class Supervisor:
         environment: Mapping[str, str] | None = None,
         folder: Path | None = None,
     ) -> Server:
-        """Start a program in the cluster's namespace, in another one, or in none. Its output goes to
-        logs/<name>.log."""
+        """Start a program in the cluster's namespace, in another namespace, or without entering a namespace. Its output
+        goes to logs/<name>.log."""
         if self._closed:
             raise Ended(f"cannot start {name}: the cluster is stopping")
         self._logs.mkdir(parents=True, exist_ok=True)
         path = self._logs / f"{name}.log"
         inside = None if outside else namespace or self._namespace
-        # nsenter replaces itself with the program, so the pid is that of the program.
+        # nsenter replaces itself with the program, so this pid is the pid of the program.
         enter = [] if inside is None else ["nsenter", f"--net={network.path_of(inside)}", "--"]
         own = {key: os.environ[key] for key in _ENVIRONMENT if key in os.environ}
         with path.open("ab") as output:
@@ -96,7 +96,7 @@ class Supervisor:
         return server
 
     def stop(self, name: str, *, seconds: float = STOP_SECONDS) -> None:
-        """Stop a process and its descendants with SIGTERM, then SIGKILL. Do nothing if it is not running."""
+        """Stop a process and its descendants with SIGTERM, then SIGKILL. Do nothing if the process is not running."""
         with self._lock:
             self._wanted.discard(name)
             entry = self._running.get(name)
@@ -116,13 +116,13 @@ class Supervisor:
         psutil.wait_procs(family, timeout=STOP_SECONDS)
 
     def release(self, name: str) -> None:
-        """Do not treat an exit of this process as a crash. Discard a crash already recorded."""
+        """Do not treat an exit of this process as a crash. Discard a crash that is already recorded."""
         with self._lock:
             self._wanted.discard(name)
             self._crashes.pop(name, None)
 
     def close(self) -> None:
-        """Refuse to start further processes, record no more crashes, and end all calls of `await_ready`."""
+        """Refuse to start further processes, record no more crashes, and end all calls to `await_ready`."""
         with self._lock:
             self._closed = True
             self._wanted.clear()
@@ -130,13 +130,14 @@ class Supervisor:
     def await_ready(self, name: str, check: Callable[[], bool], seconds: float, *, needs: Sequence[str] = ()) -> None:
         """Wait until the readiness check of a process returns true.
 
-        Raises StartError, with the end of the log, on a timeout or if the process or one in `needs` has exited.
+        Raises StartError, with the end of the log, on a timeout or if the process or a process in `needs` has exited
+        unexpectedly.
         """
 
         def state() -> str:
             if self._closed:
                 raise Ended(f"stopped waiting for {name}: the cluster is stopping")
-            for known in (*needs, name):  # dependencies first: report the root cause
+            for known in (*needs, name):  # check dependencies first, so that the error names the root cause
                 if (crash := self._crashes.get(known)) is not None:
                     raise StartError(str(crash))
             return "" if check() else "waiting"

@@ -21,7 +21,7 @@ def main() -> int:
     for package in debian.PACKAGES:
         try:
             print(debian.ensure(package, report))
-        except BuildError as error:  # the local AWS works without it; local Kubernetes will report it again
+        except BuildError as error:  # the local AWS does not need it; local Kubernetes will report it again
             print(error, file=sys.stderr)
     return 0
 

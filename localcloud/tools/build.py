@@ -1,4 +1,4 @@
-"""Build programs into the cache, once per version and checksum. Safe for concurrent callers."""
+"""Builds programs into the cache, once per version and checksum. Safe for concurrent callers."""
 
 import fcntl
 import hashlib
@@ -35,7 +35,7 @@ def cached_path(tool: Tool) -> Path:
 
 
 def cached_folder(module: Module) -> Path:
-    """Return the folder of a module's programs. Its name contains a checksum of the pins and the source files."""
+    """Return the folder of a module's programs. Its path contains a checksum of the pins and the source files."""
     digest = hashlib.sha256(repr((module.packages, module.variables)).encode())
     for source in sorted(path for path in module.folder.iterdir() if path.name in ("go.mod", "go.sum") or path.suffix == ".go"):
         digest.update(source.read_bytes())

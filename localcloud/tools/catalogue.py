@@ -1,4 +1,4 @@
-"""The tools. `go.mod` and `go.sum` of a wrapper module next to this file pin each version."""
+"""List of the tools. The `go.mod` and `go.sum` of a wrapper module next to this file pin the version of each tool."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -26,7 +26,7 @@ class Package:
     folders: tuple[str, ...] = ("usr/bin", "usr/sbin")
     """Folders in the package that contain the programs."""
     installed: tuple[str, ...] = ()
-    """Folders to search instead of PATH for the installed package."""
+    """Folders to search for the installed package, instead of the folders on PATH."""
     links: tuple[tuple[str, str], ...] = ()
     """Symlinks that the package creates when it is installed: (program, its target in the package)."""
 
@@ -78,7 +78,7 @@ def _unpacked(package: Package, report: Report) -> Path:
 
 
 def _system() -> str:
-    """Return the OS release and architecture: packages of another release may need other libraries."""
+    """Return the OS release and architecture: packages for another release may need other libraries."""
     try:
         release = platform.freedesktop_os_release()
     except OSError:
@@ -96,7 +96,7 @@ def _must_be_debian(package: Package) -> None:
 
 
 def _fetch(package: Package, root: Path, downloads: Path) -> None:
-    """Unpack the package and the libraries it requires that are not installed on this machine."""
+    """Unpack the package and those of its required libraries that are not installed on this machine."""
     for folder in (root, downloads):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
@@ -117,7 +117,7 @@ def _fetch(package: Package, root: Path, downloads: Path) -> None:
 
 
 def _ways(folder: Path) -> Iterator[list[str]]:
-    """Yield apt options: the system's package lists, then, if these are missing or outdated, fresh ones in `folder`."""
+    """Yield apt options that select the system's package lists, then options for fresh lists in `folder`."""
     yield []
     lists = folder / "lists"
     (lists / "partial").mkdir(parents=True, exist_ok=True)
@@ -129,7 +129,7 @@ def _ways(folder: Path) -> Iterator[list[str]]:
 
 
 def _apt(options: list[str]) -> list[str]:
-    # apt's sandbox user cannot write to the cache folder.
+    # Run as the current user: apt's sandbox user cannot write to the cache folder.
     return ["apt-get", "--quiet", "-o", "APT::Sandbox::User=", "-o", "Debug::NoLocking=true", *options]
 
 
@@ -143,7 +143,7 @@ def _missing_packages(name: str, options: list[str]) -> list[str]:
 
 
 def _make_bin(package: Package, root: Path, target: Path) -> None:
-    """Create a folder with a symlink per program, or a wrapper script per program if libraries were unpacked."""
+    """Create a folder with a symlink for each program, or with wrapper scripts if libraries were unpacked."""
     found = {path.name: path for folder in package.folders for path in (root / folder).glob("*")}
     found |= {name: root / file for name, file in package.links}
     libraries = [folder for folder in (root / "usr/lib").glob("*-linux-gnu*") if folder.is_dir()]

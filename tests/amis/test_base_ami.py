@@ -1,4 +1,7 @@
-"""Checks of the base AMI, AWS's Open MPI, signed downloads and the first-boot check, with stub files at AWS's paths."""
+"""Tests of the base AMI checks, the selection of AWS's Open MPI, signed downloads and the first-boot check.
+
+Stub files at the paths that AWS uses replace the parts of the base AMI.
+"""
 
 import json
 from pathlib import Path
@@ -35,7 +38,7 @@ printf '[Service]\nExecStart=true\n[Install]\nWantedBy=multi-user.target\n' >/et
 systemctl enable nvidia-fabricmanager.service
 chmod +x /usr/bin/nvidia-smi /usr/local/bin/modinfo
 """
-"""A base AMI with its parts at AWS's paths, in the folder `lib` (Ubuntu) or `lib64` (Amazon Linux)."""
+"""Script that creates stubs of the base AMI's parts, with libraries in `lib` (Ubuntu) or `lib64` (Amazon Linux)."""
 
 CHECKS = {
     "check-driver.sh": ("NVIDIA driver 595.91.07", "rm /stubs/nvidia", "has no nvidia module"),
@@ -45,7 +48,7 @@ CHECKS = {
     "check-nccl.sh": ("NCCL libnccl.so.2", "rm /usr/local/cuda/lib64/libnccl.so.2", "libnccl.so.2 is neither"),
     "check-gdrcopy.sh": ("gdrdrv 2.5.2", "rm /stubs/gdrdrv", "GDRCopy is incomplete"),
 }
-"""Check -> what it prints, a command that removes what it looks for, the error then."""
+"""Check -> its output if it passes, a command that removes the part it checks, and the error after that command."""
 
 
 @pytest.fixture(scope="module", params=["lib", "lib64"])
@@ -85,7 +88,7 @@ def test_an_old_or_unusable_part_fails_its_check(base: Machine, tmp_path: Path, 
 
 
 def test_the_driver_check_on_eks_needs_no_loaded_or_built_module(provisioned: Machine, tmp_path: Path) -> None:
-    """EKS builds the module at boot, so the builder has an archive instead."""
+    """EKS nodes build the kernel module at boot, so the AMI build host has only an archive, not a built module."""
     eks = provisioned.on_top(tmp_path / "layer")
     stubs = (
         "mkdir -p /var/lib/dkms-archive; touch /var/lib/dkms-archive/nvidia-open.tar.gz /usr/bin/nvidia-smi;"
@@ -101,7 +104,7 @@ def test_the_driver_check_on_eks_needs_no_loaded_or_built_module(provisioned: Ma
 
 
 AWS_MPI = "mkdir -p /opt/amazon; cp -r $(readlink -f /opt/mpi) /opt/amazon/openmpi5; mkdir -p /opt/amazon/openmpi; rm /opt/mpi"
-"""The compiled, CUDA-aware Open MPI in place of the EFA installer's."""
+"""Commands that copy the compiled, CUDA-aware Open MPI to the folder in which the EFA installer puts Open MPI."""
 AWS = {"OPENMPI_ORIGIN": "aws", "OPENMPI_SERIES": "5"}
 
 
@@ -114,9 +117,9 @@ def test_awss_open_mpi_is_selected_if_it_is_cuda_aware(provisioned: Machine, tmp
     ).split() == [
         "/opt/amazon/openmpi5",
         "/opt/mpi/lib",
-    ], "the linker knows one of AWS's two Open MPIs"
+    ], "the linker must find only one of AWS's two Open MPIs"
     assert "mpirun (Open MPI)" in other.must("/bin/bash", "-lc", "mpirun --version")
-    assert other.must("/bin/bash", "-lc", "command -v mpirun") == "/opt/mpi/bin/mpirun\n", "also in a login shell"
+    assert other.must("/bin/bash", "-lc", "command -v mpirun") == "/opt/mpi/bin/mpirun\n", "a login shell must find it"
 
 
 def test_an_open_mpi_without_cuda_fails_the_build(provisioned: Machine, tmp_path: Path) -> None:
@@ -200,7 +203,7 @@ printf '#!/bin/sh\n' >/opt/amazon/efa/bin/fi_info
 printf '#!/bin/sh\n' >/usr/local/bin/systemctl
 chmod +x /usr/local/bin/nvidia-smi /opt/amazon/efa/bin/fi_info /usr/local/bin/systemctl
 """
-"""Two GPUs behind an NVSwitch and one EFA device."""
+"""Script that simulates a machine with two GPUs behind an NVSwitch and one EFA device."""
 CHECK = "/usr/local/lib/gpumpi/first-boot-check"
 
 

@@ -47,15 +47,16 @@ class Machine:
         return done.stdout
 
     def on_top(self, layer: Path) -> "Machine":
-        """Return a machine with another layer on top, so that this machine does not change."""
+        """Return a machine with a new writable layer on top of this one, so that this machine does not change."""
         layer.mkdir()
         return Machine(layer, [self.layer, *self.below], self.settings)
 
 
 @pytest.fixture(scope="module")
 def provisioned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    """A machine after all steps of the EC2 cluster AMI that the local build runs. The cache keeps the compiled Open
-    MPI.
+    """A machine on which all steps of the EC2 cluster AMI have run, except those that local builds skip.
+
+    The compiled Open MPI is kept in a cache.
     """
     layer = tmp_path_factory.mktemp("ami") / "layer"
     kept = ami.cache_folder() / "built"

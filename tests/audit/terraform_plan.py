@@ -1,7 +1,7 @@
 """Convert Pulumi resources to a Terraform plan, the format that third-party scanners read.
 
-pulumi_aws is bridged from the Terraform provider, so the conversion is mechanical. Module and type become `aws_*`,
-camelCase becomes snake_case, and a single object becomes a block (a list of one object).
+pulumi_aws is bridged from the Terraform provider, so the conversion is mechanical. A Pulumi module and
+type become `aws_*`, camelCase becomes snake_case, and a single object becomes a block (a list of one object).
 """
 
 import re
@@ -24,7 +24,7 @@ BLOCK_NAMES = {
 }
 """Repeated blocks: plural name in Pulumi -> singular name in Terraform."""
 MAPS = {"tags", "tags_all", "labels"}
-"""Properties that Terraform keeps as maps instead of blocks."""
+"""Properties that are maps in Terraform, not blocks."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Recorded:
 
 
 def terraform_type(token: str) -> str:
-    """Return a token's Terraform type: `aws_launch_template` for `aws:ec2/launchTemplate:LaunchTemplate`."""
+    """Return a token's Terraform type, such as `aws_launch_template` for `aws:ec2/launchTemplate:LaunchTemplate`."""
     if token in TYPES:
         return TYPES[token]
     module, kind = token.split(":")[1].split("/")
@@ -49,7 +49,7 @@ def terraform_type(token: str) -> str:
 def plan(stacks: Iterable[Iterable[Recorded]]) -> dict[str, Any]:
     """Return the JSON of `terraform show -json` for several stacks, limited to the fields that scanners read.
 
-    Ids repeat across accounts, so references are resolved within each stack.
+    IDs repeat across accounts, so references are resolved within each stack.
     """
     planned, changes, configured = [], [], []
     for stack in stacks:
@@ -132,7 +132,7 @@ def values(inputs: Mapping[str, Any]) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for name, value in inputs.items():
         key = _snake(name)
-        if key == "tags" and isinstance(value, list):  # an Auto Scaling group's tags are blocks
+        if key == "tags" and isinstance(value, list):  # in Terraform, an Auto Scaling group's tags are blocks
             result["tag"] = [values(entry) for entry in value]
             continue
         if key in MAPS:

@@ -1,4 +1,4 @@
-"""A clone of this repository, as users have it, and its command line."""
+"""A clone of this repository, like the clone that a user has, and its command line."""
 
 import json
 import os
@@ -20,12 +20,14 @@ FOREIGN_SHELL = {
     "http_proxy": "http://127.0.0.1:9",
     "https_proxy": "http://127.0.0.1:9",
 }
-"""Shell variables of a user with a real AWS account behind a proxy; nothing listens on port 9."""
+"""Environment variables of a user who has a real AWS account and works behind a proxy. Nothing listens on port 9."""
 
 
 @dataclass(frozen=True)
 class Checkout:
-    """A separate git repository with all files of this one that git does not ignore, including uncommitted changes."""
+    """A separate git repository with every file of this repository that git does not ignore, including uncommitted
+    changes.
+    """
 
     folder: Path
 
@@ -94,5 +96,7 @@ class Said:
 
 
 def hear_interrupts() -> None:
-    """Handle SIGINT as in a terminal. Background jobs of a shell ignore it, and their child processes inherit that."""
+    """Handle SIGINT as in a terminal. Background jobs of a shell ignore SIGINT, and their child processes inherit this
+    setting.
+    """
     signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""A checkout per test process, which no test may change, and a local cloud for the tests of stacks."""
+"""One checkout per test process, which tests must not change, and a local cloud for the tests of stacks."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +24,7 @@ def checkout(one_checkout: Checkout) -> Iterator[Checkout]:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Path]:
-    """Folder of a local cloud that the test may start; its path contains spaces, so it needs quoting."""
+    """Folder of a local cloud that the test may start; the path contains spaces, so shell scripts must quote it."""
     folder = tmp_path / "a local cloud"
     yield folder
     LocalCloud(folder).stop()

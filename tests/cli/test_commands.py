@@ -1,4 +1,4 @@
-"""Behavior common to all verbs: help, exit codes, errors as text and JSON, hints, output to a pipe."""
+"""Behavior common to all verbs: help, exit codes, errors as text and JSON, hints, and output to a pipe."""
 
 import importlib
 import io
@@ -26,7 +26,7 @@ STACK_VERBS = {
 
 @pytest.fixture
 def pulumi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put a fake `pulumi` on PATH that has no stacks and prints the real error message."""
+    """Put a fake `pulumi` on PATH that has no stacks and prints the same error message as the real one."""
     program = tmp_path / "pulumi"
     program.write_text("#!/bin/sh\necho \"error: no stack named 'missing' found\" >&2; exit 255\n")
     program.chmod(0o755)

@@ -221,7 +221,7 @@ def test_scale_beyond_the_bounds_is_refused(world: World) -> None:
 
 
 def test_a_notice_from_another_role_or_address_is_ignored(world: World) -> None:
-    """Ignore a notice under another role's name, or with another node's address."""
+    """A notice is ignored if its key names another role, or if it contains another node's address."""
     head_node = world.cluster.head_node()
     clients, bucket = world.cluster._clients, world.cluster.bucket
     clients.s3.put_object(

@@ -1,4 +1,4 @@
-"""Environment variables that a shell gets, and the progress lines of long operations."""
+"""Environment variables for shells that use a local cloud, and the progress lines of long operations."""
 
 from pathlib import Path
 

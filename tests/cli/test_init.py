@@ -44,7 +44,7 @@ FOR_AWS = {"region": "us-west-2", "allow": "none"}
 
 @pytest.fixture(autouse=True)
 def no_checkip(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Detect no public address here; tests/cli/test_init_address.py covers that with its own service."""
+    """Disable the detection of the public address; tests/cli/test_init_address.py tests it with an emulated service."""
     monkeypatch.setenv(URL_VARIABLE, NOWHERE)
 
 
@@ -80,8 +80,8 @@ def written(folder: Path, stack: str = "mine", *, offline: bool = False, **told:
 
 
 def flags(**told: str) -> dict[str, str]:
-    """Return flags as the command line passes them on. AWS targets get a Region, and no address unless `told` has
-    one.
+    """Return the flags as the command line passes them to `init`. AWS targets get a Region, and `allow` is `none`
+    unless `told` sets it.
     """
     aws = {} if told.get("target") == "existing" else dict(FOR_AWS)
     if told.get("ssh_key") == "":
@@ -347,7 +347,7 @@ def test_only_the_question_with_a_problem_is_asked_again(
 
 
 def test_another_storage_prompts_only_for_its_own_fields(folder: Path, kubeconfig: str) -> None:
-    """A rejected NFS server repeats only its own question, not the next one about a storage class."""
+    """If an NFS server is rejected, `init` repeats only that question, not the next one about a storage class."""
     prompts = {question.prompt: question.name for question in FORMS["existing"].questions}
     answers = iter(["-bad-:/export", "10.0.0.5:/export"])
     asked: list[str] = []

@@ -16,8 +16,8 @@ Answer = Callable[[bytes | None, int], None]
 
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Answer]:
-    """An emulator of checkip.amazonaws.com on loopback. `service(text, status)` sets its answer; None means no
-    answer.
+    """An emulator of checkip.amazonaws.com on loopback. `service(text, status)` sets its response; if the text is None,
+    it never responds.
     """
     over = threading.Event()
     said: list[tuple[bytes | None, int]] = []
@@ -130,7 +130,7 @@ def test_yes_accepts_the_callers_address_and_prints_it(
 
 
 def test_allow_is_accepted_without_asking_the_service(service: Answer, tmp_path: Path) -> None:
-    given = {**EKS, "allow": "9.9.9.9, 1.1.0.0/16"}  # the service has no answer, so a request would fail the test
+    given = {**EKS, "allow": "9.9.9.9, 1.1.0.0/16"}  # no response is set, so a request would fail the test
     assert init.run("mine", tmp_path, given, yes=True, offline=False) == 0
     assert allowed(tmp_path) == {"publicCidrs": ["9.9.9.9/32", "1.1.0.0/16"]}
 

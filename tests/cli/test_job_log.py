@@ -1,4 +1,4 @@
-"""Following the log of a job whose launcher restarts, in a new pod or in the same pod."""
+"""`logs --follow` keeps following a job when its launcher restarts, in a new pod or in the same pod."""
 
 import io
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ LINE = "2026-01-01T00:00:0{second}.000000001Z {text}"
 
 
 class Log:
-    """A cluster that serves only logs."""
+    """A fake cluster that only returns logs."""
 
     def __init__(self, texts: list[str]) -> None:
         self.texts = texts

@@ -1,4 +1,4 @@
-"""Plain `pulumi` and boto3 in a shell that evaluated `scripts/cluster local env`, from the project's root."""
+"""Plain `pulumi` and boto3, run from the project's root in a shell that has evaluated `scripts/cluster local env`."""
 
 import shlex
 import sys

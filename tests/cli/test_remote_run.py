@@ -1,5 +1,5 @@
-"""Commands that keep running when the SSH connection breaks. The scripts run in this machine's bash instead of the
-head node's.
+"""Commands that keep running when the SSH connection breaks. The scripts run in bash on this machine instead of on a
+head node.
 """
 
 import io
@@ -70,7 +70,7 @@ def test_a_start_that_is_sent_twice_starts_once(tmp_path: Path) -> None:
 
 
 def test_the_command_keeps_running_and_no_output_is_lost_or_repeated_when_connections_break(tmp_path: Path) -> None:
-    """The command waits until each line may continue, and each connection breaks after a few lines."""
+    """After each line, the command waits until the test lets it continue. Each connection breaks after a few lines."""
     gate = tmp_path / "gate"
     script = f"for i in 1 2 3 4 5 6 7 8; do echo line $i; until test -e {gate}$i; do sleep 0.02; done; done; exit 9"
     remote_run.start(bash, "one", ["sh", "-c", script], None)

@@ -42,7 +42,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_stacks_lifecycle_in_single_verbs(checkout: Checkout, cloud_home: Path, folder: Path) -> None:
-    """The shell also has variables that point to another AWS and Pulumi account."""
+    """The shell also has variables that point to another AWS account and another Pulumi account."""
     stack = ("-s", "small", "--config-dir", folder)
     control = LocalCloud(cloud_home).control()
 

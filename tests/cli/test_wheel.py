@@ -1,4 +1,4 @@
-"""The command line installed from a wheel, without a clone: `gpumpi` with every verb that needs no clone."""
+"""The command line installed from a wheel: `gpumpi` with every verb that works without a clone of the repository."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         subprocess.run([sys.executable, *command], cwd=source, check=True, capture_output=True)
         with zipfile.ZipFile(next(target.glob("gpumpi-*.whl"))) as wheel:
             wheel.extractall(target / "content")
-    else:  # old setuptools cannot build a wheel without the package `wheel`; install the same files instead
+    else:  # old versions of setuptools cannot build a wheel without the package `wheel`: install the same files instead
         options = ["--root", str(target), "--install-lib", "/content", "--single-version-externally-managed"]
         command = ["-c", "import setuptools; setuptools.setup()", "install", *options]
         subprocess.run([sys.executable, *command], cwd=source, check=True, capture_output=True)

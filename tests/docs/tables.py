@@ -52,7 +52,7 @@ TABLES = [
     ("docs/local-cloud.md", "the images", "the images", images),
     ("docs/local-cloud.md", "the resource types", "the resource types", resource_types),
 ]
-"""File, text of the begin marker, text of the end marker, and the function that renders the table."""
+"""For each table: its file, the texts of its begin and end markers, and the function that renders it."""
 
 
 def between(text: str, begin: str, end: str) -> tuple[int, int]:

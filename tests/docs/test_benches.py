@@ -62,7 +62,7 @@ def test_the_committed_plots_are_drawn_from_the_committed_numbers() -> None:
 
 
 def test_what_each_bench_prints_as_json_can_be_drawn() -> None:
-    """Older `bench.scale` output, a list without the machine's description, can be plotted too."""
+    """Older output of `bench.scale` (a list without a description of the machine) can be plotted too."""
     scale = [{"pools": 1, "resources": 100, "up": 9.0, "unchanged": 4.0, "destroy": 2.0, "perResource": 0.09}]
     thousand = {"nodes": 10, "jobs": 3, "workers": 8, "seconds": {"nodes 0 -> 10": 4.2}, "peakMib": {"etcd": 80}, "problems": []}
     for name, result, numbers in (("scale", scale, ["100"]), ("kubernetes_scale", thousand, ["4.2 s", "80 MiB"])):

@@ -22,7 +22,7 @@ FOLDERS = ("amis", "bench", "cli", "docs", "infra", "localcloud", "scripts", "st
 NOT_YET: dict[str, str] = {
     "workloads/NAME/job.yaml": "a placeholder",
 }
-"""Missing path -> reason why a document may name it."""
+"""Path that does not exist -> reason why a document may name it."""
 
 
 def verbs() -> dict[str, set[str]]:
@@ -57,7 +57,7 @@ def test_every_command_of_ours_exists(document: Path) -> None:
 
 
 def missing_paths(document: Path) -> list[str]:
-    """Return the links and the paths in backticks that lead to no file or folder."""
+    """Return the targets of links, and the paths in backticks, that do not exist."""
     text = document.read_text()
     links = [document.parent / target for target in re.findall(r"\]\(([^)#]+)[^)]*\)", text) if not target.startswith("http")]
     named = [ROOT / path for path in re.findall(rf"`((?:{'|'.join(FOLDERS)})/[\w/.*-]*\w)/?`", text)]

@@ -1,6 +1,7 @@
 """Find phrases that are never right in technical English. `python -m tests.docs.wording` counts them.
 
-List only phrases that have no legitimate use. `python -m tests.docs.sample_sentences` samples other text for a reader.
+PHRASES must contain only phrases that have no legitimate use. `python -m tests.docs.sample_sentences` draws sentences
+for a reader, who can judge everything else.
 """
 
 import re
@@ -103,7 +104,7 @@ EXEMPT: Final[Mapping[str, str]] = {
 GENERATED: Final = re.compile(r"<!-- begin of .*?<!-- end of ", re.DOTALL)
 """A generated table in a document; its text is checked in the code that generates it."""
 WORD: Final = re.compile(r"[A-Z]?[a-z]+[0-9]*(?:'s)?|[A-Z]+[0-9]*(?:'s)?")
-"""A word in a sentence or identifier; `boot_text` and `BootText` each contain two."""
+"""A word in a sentence or identifier; `boot_text` and `BootText` each contain two words."""
 GAP: Final = re.compile(r"(?:[\s_#-]|\"\s*\n\s*f?\")*")
 """Characters allowed between two words of a phrase, including line breaks in comments and in concatenated strings."""
 

@@ -1,4 +1,6 @@
-"""Inputs for each EC2 type that together use every property of its handler, with values that are not AWS's defaults."""
+"""Inputs for each EC2 type. Together they set every property of the type's handler to a value that is not AWS's
+default.
+"""
 
 import base64
 import json

@@ -41,7 +41,7 @@ AUTOSCALING_TAG = "aws:autoscaling/tag:Tag"
 
 
 class Thing(Life):
-    """A resource of a program whose inputs a test changes one by one."""
+    """A program's resource; a test changes its inputs one by one."""
 
     def changed(self, **changes: Any) -> Args:
         return {name: value for name, value in {**self.given(), **changes}.items() if value is not None}
@@ -188,7 +188,7 @@ class World:
 
 @pytest.fixture(scope="module", name="ec2_account")
 def shared_account() -> Iterator[Aws]:
-    """An account for all tests of a module: moto needs a second to load IAM's managed policies."""
+    """One account for all tests in a module, because moto needs a second to load IAM's managed policies."""
     with mock_aws():
         yield Aws(REGION, endpoint=None, poll_seconds=0.001)
 

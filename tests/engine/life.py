@@ -1,4 +1,4 @@
-"""A resource's lifecycle as in a Pulumi operation, through the code that the provider and the mocks share."""
+"""A resource's lifecycle as in a Pulumi operation, implemented with the code that the provider and the mocks share."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -9,7 +9,7 @@ from localcloud.engine.aws.resource import Args, Aws, Resource, State
 
 
 class Life:
-    """A resource of a program, created by the constructor."""
+    """A program's resource, which the constructor creates."""
 
     def __init__(self, resource: Resource, aws: Aws, inputs: Args, name: str = "it") -> None:
         self.resource = resource

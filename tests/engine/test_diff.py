@@ -25,8 +25,8 @@ RULES = Prop(unordered=True, fields={"port": PLAIN, "cidrs": Prop(unordered=True
 
 
 def changes(prop: Prop, old: Any, new: Any) -> list[str]:
-    """Return each change with its path, e.g. `update! x[0].port`; `!` marks a replacement. None means a missing
-    value.
+    """Return each change with its path, e.g. `update! x[0].port`; `!` marks a replacement. If `old` or `new` is None,
+    the property is missing.
     """
     state, inputs = ({name: value for name, value in (("x", side),) if value is not None} for side in (old, new))
     found = compare({"x": prop}, state, inputs)
@@ -61,7 +61,7 @@ def changes(prop: Prop, old: Any, new: Any) -> list[str]:
         (PLAIN, "true", True, []),
         (PLAIN, 1, True, ["update x"]),
         (PLAIN, 1, 2, ["update x"]),
-        # Lists are ordered, sets are not.
+        # Lists are ordered; sets are not.
         (PLAIN, ["a", "b"], ["b", "a"], ["update x[0]", "update x[1]"]),
         (PLAIN, ["a"], ["a", "b"], ["add x[1]"]),
         (PLAIN, ["a", "b"], ["a"], ["delete x[1]"]),
@@ -78,9 +78,9 @@ def changes(prop: Prop, old: Any, new: Any) -> list[str]:
         (Prop(fields={"a": NEEDS_NEW, "b": PLAIN}), {"a": 1, "b": 2}, {"a": 1, "b": 3}, ["update x.b"]),
         (RULES, [{"port": 1, "cidrs": ["a", "b"]}, {"port": 2}], [{"port": 2}, {"port": 1, "cidrs": ["b", "a"]}], []),
         (RULES, [{"port": 1, "cidrs": ["a"]}], [{"port": 1}], ["update x[0]"]),
-        # The first new element matches both old ones, the second only one of them.
+        # The first new element matches both old ones; the second matches only one of them.
         (PAIRS, [{"a": 1, "b": 2}, {"a": 1, "b": 3}], [{"a": 1}, {"a": 1, "b": 2}], []),
-        # JSON documents.
+        # JSON documents are compared by content, not as text.
         (JSON, '{"a": 1, "b": 2}', '{"b":2,"a":1}', []),
         (JSON, '{"a": 1}', '{"a": 2}', ["update x"]),
         (JSON, '{"a": [1, 2]}', '{"a": [2, 1]}', ["update x"]),
@@ -165,7 +165,9 @@ def values_of(resource: Resource) -> dict[str, Any]:
 
 
 def as_aws_tells(prop: Prop, value: Any, chance: random.Random) -> Any:
-    """Return the same value as AWS might report it: with more members, another order, other whitespace."""
+    """Return the same value as AWS might report it: with additional members, in another order, or with different
+    whitespace.
+    """
     if prop.json and value:
         return json.dumps(json.loads(value), indent=2, sort_keys=True)
     if isinstance(value, list):

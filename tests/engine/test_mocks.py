@@ -1,4 +1,4 @@
-"""The handlers behind Pulumi's mocks, so that unit tests check AWS's rules."""
+"""The handlers run behind Pulumi's mocks, so that unit tests also check AWS's rules."""
 
 import json
 import os

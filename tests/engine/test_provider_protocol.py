@@ -169,7 +169,7 @@ def test_a_refresh_writes_drift_into_the_inputs(engine: Engine, shelf: Shelf) ->
     shelf.shelves[id]["boards"] = [{"color": "blue", "number": 2}, {"color": "red", "number": 1}]
     shelf.shelves[id]["place"] = "floor"
     _, state, refreshed = engine.read(id, state, inputs)
-    assert refreshed == {**inputs, "tags": {"a": "2"}}, "another order and members that AWS added are no drift"
+    assert refreshed == {**inputs, "tags": {"a": "2"}}, "a different order, or members that AWS added, are not drift"
     assert state["place"] == "floor"
     assert list(engine.diff(state, inputs).diffs) == ["place", "tags"]
 

@@ -74,7 +74,7 @@ IN_PLACE: list[tuple[str, int, Changes]] = [
     (w.AUTOSCALING_GROUP, 1, lambda world: {"launchTemplate": {"id": world.launch_template, "version": "1"}}),
 ]
 TAGGED = [token for token in INPUTS if "tags" in RESOURCES[token].props and token != w.AUTOSCALING_GROUP]
-"""Types whose tags are a map. Auto Scaling groups are missing: their tags are a list of objects."""
+"""Types whose tags are a map. Auto Scaling groups are excluded, because their tags are a list of objects."""
 REPLACED: list[tuple[str, int, Changes, set[str]]] = [
     (w.VPC, 0, to(cidrBlock="10.2.0.0/16"), {"cidrBlock"}),
     (w.VPC, 1, to(instanceTenancy="dedicated"), {"instanceTenancy"}),

@@ -86,7 +86,7 @@ def test_a_failed_nat_gateway_is_recorded_with_the_reason(ec2_world: World) -> N
 def test_a_created_resource_is_recorded_when_its_settings_fail(token: str, operation: str, ec2_world: World) -> None:
     inputs = INPUTS[token][0](ec2_world)
     fail(operation, "InternalError", times=1, message="bad day")
-    faults.pending()[0].status = 400  # the client would retry a status of 500
+    faults.pending()[0].status = 400  # the client would retry the call if the status were 500
     with pytest.raises(InitializationFailed, match=f"creating .*{operation}.*InternalError: bad day") as failure:
         ec2_world.make(token, **inputs)
     resource, id = RESOURCES[token], failure.value.id

@@ -17,7 +17,7 @@ ACCESS_POINT = RESOURCES["aws:efs/accessPoint:AccessPoint"]
 
 @pytest.fixture
 def slowly() -> Iterator[None]:
-    """Scale the durations of AWS operations to a thousandth."""
+    """Reduce the durations of AWS operations to a thousandth."""
     durations.set_factor(0.001)
     yield
     durations.set_factor(0)

@@ -21,7 +21,7 @@ NO_CAPACITY = "We currently do not have sufficient m7i.large capacity in the Ava
 
 @pytest.fixture
 def slowly(world: World) -> Iterator[None]:
-    """An existing cluster; the durations of AWS operations are scaled to a thousandth."""
+    """An existing cluster; the durations of AWS operations are reduced to a thousandth."""
     assert world.cluster
     durations.set_factor(0.001)
     yield

@@ -29,7 +29,7 @@ def one_account() -> Iterator[Aws]:
 
 @pytest.fixture(name="world")
 def new_world(account: Aws) -> "World":
-    """Resources that only one test uses."""
+    """Resources for a single test."""
     return World(account)
 
 
@@ -55,7 +55,7 @@ class World:
         return self.aws.client(service)
 
     def role(self, name: str, *services: str) -> str:
-        """Create a role that the services may assume, if it does not exist; return its ARN."""
+        """Create a role that the services may assume, unless it already exists; return its ARN."""
         iam, unique = self.client("iam"), self.name(name)
         try:
             made = iam.create_role(RoleName=unique, AssumeRolePolicyDocument=trust(*services))
@@ -157,7 +157,7 @@ class World:
 
     @cached_property
     def upgraded_version(self) -> str:
-        """The version after an upgrade of the cluster."""
+        """Kubernetes version of the cluster after an upgrade, which the first access performs."""
         self.client("eks").update_cluster_version(name=self.cluster, version="1.35")
         return "1.35"
 

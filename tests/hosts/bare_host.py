@@ -98,10 +98,10 @@ class BareHost:
         return {line.rpartition(": ")[0] for line in found} - OF_THIS_MACHINE
 
     def _init(self) -> psutil.Process | None:
-        """Return the host's process 1: the child of systemd-nspawn."""
+        """Return the host's init process (PID 1), which is the child of systemd-nspawn."""
         for process in psutil.process_iter(["cmdline"]):
             if f"--machine={self.name}" in (process.info["cmdline"] or ()):
-                with suppress(psutil.NoSuchProcess):  # the process ended meanwhile
+                with suppress(psutil.NoSuchProcess):  # the process has ended in the meantime
                     for child in process.children():
                         if child.name() == "systemd":
                             return child
@@ -110,8 +110,8 @@ class BareHost:
 
 @contextmanager
 def bare_hosts(folder: Path, count: int) -> Iterator[Sequence[BareHost]]:
-    """Start hosts in a separate local cloud, with amis/, kubeadm, kubelet and kubectl on disk. Check for leftovers at
-    the end.
+    """Start hosts in a separate local cloud, with amis/, kubeadm, kubelet and kubectl on their disks. Check for
+    leftovers at the end.
     """
     cloud, names = LocalCloud(folder / "cloud"), list[str]()
     cloud.start(print, hosts=True)

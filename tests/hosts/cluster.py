@@ -1,4 +1,6 @@
-"""An EC2 cluster created with boto3 in a local cloud with hosts: head node, workers, key bucket, file system."""
+"""An EC2 cluster created with boto3 in a local cloud with hosts. It has a head node, workers, a key bucket and a shared
+file system.
+"""
 
 import base64
 import os
@@ -25,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 STACK, USER, HOOK = "hosts", LOGIN_USER, ec2_node.HOOK
 GROUP = Naming(STACK).workers
 BUCKET = f"{Naming(STACK).name('keys')}-0a1b2c3"
-"""Bucket name with a suffix like Pulumi's: `scripts/cluster` searches for this pattern."""
+"""Bucket name with a suffix like those that Pulumi generates: `scripts/cluster` searches for this pattern."""
 ACCOUNT = "123456789012"
 SLOTS = 2
 LIMIT_SECONDS = 240.0
@@ -130,8 +132,8 @@ class HandMade:
         return self.ssh(instance_id, "cat /etc/gpumpi/hostfile").stdout.splitlines()
 
     def await_workers(self, *others: str) -> list[str]:
-        """Wait for two InService workers that are not in `others`, and until the head node's hostfile lists exactly
-        these two.
+        """Wait until exactly two workers are InService, neither is in `others`, and the head node's hostfile lists
+        these two. Return their instance ids.
         """
 
         def ready() -> list[str]:
@@ -255,8 +257,8 @@ def _tags(tags: dict[str, str]) -> list[dict[str, Any]]:
 
 
 def remains(cloud: LocalCloud, *instances: str) -> list[str]:
-    """Return what a local cloud left on this machine: namespaces, cgroups, mounts, processes, files of these
-    instances, its folder.
+    """Return what a local cloud left on this machine: namespaces, cgroups, mounts, processes, files of these instances,
+    and the cloud's folder.
     """
     folder = str(cloud.folder)
     mounts = [f"mount {line}" for line in Path("/proc/mounts").read_text().splitlines() if folder in line]

@@ -14,7 +14,7 @@ from tests.hosts.cluster import HandMade, Ssh, remains
 
 @pytest.fixture(scope="session")
 def able() -> None:
-    """Skip if this machine cannot run hosts."""
+    """Skip the test if this machine cannot run hosts."""
     found = capability.examine()
     if not found.hosts:
         pytest.skip("; ".join(found.missing))
@@ -30,7 +30,7 @@ def openmpi() -> str:
 def cluster(able: None, openmpi: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HandMade]:
     """A head node and two workers in a separate local cloud. Stopping the cloud must leave nothing behind."""
     cloud = LocalCloud(tmp_path_factory.mktemp("hosts") / "cloud")
-    short = Path(tempfile.mkdtemp(prefix="ssh"))  # a Unix socket's path has at most 107 characters
+    short = Path(tempfile.mkdtemp(prefix="ssh"))  # the path of a Unix socket may have at most 107 characters
     cloud.start(print, hosts=True)
     try:
         yield HandMade(cloud, Ssh(cloud, short), openmpi)

@@ -1,7 +1,7 @@
 """`kubeadm init` and `join` on two prepared hosts with the documented commands, without containers.
 
-In a local host this machine's cgroups are read-only: the kubelet starts without them, but containers cannot.
-Therefore kubeadm's static pods run as systemd services with the same commands, and every phase of kubeadm is real.
+In a local host, this machine's cgroups are read-only. The kubelet can start without writable cgroups, but containers
+cannot. Therefore kubeadm's static pods run as systemd services with the same commands. Every phase of kubeadm is real.
 """
 
 import json

@@ -7,7 +7,7 @@ from localcloud.machine import network
 
 
 def test_the_bridge_keeps_its_mac_address_when_hosts_join_and_leave(able: None) -> None:
-    """With a new MAC address, other hosts could not reach the local AWS until their ARP entries expire."""
+    """If the MAC address changed, other hosts could not reach the local AWS until their ARP entries expired."""
     name = f"gpumpi-test-{os.getpid()}"
     seen: list[str] = []
 

@@ -1,4 +1,4 @@
-"""`prepare-kubernetes-node.sh` on a bare disk: clear errors, and --check changes nothing."""
+"""`prepare-kubernetes-node.sh` on a bare disk: its errors are clear, and `--check` changes nothing."""
 
 import os
 import subprocess

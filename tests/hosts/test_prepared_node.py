@@ -38,7 +38,7 @@ def prepared(host: BareHost) -> BareHost:
 
 
 def content(host: BareHost) -> dict[str, str]:
-    """Return the files that the host's disk has in addition to the base image, by path."""
+    """Return the mode, owner and content of each file that the host's disk adds to the base image, by path."""
     found = {}
     for name, stamp in layers.snapshot(host.disk.upper).items():
         file = host.disk.upper / name

@@ -1,4 +1,4 @@
-"""The root file systems of hosts: the AMI's provisioners on a minimal Debian."""
+"""The root file systems of hosts: the AMI's provisioners, run on a minimal Debian."""
 
 from pathlib import Path
 
@@ -38,5 +38,5 @@ def test_roots_contain_no_host_key_and_no_machine_id(able: None) -> None:
 
 
 def _with(name: str, *layers: Path) -> list[Path]:
-    """Return the first layer that contains the file, as a list; empty if none does."""
+    """Return a list of the first layer that contains the file; the list is empty if no layer does."""
     return [layer for layer in layers if (layer / name).is_file()][:1]

@@ -22,7 +22,7 @@ RESTRICTED = (
 
 
 def until(look: Callable[[], T | None]) -> T:
-    """Call `look` until it returns a true value, and return that value."""
+    """Call `look` until it returns a truthy value, and return that value."""
     again = retry_if_result(lambda found: not found) | retry_if_exception_type(psutil.Error)
     found = Retrying(stop=stop_after_delay(60), wait=wait_fixed(0.05), retry=again)(look)
     assert found is not None
@@ -39,7 +39,7 @@ class Pod:
         self.as_root("hostname", name)
 
     def _first(self) -> int | None:
-        """Return the PID of the pod's process 1 once it runs in the image's root."""
+        """Return the host's PID of the pod's process 1, or None if that process has not started yet."""
         children = psutil.Process(self._process.pid).children()
         return next((child.pid for child in children if child.name() == "sleep"), None)
 
@@ -65,12 +65,12 @@ class Pod:
         return [*enter, "env", "-i", f"--chdir={folder}", *(f"{name}={value}" for name, value in variables.items()), *command]
 
     def stop(self) -> None:
-        self._process.kill()  # kills the pod's process 1 and with it all its processes and mounts
+        self._process.kill()  # also kills the pod's process 1, which ends all of the pod's processes and mounts
         self._process.wait()
 
 
 class Job:
-    """A launcher and two workers that run sshd, with a key like the one that mpi-operator mounts."""
+    """A launcher, and two workers that run sshd. All have a key like the one that mpi-operator mounts."""
 
     def __init__(self, image: Path) -> None:
         self._servers: list[subprocess.Popen[str]] = []

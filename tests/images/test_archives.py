@@ -81,7 +81,7 @@ def test_stacked_layers_restore_the_root(system: Path, tmp_path: Path) -> None:
     assert sorted(layers.snapshot(again)) == sorted(layers.snapshot(system))
     assert (again / "home/user").stat().st_uid == 1000
     assert (again / "etc/group").read_text() == "y\n"
-    assert (again / "usr/bin/program").read_text() == "#!/bin/sh\n", "the symlink replaced only one hard link"
+    assert (again / "usr/bin/program").read_text() == "#!/bin/sh\n", "the symlink must replace only one hard link"
 
 
 def test_an_upper_layer_of_files_keeps_the_owners_of_folders(system: Path, tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_the_dockerfile_runs_the_same_scripts_in_the_same_order() -> None:
     for image in JOB_IMAGES:
         (mpi,) = [name for name, _ in steps(image) if name.startswith("install-") and name not in inside]
         assert [mpi if name == "$MPI" else name for name in inside] == [*(name for name, _ in steps(image)), INSTALL_FRAMEWORKS]
-        assert mpi in DOCKERFILE, "a comment above ARG MPI names it"
+        assert mpi in DOCKERFILE, "the Dockerfile must name each MPI in a comment above ARG MPI"
 
 
 def test_the_dockerfile_starts_the_same_program_as_the_same_user() -> None:
@@ -103,7 +103,7 @@ def test_provisioners_are_idempotent(system: Path, image: Image) -> None:
     folder = system / (system / "opt/mpi").readlink().relative_to("/")
     links = [link.name for link in (system / "usr/local/bin").iterdir() if link.is_symlink()]
     assert "mpirun" in links
-    assert [name for name in links if not (folder / "bin" / name).exists()] == [], "links to programs of the previous MPI"
+    assert [name for name in links if not (folder / "bin" / name).exists()] == [], "no link may lead to the previous MPI"
 
 
 @needs_roots

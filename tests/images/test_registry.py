@@ -191,7 +191,7 @@ def test_a_closed_registry_does_not_answer(served: Served) -> None:
 
 @pytest.fixture
 def containerd(served: Served, tmp_path: Path) -> Iterator[list[str]]:
-    """Return the `ctr` command of a separate containerd that is configured for the registry as on a node."""
+    """Start a separate containerd, configured for the registry as on a node, and return the `ctr` command for it."""
     try:
         folder = debian.ensure(debian.CONTAINERD, print)
     except build.BuildError as error:

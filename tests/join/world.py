@@ -72,7 +72,7 @@ class World:
         return self._host(MASTER, launched["InstanceId"], launched["PrivateIpAddress"], slots=0)
 
     def scale(self, count: int) -> list[Host]:
-        """Set the group's size and return its hosts. New hosts wait to join."""
+        """Set the group's size and return its hosts. New hosts have not joined yet."""
         self.client("autoscaling").set_desired_capacity(AutoScalingGroupName=GROUP, DesiredCapacity=count)
         return [self.hosts.get(id) or self._host(WORKER, id, self._address(id), slots=8) for id in self.states()]
 
@@ -86,7 +86,7 @@ class World:
         return {item["InstanceId"]: item["LifecycleState"] for item in shown["Instances"]}
 
     def step(self, *hosts: Host) -> None:
-        """Run two rounds of each service, so that the first services read what the last ones publish."""
+        """Run each service twice, so that the first services also read what the last ones publish."""
         for _ in range(2):
             for host in hosts:
                 host.service.step()

@@ -129,7 +129,7 @@ def daemon(kind: str, name: str, spec: Object, **settings: Any) -> Object:
 
 @pytest.fixture
 def train(scaled: Running, request: pytest.FixtureRequest) -> Iterator[NodeGroup]:
-    """A GPU pool without nodes that has the program's tags, except those that the test omits."""
+    """A GPU pool without nodes. Each test adds the program's tags with `tag`, which can omit one of them."""
     name = f"train-{zlib.crc32(request.node.name.encode()):x}"
     labels = naming.pool_labels("train", accelerator="nvidia-a100", efa=True)
     sizes = {"minSize": 0, "maxSize": 2, "desiredSize": 0}

@@ -1,4 +1,4 @@
-"""Jobs with a faulty program, volume or image fail, and the message names the reason and the fix."""
+"""Jobs with a faulty program, volume or image fail, and the error message names the reason and the fix."""
 
 import re
 from pathlib import Path

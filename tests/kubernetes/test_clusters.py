@@ -236,7 +236,9 @@ def kinds(lines: list[str]) -> set[str]:
 def test_the_next_start_removes_what_a_killed_cloud_left(own_cloud: LocalCloud) -> None:
     own_cloud.start(print, kubernetes=True)
     cluster = busy_cluster(own_cloud, "killed")
-    assert kinds(remains(own_cloud)) >= {"namespace", "control", "process"}, "a running cloud has these traces"
+    assert kinds(remains(own_cloud)) >= {"namespace", "control", "process"}, (
+        "a running cloud has the traces that the test looks for"
+    )
     orphans = cluster.state.processes
     for server in own_cloud.servers():
         os.kill(server.pid, signal.SIGKILL)
@@ -246,7 +248,7 @@ def test_the_next_start_removes_what_a_killed_cloud_left(own_cloud: LocalCloud) 
     assert own_cloud.start(print, kubernetes=True)
     assert [process.name for process in orphans if process.process()] == []
     assert own_cloud.clusters() == []
-    assert kinds(remains(own_cloud)) == {"process"}, "only processes of the new local cloud"
+    assert kinds(remains(own_cloud)) == {"process"}, "only processes of the new local cloud remain"
     assert Account(own_cloud).create("killed").api.is_ready()
 
 

@@ -84,11 +84,11 @@ class Rack:
         return [key for key in taints if key.startswith("node.kubernetes.io/")]
 
     def content(self) -> set[str]:
-        """Return all objects of the cluster as kind, namespace and name, and the labels and taints of each node."""
+        """Return the kind, namespace and name of each object in the cluster, and the labels and taints of each node."""
         kinds = self.jobs.kubectl("api-resources", "--verbs=list", "-o", "name").out.split()
         columns = "custom-columns=KIND:.kind,IN:.metadata.namespace,NAME:.metadata.name"
         listed = self.jobs.kubectl("get", ",".join(set(kinds) - set(PASSING)), "-A", "--no-headers", "-o", columns)
-        if listed.code:  # a kind was deleted after the listing of kinds
+        if listed.code:  # a kind was deleted after `api-resources` listed it
             return {listed.err}
         return {" ".join(line.split()) for line in listed.out.splitlines()} | {
             f"{node['metadata']['name']} {sorted(node['metadata']['labels'].items())} {node['spec'].get('taints')}"
@@ -201,8 +201,8 @@ def test_the_platform_starts_runs_jobs_and_is_removed_without_an_aws_call(rack: 
 
 
 def tell_pools_that_do_not_fit(rack: Rack) -> None:
-    """While a device plugin runs, the nodes' GPU counts are known, and an `up` that claims more GPUs changes
-    nothing.
+    """While a device plugin runs, the number of GPUs of each node is known. An `up` whose stack file claims more GPUs
+    changes nothing.
     """
     admin, both = rack.jobs.kubeconfig, (POOL, WITHOUT_GPUS)
     (fewer,) = rack.problems(admin, [{**POOL, "gpusPerNode": 4}])

@@ -89,7 +89,7 @@ def moment(text: str) -> datetime:
 
 
 def attempts(cluster: JobCluster, job: str) -> list[dict[str, Any]]:
-    """Return the exit states of the launchers, oldest first."""
+    """Return the exit states of the job's launcher containers, oldest first."""
     ends = [pod["status"]["containerStatuses"][0]["state"]["terminated"] for pod in cluster.pods(job, "launcher")]
     return sorted(ends, key=lambda end: moment(end["startedAt"]))
 
@@ -191,7 +191,9 @@ def test_following_a_job_reports_its_deletion(job_cluster: JobCluster, tmp_path:
 
 @dataclass(frozen=True)
 class Second:
-    """The cluster of another stack, and the result of its `up`, during which the API server restarted."""
+    """The cluster of a second stack, and the result of the `up` that deployed it. The API server restarted during this
+    `up`.
+    """
 
     cluster: JobCluster
     up: Run
@@ -266,7 +268,7 @@ def test_without_the_queue_two_half_started_jobs_deadlock(second: Second, tmp_pa
 
 
 def let_in(cluster: JobCluster, job: str, number: int) -> None:
-    """Remove a worker's scheduling gate; wait until the scheduler has decided."""
+    """Remove a worker's scheduling gate; wait until the scheduler has placed the worker or reported that it cannot."""
     pod = f"{job}-worker-{number}"
     wait_until(lambda: cluster.kubectl("get", "pod", pod, "-n", "mpi-jobs").code, lambda code: code == 0)
     gates = '[{"op": "remove", "path": "/spec/schedulingGates"}]'

@@ -1,4 +1,4 @@
-"""Every launcher with every MPI across two real nodes, submitted by `scripts/cluster` with only a kubeconfig."""
+"""Jobs with every launcher and every MPI on two real nodes, submitted by `scripts/cluster` with only a kubeconfig."""
 
 import json
 import shutil
@@ -95,8 +95,8 @@ EVERY_MPI: list[dict[str, Any]] = [
 
 
 def every_choice_of_every_mpi() -> Iterator[Any]:
-    """Yield all combinations. `make test` runs each choice with one MPI and each MPI with one choice, `make mission`
-    all.
+    """Yield every combination of a choice and an MPI. `make test` runs every choice with Open MPI 5, and the choice
+    `hosts` with every MPI; `make mission` runs every combination.
     """
     for choice, more, wanted in CHOICES:
         for mpi in EVERY_MPI:
@@ -170,7 +170,7 @@ def test_mpi_operator_s_own_example_runs_in_a_namespace_that_is_less_strict(job_
     example = (module / "examples" / "v2beta1" / "pi" / "pi.yaml").read_text()
     namespace = "pi-example"
     job_cluster.kubectl("create", "namespace", namespace)
-    # The example's three pods request one CPU each and tolerate no taint: one system node with two CPUs is too small.
+    # The example's three pods request one CPU each and tolerate no taint. The only system node has too few CPUs: two.
     assert job_cluster.kubectl("taint", "nodes", "--selector", ACCELERATOR_LABEL, f"{GPU_TAINT.key}-").code == 0
     try:
         job_cluster.kubectl("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=baseline")

@@ -100,8 +100,8 @@ def test_a_pod_reaches_pods_on_other_nodes_the_api_server_and_names(busy: Runnin
         address = pod_in(busy, "serving", "Running")["status"]["podIP"]
         with pods(busy, pod("asking", REACH.replace("PEER", address).replace("NODE", name_of(second)), node=second)):
             said = output(busy, "asking")
-    assert said["peer"] == "serving", "across two nodes"
-    assert said["version"] == "v1.35.0", "through the service and kube-proxy"
+    assert said["peer"] == "serving", "pods reach each other across two nodes"
+    assert said["version"] == "v1.35.0", "pods reach the API server through its service and kube-proxy"
     host = name_of(second).split(".")[0].removeprefix("ip-").replace("-", ".")
     assert said["names"] == {"kubernetes.default.svc.cluster.local": "172.20.0.1", name_of(second): host}
 
@@ -148,7 +148,9 @@ def test_a_missing_image_is_err_image_pull(busy: Running, system: NodeGroup) -> 
 
 
 def test_gpus_and_efa_appear_with_a_device_plugin_and_not_before(busy: Running, train: NodeGroup) -> None:
-    """The device plugins' DaemonSets are upstream's: host path, dropped capabilities, no arguments."""
+    """The device plugins run in DaemonSets like the upstream ones: with a host path, dropped capabilities and no
+    arguments.
+    """
     node = train.real_nodes()[0]
     resources = ("nvidia.com/gpu", "vpc.amazonaws.com/efa")
     assert not set(resources) & set(node["status"]["capacity"])

@@ -14,7 +14,7 @@ from testkit.waiting import wait_while
 
 UNREACHABLE = "node.kubernetes.io/unreachable"
 REFUSED_LABELS = {"kubernetes.io/mine": "x"}
-"""Labels that a kubelet may not set itself."""
+"""Labels that a kubelet may not set on its own node."""
 REFUSAL = "unknown 'kubernetes.io' or 'k8s.io' labels specified with --node-labels: [kubernetes.io/mine]"
 pytestmark = pytest.mark.xdist_group("kubernetes")
 

@@ -37,7 +37,7 @@ API_TOKEN = ASK.replace("TOKEN}", "open('/var/run/secrets/kubernetes.io/servicea
 
 @pytest.fixture(scope="module")
 def known(account: Account) -> Iterator[Running]:
-    """A cluster with a node and the Pod Identity agent's add-on."""
+    """A cluster with a node and the Pod Identity agent add-on."""
     made = account.create("known")
     account.eks.create_addon(clusterName=made.name, addonName="eks-pod-identity-agent")
     with node_group(made, "system", 1, "m5.large") as group:
@@ -48,7 +48,7 @@ def known(account: Account) -> Iterator[Running]:
 
 @contextmanager
 def service_account(cluster: Running, name: str, role: str | None) -> Iterator[None]:
-    """Create a service account, and an association if a role is given."""
+    """Create a service account, and a Pod Identity association if a role is given."""
     cluster.api.create(ACCOUNTS, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}})
     eks, association = cluster.account.eks, None
     if role:

@@ -1,4 +1,4 @@
-"""`scripts/cluster status` of a running cluster shows running and waiting jobs and failed launches on one screen."""
+"""`scripts/cluster status` for a running cluster shows running and waiting jobs and failed launches on one screen."""
 
 import json
 import re
@@ -89,7 +89,7 @@ def test_one_screen_has_pools_queue_jobs_and_volumes_and_the_launch_that_failed(
 
 
 def test_with_only_a_kubeconfig_everything_but_desired_sizes_is_shown(two_jobs: JobCluster) -> None:
-    """Without a stack, `status` itself makes no AWS calls. Only the kubeconfig's exec plugin does, to get a token."""
+    """Without a stack, `status` makes no AWS calls. Only the kubeconfig's exec plugin calls AWS, to get a token."""
     done = two_jobs.cluster("status", "--json")
     assert done.code == 0, done.err
     train = pool(done.json)

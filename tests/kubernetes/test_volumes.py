@@ -37,7 +37,9 @@ class Storage:
         return self.account.cloud.folder / "file-systems"
 
     def create(self, token: str, zone: int | None = 0) -> str:
-        """Create a file system, by default with a mount target in the first zone that accepts the whole VPC."""
+        """Create a file system, by default with a mount target in the first zone. The mount target accepts connections
+        from the whole VPC.
+        """
         name = str(self.efs.create_file_system(CreationToken=token)["FileSystemId"])
         self._settle(self.efs.describe_file_systems, "FileSystems", FileSystemId=name)
         if zone is not None:

@@ -1,4 +1,4 @@
-"""Kubernetes without root: an API server on 127.0.0.1, and a message that gives the reason."""
+"""Kubernetes without root: an API server on 127.0.0.1, and a message that explains why there are no real nodes."""
 
 from collections.abc import Iterator
 from pathlib import Path

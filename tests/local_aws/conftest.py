@@ -23,7 +23,9 @@ def aws() -> Iterator[Client]:
 
 @pytest.fixture(scope="module")
 def refusing() -> Iterator[Refusing]:
-    """One environment for all rejected calls of a module: they leave nothing behind."""
+    """One environment shared by all rejected calls in a test module; this is safe because a rejected call changes
+    nothing.
+    """
     with mock_aws():
         yield Refusing(client)
 

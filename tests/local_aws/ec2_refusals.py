@@ -56,7 +56,9 @@ EFA_ONLY = {"DeviceIndex": 1, "InterfaceType": "efa-only"}
 
 @contextmanager
 def refusing_world() -> Iterator[World]:
-    """An environment for all rejected calls of a module, which leave nothing behind."""
+    """One environment shared by all rejected calls in a test module; this is safe because a rejected call changes
+    nothing.
+    """
     with mock_aws():
         made = make_world(lambda service, region=REGION: boto3.client(service, region, config=NO_RETRIES))
         made.ec2.create_placement_group(GroupName="close")

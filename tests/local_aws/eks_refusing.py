@@ -1,4 +1,6 @@
-"""Environment for calls that EKS rejects. One per test module is enough: a rejected call changes nothing."""
+"""Environment for calls that EKS rejects. One environment per test module is enough, because a rejected call changes
+nothing.
+"""
 
 from typing import Any
 
@@ -15,7 +17,9 @@ PARAMETER, REQUEST, IN_USE, NOT_FOUND = (
 
 
 class Refusing(World):
-    """Active clusters `demo` (1.34, API), `legacy` (CONFIG_MAP) and `old` (1.31), and a node group `workers`."""
+    """Active clusters `demo` (version 1.34, authentication mode API), `legacy` (authentication mode CONFIG_MAP) and
+    `old` (version 1.31), and a node group `workers`.
+    """
 
     def __post_init__(self) -> None:
         super().__post_init__()

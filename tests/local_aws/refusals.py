@@ -22,7 +22,7 @@ class Refusal:
     operation: str
     """Name of the boto3 client's method."""
     params: Mapping[str, Any] | Callable[..., Mapping[str, Any]]
-    """The call's parameters, or a function that returns them from the test's resources (the keyword arguments of
+    """The call's parameters, or a function that builds them from the test's resources (the keyword arguments of
     `check`).
     """
     code: str

@@ -16,7 +16,7 @@ DISCOVERY = flags.discovery(f"asg:tag={ENABLED},{OWNED}")
 
 @pytest.fixture
 def world(aws: Client) -> World:
-    """An environment with a node group of p4d.24xlarge, with maximum size 2 and desired size 0."""
+    """An environment with a node group of p4d.24xlarge instances that has maximum size 2 and desired size 0."""
     world = World(aws)
     world.cluster()
     world.node_group(

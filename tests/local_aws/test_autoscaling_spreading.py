@@ -1,4 +1,4 @@
-"""In which zone a group launches an instance, and which instance it terminates first."""
+"""The zone in which a group launches an instance, and the instance that it terminates first."""
 
 from datetime import UTC, datetime, timedelta
 

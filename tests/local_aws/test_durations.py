@@ -160,7 +160,7 @@ def test_a_gated_step_is_due_when_its_gate_opens_and_the_next_step_starts_then(c
     assert (thing.status, follower.status) == ("ACTIVE", "waits")
     clock.time += 39
     durations.settle()
-    assert follower.status == "waits", "its 40 seconds start only when the gate opens"
+    assert follower.status == "waits", "the follower's 40 seconds start only when the gate opens"
     clock.time += 1
     durations.settle()
     assert follower.status == "came"

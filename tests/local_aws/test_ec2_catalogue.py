@@ -1,4 +1,4 @@
-"""Descriptions of launch templates, images and instance types by EC2."""
+"""EC2's descriptions of launch templates, images and instance types."""
 
 import base64
 

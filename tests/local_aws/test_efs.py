@@ -1,4 +1,4 @@
-"""EFS file systems of the local AWS behave like those of AWS."""
+"""EFS file systems in the local AWS behave like those in AWS."""
 
 from typing import Any
 

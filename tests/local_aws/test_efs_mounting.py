@@ -16,8 +16,8 @@ from testkit.aws_clients import REGION, Client
 
 @dataclass
 class World:
-    """A file system with a mount target in one of two zones. The target admits one security group, and an instance has
-    it.
+    """A file system with a mount target in one of two zones. The mount target accepts connections from one security
+    group, and an instance belongs to this group.
     """
 
     client: Client

@@ -123,7 +123,7 @@ def test_a_node_group_whose_nodes_cannot_join_has_failed_with_the_reason(world: 
 
 
 class NoMonitoredNodes(Realizer):
-    """A realizer for which instances with detailed monitoring never become nodes."""
+    """A realizer that never turns instances with detailed monitoring into nodes."""
 
     refused: str = ""
 

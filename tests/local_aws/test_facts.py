@@ -1,4 +1,6 @@
-"""The program's account facts from the local AWS, read through AWS's public API, including those that moto lacks."""
+"""The facts about an account that the program reads from the local AWS through AWS's public API, including facts that
+moto lacks.
+"""
 
 import json
 from typing import Any

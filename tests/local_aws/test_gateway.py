@@ -1,4 +1,4 @@
-"""The gateway of the local AWS: how it identifies, extends and rejects requests and publishes events."""
+"""The gateway of the local AWS: how it identifies, extends and rejects requests, and how it publishes events."""
 
 import logging
 from collections.abc import Callable

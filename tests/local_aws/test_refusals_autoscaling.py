@@ -264,7 +264,7 @@ REST = [
         f"{API}/API_DeleteLifecycleHook.html",
     ),
     Refusal(
-        "an action without a waiting instance",
+        "a lifecycle action for an instance that is not waiting",
         "complete_lifecycle_action",
         lambda world: {
             "AutoScalingGroupName": "nodes",
@@ -294,7 +294,9 @@ def member(world: World) -> str:
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[World]:
-    """An environment that all tests share: rejected calls leave nothing behind."""
+    """One environment shared by all rejected calls in a test module; this is safe because a rejected call changes
+    nothing.
+    """
     with mock_aws():
         made = make_world(lambda service, region=REGION: boto3.client(service, region, config=NO_RETRIES))
         made.template()

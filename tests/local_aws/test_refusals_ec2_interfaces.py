@@ -114,14 +114,14 @@ INTERFACES = [
         f"{GUIDE}/using-instance-addressing.html",
     ),
     Refusal(
-        "network interfaces and an instance subnet",
+        "both network interfaces and an instance-level subnet",
         "run_instances",
         launch(SecurityGroupIds=None, NetworkInterfaces=[PRIMARY]),
         "InvalidParameterCombination",
         f"{API}/API_RunInstances.html",
     ),
     Refusal(
-        "network interfaces and instance security groups",
+        "both network interfaces and instance-level security groups",
         "run_instances",
         launch(SubnetId=None, NetworkInterfaces=lambda world: [{"DeviceIndex": 0, "SubnetId": world.subnets[0]}]),
         "InvalidParameterCombination",

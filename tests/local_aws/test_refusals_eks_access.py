@@ -49,7 +49,7 @@ REFUSALS = [
         "format is not valid",
     ),
     Refusal(
-        "a session's ARN instead of its role's",
+        "the ARN of a session instead of the ARN of its role",
         "create_access_entry",
         {"clusterName": "demo", "principalArn": f"arn:aws:sts::{ACCOUNT}:assumed-role/admin/ada"},
         PARAMETER,

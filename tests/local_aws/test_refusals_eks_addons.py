@@ -39,7 +39,7 @@ REFUSALS = [
         "Addon version specified is not supported",
     ),
     Refusal(
-        "a version for another Kubernetes version",
+        "an add-on version for another Kubernetes version",
         "create_addon",
         {"clusterName": "demo", "addonName": "coredns", "addonVersion": "v1.14.3-eksbuild.23"},
         PARAMETER,

@@ -126,7 +126,7 @@ REFUSALS = [
         "[m7g.large] is not a valid instance type for requested amiType AL2023_x86_64_STANDARD",
     ),
     Refusal(
-        "a GPU image for a type without GPUs",
+        "a GPU image for an instance type without GPUs",
         "create_nodegroup",
         lambda world: world.group(instanceTypes=["m7i.large"], amiType="AL2023_x86_64_NVIDIA"),
         PARAMETER,
@@ -134,7 +134,7 @@ REFUSALS = [
         "is not a valid instance type",
     ),
     Refusal(
-        "Amazon Linux 2 for a Kubernetes version without it",
+        "Amazon Linux 2 for a Kubernetes version that does not support it",
         "create_nodegroup",
         lambda world: world.group(amiType="AL2_x86_64"),
         PARAMETER,
@@ -238,7 +238,7 @@ REFUSALS = [
         "Duplicate taint",
     ),
     Refusal(
-        "a count and a percentage of unavailable nodes",
+        "both a count and a percentage of unavailable nodes",
         "create_nodegroup",
         lambda world: world.group(updateConfig={"maxUnavailable": 1, "maxUnavailablePercentage": 10}),
         PARAMETER,
@@ -254,7 +254,7 @@ REFUSALS = [
         "SURGE",
     ),
     Refusal(
-        "a count and a percentage of repairs",
+        "both a count and a percentage of repairs",
         "create_nodegroup",
         lambda world: world.group(nodeRepairConfig={"maxParallelNodesRepairedCount": 1, "maxParallelNodesRepairedPercentage": 1}),
         PARAMETER,

@@ -27,7 +27,7 @@ REFUSALS = [
         "does not exist",
     ),
     Refusal(
-        "a launch template given by id and name",
+        "a launch template given by both id and name",
         "create_nodegroup",
         lambda world: world.group(launchTemplate={"id": "lt-0123456789abcdef0", "name": "a"}),
         PARAMETER,
@@ -91,7 +91,7 @@ REFUSALS = [
         "Cannot specify instance types in launch template and API request",
     ),
     Refusal(
-        "a disk size and a launch template",
+        "both a disk size and a launch template",
         "create_nodegroup",
         lambda world: world.with_template({"EbsOptimized": True}, diskSize=100),
         PARAMETER,
@@ -99,7 +99,7 @@ REFUSALS = [
         "Disk size must be specified within the launch template.",
     ),
     Refusal(
-        "remote access and a launch template",
+        "both remote access and a launch template",
         "create_nodegroup",
         lambda world: world.with_template({"EbsOptimized": True}, remoteAccess={"ec2SshKey": "k"}),
         PARAMETER,
@@ -107,7 +107,7 @@ REFUSALS = [
         "Remote access configuration cannot be specified with a launch template.",
     ),
     Refusal(
-        "an image and an AMI type",
+        "both an image and an AMI type",
         "create_nodegroup",
         lambda world: world.with_template({"ImageId": world.image()}, amiType="AL2023_x86_64_STANDARD"),
         PARAMETER,
@@ -115,7 +115,7 @@ REFUSALS = [
         "You cannot specify an AMI Type other than CUSTOM, when specifying an image id in your launch template.",
     ),
     Refusal(
-        "an image and a Kubernetes version",
+        "both an image and a Kubernetes version",
         "create_nodegroup",
         lambda world: world.with_template({"ImageId": world.image()}, version="1.34"),
         PARAMETER,
@@ -123,7 +123,7 @@ REFUSALS = [
         "custom AMIs",
     ),
     Refusal(
-        "an image and a release version",
+        "both an image and a release version",
         "create_nodegroup",
         lambda world: world.with_template({"ImageId": world.image()}, releaseVersion="1.34.8-20260714"),
         PARAMETER,
@@ -197,7 +197,7 @@ REFUSALS = [
         "instance type must be specified in the launch template",
     ),
     Refusal(
-        "the capacity-block market type without that capacity type",
+        "market type capacity-block without capacity type CAPACITY_BLOCK",
         "create_nodegroup",
         lambda world: world.with_template({"InstanceMarketOptions": {"MarketType": "capacity-block"}}),
         PARAMETER,

@@ -43,7 +43,7 @@ REFUSALS = [
         "update the key policy in the future",
     ),
     bad_policy(
-        "a key policy for only another account",
+        "a key policy that allows only another account",
         policy(allow(Principal={"AWS": "arn:aws:iam::111122223333:root"}, Action="kms:*", Resource="*")),
         "update the key policy in the future",
     ),

@@ -54,14 +54,14 @@ REFUSALS = [
         "https://docs.aws.amazon.com/AmazonS3/latest/API/API_CreateBucket.html",
     ),
     Refusal(
-        "the name of the caller's own bucket",
+        "the name of a bucket that the caller already owns",
         "create_bucket",
         {"Bucket": "key-bucket", "CreateBucketConfiguration": HERE},
         "BucketAlreadyOwnedByYou",
         "https://docs.aws.amazon.com/AmazonS3/latest/API/API_CreateBucket.html",
     ),
     Refusal(
-        "an ACL on a new bucket without ACLs",
+        "an ACL on a new bucket, for which ACLs are disabled",
         "create_bucket",
         {"Bucket": "some-bucket", "CreateBucketConfiguration": HERE, "ACL": "public-read"},
         "InvalidBucketAclWithObjectOwnership",
@@ -85,12 +85,12 @@ REFUSALS = [
         "another service's action", policy(deny(Principal="*", Action="ec2:RunInstances", Resource=BUCKET)), "invalid action"
     ),
     bad_policy(
-        "an object action on only the bucket",
+        "an object action whose only resource is the bucket",
         policy(deny(Principal="*", Action="s3:GetObject", Resource=BUCKET)),
         "does not apply to any resource",
     ),
     bad_policy(
-        "a bucket action on only objects",
+        "a bucket action whose only resources are objects",
         policy(deny(Principal="*", Action="s3:ListBucket", Resource=f"{BUCKET}/*")),
         "does not apply to any resource",
     ),
@@ -109,7 +109,7 @@ REFUSALS = [
         "a lowercase effect", policy({"Effect": "deny", "Principal": "*", "Action": "s3:*", "Resource": BUCKET}), "effect"
     ),
     Refusal(
-        "a public policy on a bucket that blocks them",
+        "a public policy on a bucket that blocks public policies",
         "put_bucket_policy",
         {"Bucket": "key-bucket", "Policy": policy(allow(Principal="*", Action="s3:GetObject", Resource=f"{BUCKET}/*"))},
         "AccessDenied",

@@ -1,4 +1,4 @@
-"""S3 buckets of the local AWS behave like those of AWS."""
+"""S3 buckets in the local AWS behave like those in AWS."""
 
 from typing import Any
 

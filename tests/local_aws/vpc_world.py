@@ -95,7 +95,9 @@ def check(made: tuple[World, Network], refusal: Refusal) -> None:
 
 @contextmanager
 def refusing_network() -> Iterator[tuple[World, Network]]:
-    """An environment for all rejected calls of a module, which leave nothing behind."""
+    """One environment shared by all rejected calls in a test module; this is safe because a rejected call changes
+    nothing.
+    """
     with mock_aws():
         world = make_world(lambda service, region=REGION: boto3.client(service, region, config=NO_RETRIES))
         yield world, make_network(world)

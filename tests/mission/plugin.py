@@ -1,6 +1,6 @@
 """Pytest plugin (`-p tests.mission.plugin`) that reports the result of each mission row; `--mission-table FILE` writes it.
 
-Test reports carry their rows, so the plugin works under xdist. The run fails if a row does not pass, unless it needs
+Test reports contain their rows, so the plugin works under xdist. The run fails if a row does not pass, unless it needs
 hardware that this machine lacks.
 """
 
@@ -66,5 +66,5 @@ class Reporter:
 def _reason(report: pytest.TestReport) -> str:
     if not report.skipped:
         return ""
-    told: Any = report.longrepr  # (file, line, reason); xdist workers send it as a list
+    told: Any = report.longrepr  # a tuple (file, line, reason), which xdist workers send as a list
     return str(told[-1] if isinstance(told, tuple | list) else told).removeprefix("Skipped: ")

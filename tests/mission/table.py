@@ -1,4 +1,4 @@
-"""Convert outcomes of marked tests to the mission table. Pure functions."""
+"""Convert the outcomes of marked tests to the mission table. Pure functions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

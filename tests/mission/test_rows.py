@@ -1,4 +1,4 @@
-"""Every mission row has a test or is listed without one, and the table shows the outcomes of the tests."""
+"""Every mission row has a test or is listed in NOT_YET, and the table shows the outcomes of the tests."""
 
 import ast
 import re
@@ -19,7 +19,7 @@ FRAMEWORKS = ("chainer", "tensorflow", "keras", "horovod", "pytorch", "jax")
 
 
 def marked() -> Iterator[tuple[str, str]]:
-    """Return the rows in the markers of all test files."""
+    """Yield the rows that `mission` markers name in all test files."""
     for file in sorted(TESTS.rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "mission":
@@ -31,7 +31,7 @@ def test_every_row_has_a_test_or_is_listed_in_not_yet() -> None:
     proven = set(marked())
     rows = {(row.system, row.name) for row in ROWS}
     assert proven <= rows, "a marker names a row that does not exist"
-    assert rows - proven == NOT_YET, "remove rows that have a test from NOT_YET"
+    assert rows - proven == NOT_YET, "NOT_YET must list exactly the rows without a test"
 
 
 def test_row_names_are_unique_and_rows_lack_only_known_hardware() -> None:

@@ -76,7 +76,7 @@ class Resource:
     delete_before_replace: bool
     custom: bool
     provider: str = ""
-    """URN and id of its provider; empty for the default provider."""
+    """URN and ID of its provider; empty for the default provider."""
 
 
 @dataclass
@@ -100,7 +100,7 @@ class Deployment:
         return [one for one in self.resources if one.name == name]
 
     def waits_for(self, resource: Resource) -> list[Resource]:
-        """Return everything that must exist before the resource, directly or indirectly."""
+        """Return the resource's direct and indirect dependencies."""
         by_urn = {one.urn: one for one in self.resources}
         seen: dict[str, Resource] = {}
         todo = list(resource.dependencies)
@@ -148,7 +148,7 @@ class RecordingMonitor(MockMonitor):
 
 
 class Defaults(Mocks):
-    """Return a resource's inputs plus the few computed outputs of AWS that the program uses."""
+    """Mocks that return a resource's inputs, plus the few outputs computed by AWS that the program uses."""
 
     def call(self, args: Any) -> Any:
         raise AssertionError(f"the program looks up {args.token}; move the lookup to infra.facts")

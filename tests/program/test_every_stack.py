@@ -94,7 +94,7 @@ def cluster_name(path: Path) -> str:
 
 
 def tags_of(one: Resource) -> dict[str, str]:
-    """Return a resource's tags as a dictionary; an Auto Scaling group has them in a list."""
+    """Return a resource's tags as a dictionary; an Auto Scaling group's `tags` property is a list."""
     tags = one.inputs.get("tags", {})
     return {tag["key"]: tag["value"] for tag in tags} if isinstance(tags, list) else dict(tags)
 

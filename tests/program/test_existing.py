@@ -177,7 +177,7 @@ TRIED_ELSEWHERE = {
     *("pools", "pools[].name", "pools[].nodeSelector", "pools[].nodes"),
     *("platform.mpiOperator", "platform.queue", "platform.namespaces", "platform.imageRegistry", "platform.cpuRequestFactor"),
 }
-"""Settings tested above, and platform settings tested for all targets in tests/stacks/test_platform_changes.py."""
+"""Settings tested above, and platform settings that tests/stacks/test_platform_changes.py tests for all targets."""
 
 
 def test_every_setting_is_changed_in_some_test() -> None:

@@ -15,11 +15,11 @@ from tests.program.test_every_stack import TOKENS
 from tests.program.worlds import STACKS, account_for
 
 ALL_TYPES = ("local", "full-ec2")
-"""Stacks that together have a resource of every type."""
+"""Stacks that together contain at least one resource of every type."""
 
 
 class World(NamedTuple):
-    """A deployed stack with the resources that recovery can look up."""
+    """A deployed stack, and those of its resources that recovery can look up."""
 
     stack: str
     created: list[Created]

@@ -29,7 +29,7 @@ BESIDE_THE_CONTROL_PLANE = (
     engine.BUCKET,
     engine.BUCKET_POLICY,
 )
-"""Resources that can be created during the nine minutes in which EKS creates the control plane."""
+"""Types of resources that can be created during the nine minutes in which EKS creates the control plane."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Platform dependencies: only necessary ones, for a fast start and the right order of deletion."""
+"""Dependencies in the platform: only necessary ones, so that it starts quickly and is deleted in the right order."""
 
 import pytest
 
@@ -70,7 +70,7 @@ def test_queue_objects_are_created_and_deleted_while_the_webhooks_answer(stack: 
     for one in [*stack.created(CLUSTER_QUEUE), *stack.created(FLAVOR), *stack.created(LOCAL_QUEUE)]:
         assert "gpumpi-test-queue-controller" in waits(stack, one), one.name
     flavors = {one.name for one in stack.created(FLAVOR)}
-    assert flavors <= waits(stack, stack.only(CLUSTER_QUEUE)), "a flavor in use keeps its finalizer"
+    assert flavors <= waits(stack, stack.only(CLUSTER_QUEUE)), "Kueue keeps the finalizer of a flavor that is in use"
 
 
 def test_a_job_namespace_is_deleted_while_the_controllers_with_finalizers_run(stack: Deployment) -> None:

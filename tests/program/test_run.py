@@ -24,7 +24,7 @@ def mocks() -> Iterator[MotoMocks]:
 
 
 def configure(**values: Any) -> None:
-    """Set the configuration as the engine passes it to the program: text, with structured values as JSON."""
+    """Set the configuration as the engine passes it to the program: as strings, with structured values in JSON."""
     texts = {f"gpumpi:{key}": value if isinstance(value, str) else json.dumps(value) for key, value in values.items()}
     set_all_config({"aws:region": "us-west-2", **texts})
 

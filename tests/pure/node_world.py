@@ -1,4 +1,4 @@
-"""Instances of the local AWS that become local nodes."""
+"""Test data for EC2 instances in the local AWS that become local nodes."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Resources of a node that job pods can use."""
+"""The share of a node's resources that job pods can use."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def test_jobs_get_most_of_a_gpu_node_but_not_all(name: str) -> None:
 
 
 def test_what_eks_s_kubelet_keeps_is_taken_off() -> None:
-    """An m7i.large has 2 CPUs and up to 29 pods. EKS reserves 70m of CPU, so nodes report 1930m."""
+    """An m7i.large has 2 CPUs and can run up to 29 pods. EKS reserves 70m of CPU, so nodes report 1930m."""
     assert for_jobs(instance_type("m7i.large")).cpu_millis == 1930 - 500
 
 

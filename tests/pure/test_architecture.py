@@ -1,4 +1,4 @@
-"""Imports point one way, and nothing in the program checks whether it runs locally."""
+"""Packages import each other in one direction only, and nothing in the program checks whether it runs locally."""
 
 import ast
 import re
@@ -39,7 +39,7 @@ FOR_COMPONENTS = {
     *("infra.boot", "infra.components", "infra.naming", "infra.versions"),
     *("infra.plan.efa_interfaces", "infra.plan.specs", "infra.plan.subnet_cidrs"),
 }
-"""Modules that components may import. They include the plan's specs, but not the code that makes its decisions."""
+"""Modules that components may import. They include the specs in `infra.plan`, but not its code that makes decisions."""
 
 
 def imports(path: Path) -> set[str]:

@@ -1,4 +1,4 @@
-"""Quantities, durations and flags are parsed as Kubernetes and the real autoscaler do."""
+"""The emulated autoscaler parses quantities, durations and flags as Kubernetes and the real autoscaler do."""
 
 import pytest
 

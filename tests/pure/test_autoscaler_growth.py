@@ -128,7 +128,7 @@ def test_a_lost_node_is_not_waited_for() -> None:
 def test_a_node_whose_device_plugin_has_not_registered_is_waited_for_if_it_has_the_accelerator_label(
     label: bool, increases: dict[str, int]
 ) -> None:
-    """The AWS provider's README describes this for GPU instances.
+    """The README of the real autoscaler's AWS provider describes this behavior for GPU instances.
 
     https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/cloudprovider/aws/README.md
     """
@@ -171,7 +171,7 @@ def test_only_pods_that_the_scheduler_could_not_place_count(status: dict[str, An
     assert not scale_up.plan([gpu_pod(status=status)], [], [group()]).increases
 
 
-# --- choice of the group, and overhead on a new node
+# --- choice of a group, and overhead on a new node
 
 
 def test_with_least_waste_the_smaller_node_that_fits_is_chosen() -> None:

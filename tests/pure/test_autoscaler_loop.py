@@ -174,7 +174,7 @@ def test_a_pod_that_came_while_we_looked_keeps_its_node() -> None:
 
 
 def little_used(**spec: object) -> Scene:
-    """Return two system nodes; the pod on the second node would fit on the first."""
+    """Return a scene with two system nodes, in which the pod on the second node would also fit on the first."""
     scene = Scene(system(desired=2), arguments=QUICK)
     scene.boot("system")
     one, two = (node(system(), number) for number in range(2))

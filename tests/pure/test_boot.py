@@ -1,4 +1,4 @@
-"""User data equals the files in `tests/golden/boot`; further tests check single rules."""
+"""User data equals the files in `tests/golden/boot`; other tests check individual rules."""
 
 import base64
 import email
@@ -51,7 +51,7 @@ def test_without_an_ami_of_one_s_own_eks_adds_the_cluster() -> None:
 
 
 def test_memory_limit_survives_the_float_that_nodeadm_makes_of_it() -> None:
-    """Go decodes numbers in free-form JSON as float64 and writes them back, but containerd reads a uint64."""
+    """nodeadm, written in Go, converts numbers in free-form JSON to float64, but containerd expects a uint64."""
     limit = json.loads(json.dumps(eks_node.LARGEST_LIMIT), parse_int=float)
     assert int(limit) == eks_node.LARGEST_LIMIT < 2**64
 

@@ -1,6 +1,6 @@
 """A job's cleanup controller: how it detects the job's end, and when it deletes keys on a volume.
 
-It runs as in a pod, except that the API server is a stub.
+The controller runs as in a pod, except that the API server is a stub.
 """
 
 import os
@@ -31,7 +31,7 @@ def keys(tmp_path: Path) -> Path:
 
 
 class Api:
-    """A stub that returns scripted pod lists by label selector and repeats the last one; only `sleep` advances time."""
+    """Stub that returns scripted pod lists by label selector and repeats the last list; only `sleep` advances time."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **looks: "list[Any]") -> None:
         self._looks, self._now, self.signal_at = looks, 0.0, -1.0
@@ -89,7 +89,7 @@ def test_the_keys_go_when_the_job_is_taken_away(keys: Path, monkeypatch: pytest.
 
 STAYS: dict[str, dict[str, list[Any]]] = {
     "the other pods run": {"launcher": [[RUNS]], "workers": [[RUNS, RUNS]]},
-    "its node is drained with the launcher": {"launcher": [[RUNS], [GOES], [], [RUNS]], "workers": [[RUNS, GOES]]},
+    "its node is drained together with the launcher": {"launcher": [[RUNS], [GOES], [], [RUNS]], "workers": [[RUNS, GOES]]},
     "the API server is unavailable": {"launcher": [[RUNS]], "workers": [denied(503)]},
 }
 
@@ -116,4 +116,4 @@ def test_every_pod_takes_the_same_pair_from_the_volume_in_any_order(tmp_path: Pa
     for name in ("id_rsa", "id_rsa.pub", "authorized_keys"):
         assert {(own / name).read_bytes() for own in owns} == {(folder / name).read_bytes()}
     assert [oct((own / "id_rsa").stat().st_mode) for own in owns] == ["0o100600"] * len(owns)
-    assert [path.name for path in folder.parent.iterdir()] == [folder.name], "no temporary folder must be left"
+    assert [path.name for path in folder.parent.iterdir()] == [folder.name], "no temporary folder may be left"

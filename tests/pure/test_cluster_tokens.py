@@ -90,7 +90,7 @@ def with_query(extra: str) -> str:
     ],
     ids=lambda text: (
         "token" if text.startswith("k8s-aws") else text
-    ),  # a token contains its signing time, so it cannot be a test ID
+    ),  # a token contains its signing time, so it cannot be part of a test ID
 )
 def test_what_is_no_token_for_a_cluster_is_refused_with_the_reason(text: str, message: str) -> None:
     with pytest.raises(InvalidToken) as caught:

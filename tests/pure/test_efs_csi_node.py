@@ -48,7 +48,7 @@ def test_another_handle_is_refused_with_the_reason(text: str, message: str) -> N
 
 @dataclass
 class Scene:
-    """A driver on a Unix socket that records its mounts."""
+    """A driver that listens on a Unix socket and records its mounts."""
 
     channel: Any
     asked: list[tuple[Handle, bool]] = field(default_factory=list)

@@ -101,7 +101,7 @@ ALONE: dict[str, tuple[dict[str, Any], str]] = {
         {"storage": {"kind": "storage-class", "name": "cephfs", "size": "much"}},
         'storage.size: "much" is not a quantity. Use one such as 100Gi.',
     ),
-    "a namespace of Kubernetes": (
+    "namespace reserved for Kubernetes": (
         {"platform": {"namespaces": ["kube-system"]}},
         'platform.namespaces[0]: "kube-system" is reserved: the cluster\'s own pods run there. Choose another.',
     ),
@@ -111,7 +111,7 @@ ALONE: dict[str, tuple[dict[str, Any], str]] = {
     ),
 }
 IN_CLUSTER: dict[str, tuple[dict[str, Any], ClusterFacts, str]] = {
-    "an old Kubernetes": (
+    "old Kubernetes version": (
         {},
         cluster(version="1.29"),
         "target.kubeconfig: the cluster at https://10.0.0.1:6443 has Kubernetes 1.29, but the platform needs 1.33 or "
@@ -151,7 +151,7 @@ IN_CLUSTER: dict[str, tuple[dict[str, Any], ClusterFacts, str]] = {
         "pools[0].gpusPerNode: is 8, but no device plugin offers GPUs on gpu1 and gpu2. Remove platform.devicePlugin: "
         "false, or install a device plugin there.",
     ),
-    "nowhere for operators": (
+    "only tainted nodes for operators": (
         {},
         cluster(nodes=(node("gpu1", taints=(TAINTED,)), node("gpu2", taints=(TAINTED,)))),
         "target.system.nodeSelector: all selected nodes (gpu1 and gpu2) have taints. Select other nodes, or remove the "

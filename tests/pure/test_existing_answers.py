@@ -1,4 +1,4 @@
-"""A bad or missing answer from the server in a kubeconfig is reported in one sentence with a fix."""
+"""If a kubeconfig's server does not answer correctly, one error message reports the problem and its fix."""
 
 import json
 import ssl
@@ -26,7 +26,7 @@ POOL = {"name": "rack1", "nodeSelector": {"example.com/rack": "1"}, "gpusPerNode
 
 
 class Answering(ThreadingHTTPServer):
-    """Serve `answers` by path with the common `status`; other paths return 404."""
+    """Server that returns `status` and the answer for each path in `answers`, and 404 for other paths."""
 
     daemon_threads = True
 

@@ -1,4 +1,4 @@
-"""Facts are read from AWS: an in-process moto answers, and stubs answer the calls that moto lacks."""
+"""Facts are read from AWS, which moto emulates in this process; stubs answer the calls that moto lacks."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ from tests.pure.world import FILE_SYSTEM, IMAGE, REGION, RESERVATION, VPC, pool,
 
 ACCOUNT = "123456789012"
 KEY = "AKIALOCALCLOUDENGINE"
-"""moto accepts any key. If other tests have extended it to the local AWS, it accepts only this one."""
+"""moto accepts any access key, but once another test in this process has loaded the local AWS, only this one."""
 USER = f"arn:aws:iam::{ACCOUNT}:user/ada"
 
 
@@ -172,7 +172,7 @@ TRUST = {
     "Version": "2012-10-17",
     "Statement": [{"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}],
 }
-"""A trust policy that the local AWS accepts too. Once loaded, its rules apply to the whole test process."""
+"""A trust policy that the local AWS accepts too: once a test has loaded the local AWS, its rules apply to all tests."""
 
 
 @pytest.mark.usefixtures("aws")

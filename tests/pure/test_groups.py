@@ -11,7 +11,7 @@ from tests.conftest import LONGEST_FIRST
 
 ROOT = Path(__file__).parents[1]
 KILLS = ("kill_engine(", "engine.kill()", ".recover(")
-"""Calls with which tests kill the Pulumi engine or recover a stack afterwards."""
+"""Calls that tests use to kill the Pulumi engine or to recover a stack afterwards."""
 
 MODULE = """
 import os

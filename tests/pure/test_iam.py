@@ -1,4 +1,4 @@
-"""What each IAM policy of the program allows and denies."""
+"""The actions that each of the program's IAM policies allows and denies."""
 
 from collections.abc import Mapping
 from fnmatch import fnmatchcase

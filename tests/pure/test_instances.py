@@ -12,7 +12,7 @@ from tests.pure.world import described_types, instance_type
 EFA_TYPES = sorted(name for name, one in described_types().items() if one["NetworkInfo"].get("EfaSupported"))
 
 FEWER_THAN_AWS_ALLOWS = {
-    # AWS allows two EFA interfaces, but one interface per card, and the primary interface occupies card 0.
+    # AWS allows two EFA interfaces, but only one interface per card, and the primary interface occupies card 0.
     "hpc6id.32xlarge": 1,
 }
 ONE_EFA_ON_TWO_CARDS = {"i7ie.48xlarge", "i7ie.metal-48xl", "i8ge.48xlarge", "i8ge.metal-48xl"}

@@ -1,4 +1,4 @@
-"""Job manifests equal the files in `tests/golden/jobs`; further tests check single rules.
+"""Job manifests equal the files in `tests/golden/jobs`; other tests check individual rules.
 
 `python -m tests.pure.test_job_manifests` rewrites the golden files; review the difference before you commit it.
 """
@@ -57,7 +57,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 def golden_text(name: str) -> str:
-    """Return a variant's objects as YAML. Script names replace the scripts, because each script has its own file."""
+    """Return a variant's objects as YAML. Each script is replaced by its name, because it has its own file."""
     manifests = [piece.manifest for piece in pieces(**VARIANTS[name])]
     whole: str = yaml.safe_dump_all(_without_scripts(manifests), sort_keys=False, width=120)
     return whole
@@ -201,7 +201,7 @@ def test_without_a_queue_nothing_asks_for_admission() -> None:
 
 
 def test_nothing_in_a_pod_is_expanded_by_kubernetes_by_mistake() -> None:
-    """In a container's command, Kubernetes expands `$(NAME)` to a variable and `$$` to one dollar sign."""
+    """In a container's command, Kubernetes expands `$(NAME)` to the variable's value and `$$` to one dollar sign."""
     for script in SCRIPTS:
         assert "$$" not in text(script)
         assert not [name for name in environment(pods()["launcher"]) if f"$({name})" in text(script)]

@@ -1,4 +1,4 @@
-"""A job's objects are created even if a webhook learns late of objects that were created before."""
+"""A job's objects are created even if a webhook does not immediately see the objects created before."""
 
 from typing import Any
 

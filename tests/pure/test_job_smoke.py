@@ -1,4 +1,4 @@
-"""The smoke job's verdict on each possible fault alone."""
+"""The smoke job's verdict for each possible fault on its own."""
 
 import os
 import subprocess
@@ -66,11 +66,11 @@ FLIPPED: dict[str, tuple[Any, list[str]]] = {
         ["ranks ran on 1 worker, not 2: smoke-worker-0", "smoke-worker-0 has 8 ranks, not 4"],
     ),
     "two workers on one node": (lambda rank: {"node": "node-0"}, ["smoke-worker-0, smoke-worker-1 share the node node-0"]),
-    "unknown node of a worker": (
+    "worker on an unknown node": (
         lambda rank: {"node": ""} if rank < 4 else {},
         ["smoke-worker-0: node unknown"],
     ),
-    "unevenly filled slots of workers": (
+    "unequal numbers of ranks on workers": (
         lambda rank: {"host": "smoke-worker-1", "node": "node-1"} if rank == 0 else {},
         ["smoke-worker-0 has 3 ranks, not 4", "smoke-worker-1 has 5 ranks, not 4"],
     ),
@@ -132,7 +132,7 @@ def test_one_worker_has_nobody_to_talk_to() -> None:
     assert failures(alone, replace(EXPECTED, workers=1)) == []
 
 
-# --- transports in the logs of libraries -------------------------------------------------------------------------------
+# --- transports in the logs of MPI libraries ---------------------------------------------------------------------------
 
 SAYINGS = {
     "Open MPI, TCP": (["[w:1] mca: bml: Using tcp btl for send to [[24612,1],5] on node w1"], ["tcp"]),
@@ -165,7 +165,7 @@ def test_the_smoke_job_takes_whole_nodes_and_only_one_try() -> None:
 
 
 def test_the_program_needs_nothing_of_this_repository(tmp_path: Path) -> None:
-    """An isolated interpreter compiles and starts it without our packages; the only missing module is mpi4py."""
+    """In an isolated interpreter without this repository's packages, the program starts and lacks only mpi4py."""
     started = subprocess.run(
         [sys.executable, "-I", "-c", smoke.program(), '[2, 4, 4, "tcp"]'],
         cwd=tmp_path,

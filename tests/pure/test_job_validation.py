@@ -1,4 +1,4 @@
-"""Invalid job settings: the full message of each rule."""
+"""Invalid job settings, with the full message of each rule."""
 
 from pathlib import Path
 from typing import Any

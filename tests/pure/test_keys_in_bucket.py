@@ -1,6 +1,6 @@
 """Job keys exchanged through a bucket: which keys are trusted, and sshd and ssh configuration.
 
-The code runs as in a pod.
+The tests run the code as a pod does.
 """
 
 import os
@@ -57,7 +57,7 @@ def put(s3: Any, pod: str, body: str, namespace: str = NAMESPACE) -> None:
 
 
 def followed(peers: Peers, folder: Path, monkeypatch: pytest.MonkeyPatch, looks: int = 1) -> None:
-    """Follow the bucket for the given number of polls."""
+    """Run `follow` until it has polled the bucket the given number of times."""
     left = iter(range(looks - 1))
 
     def pause(_: float) -> None:
@@ -181,7 +181,7 @@ def test_an_image_without_an_sdk_is_named(monkeypatch: pytest.MonkeyPatch, tmp_p
     monkeypatch.setitem(sys.modules, "boto3", None)
     assert refused(monkeypatch, tmp_path) == (
         UNUSABLE_IMAGE,
-        "python3 of the image has no boto3, by which keyExchange s3 reaches its bucket; "
+        "python3 of the image has no boto3, which keyExchange s3 needs to reach its bucket; "
         "docs/jobs.md lists what an image must have",
     )
 
@@ -191,7 +191,7 @@ def test_a_bucket_that_lets_the_pod_not_in_is_named(s3: Any, monkeypatch: pytest
     code, sentence = refused(monkeypatch, tmp_path, bucket="another")
     assert code == 1
     assert sentence.startswith("cannot write the pod's public key to s3://another: An error occurred (NoSuchBucket)")
-    assert sentence.endswith("; see that the add-on eks-pod-identity-agent runs")
+    assert sentence.endswith(". Check that the add-on eks-pod-identity-agent is running")
 
 
 def refused(monkeypatch: pytest.MonkeyPatch, folder: Path, bucket: str = BUCKET) -> tuple[object, str]:

@@ -20,7 +20,7 @@ SHUTTING_DOWN_SLOWLY = (429, "The apiserver is shutting down, please try again l
 
 @contextmanager
 def api_server(folder: Path, answers: list[Answer]) -> Iterator[Api]:
-    """Serve these answers in order and repeat the last one. Answers left in the list were not requested."""
+    """Serve these answers in order and repeat the last one. Answers that remain in the list were not requested."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

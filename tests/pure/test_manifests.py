@@ -1,4 +1,4 @@
-"""Upstream manifests come from the cache, a mirror or upstream, and only with the pinned content."""
+"""Manifests are read from the cache, a mirror or upstream, and only the pinned content is accepted."""
 
 import hashlib
 import urllib.error

@@ -46,7 +46,7 @@ BELOW = [
     ("p3dn.24xlarge", 8, 2 * GIB, 8.0, "2019, without GPUDirect: https://github.com/NVIDIA/nccl/issues/235"),
     ("p3dn.24xlarge", 32, 2 * GIB, 6.0, "2019, without GPUDirect: https://github.com/aws/aws-ofi-nccl/issues/19"),
 ]
-"""Published results that are too slow, with the reason; the verdict on them must be a failure."""
+"""Published results that are too slow, with the reason; the program must judge them as failures."""
 
 
 def rate(instance_type: str) -> float:
@@ -105,7 +105,7 @@ PRINTED = """
 
 
 def judged(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run the program as a rank does. A stub replaces nccl-tests and prints its output from two p4de.24xlarge."""
+    """Run the program as an MPI rank. A stub prints the output that nccl-tests prints on two p4de.24xlarge."""
     program = folder / "all_reduce_perf"
     program.write_text(f"#!/bin/sh\ncat <<'END'\n{PRINTED}END\n")
     program.chmod(0o755)

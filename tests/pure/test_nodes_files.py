@@ -1,4 +1,4 @@
-"""Configuration files of a local node equal those in `tests/golden/nodes`; further tests check single rules."""
+"""Configuration files of a local node equal those in `tests/golden/nodes`; other tests check individual rules."""
 
 import os
 import re
@@ -141,7 +141,7 @@ def test_a_cgroup_is_made_in_every_tree_of_version_1(tmp_path: Path) -> None:
         (tmp_path / "cpuset" / file).write_text("0")
     cgroups.create("node")
     assert cgroups.folders("node") == [tmp_path / "cpuset" / "node", tmp_path / "memory" / "node"]
-    assert (tmp_path / "cpuset" / "node" / "cpuset.cpus").read_text() == "0", "no process can join before this is set"
+    assert (tmp_path / "cpuset" / "node" / "cpuset.cpus").read_text() == "0", "a process can join only after this is set"
 
 
 def test_a_cgroup_of_version_2_is_made_and_removed_with_all_below(tmp_path: Path) -> None:

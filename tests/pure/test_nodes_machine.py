@@ -79,7 +79,7 @@ def test_an_instance_of_no_node_group_is_no_machine() -> None:
     ("kind", "pods"), [("m5.large", 29), ("t3.small", 11), ("m6i.2xlarge", 58), ("p5.48xlarge", 100), ("p4d.24xlarge", 250)]
 )
 def test_the_most_pods_are_as_eks_computes_them(kind: str, pods: int) -> None:
-    """The limits are in this file, capped at 110 or 250.
+    """EKS reads the limits from this file and caps them at 110 or 250.
 
     https://github.com/awslabs/amazon-eks-ami/blob/main/nodeadm/internal/kubelet/eni-max-pods.txt
     """

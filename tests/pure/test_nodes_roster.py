@@ -1,4 +1,4 @@
-"""Which instances become real nodes, and when a node group's nodes are complete."""
+"""Rules for which instances become real nodes, and for when all nodes of a node group have started or stopped."""
 
 import pytest
 
@@ -64,7 +64,7 @@ def test_a_node_group_waits_for_those_who_come_and_go() -> None:
     assert roster.let_go("i-1") is member and roster.let_go("i-1") is None
     assert not roster.progress("train").done
     roster.settle(member, "ready")
-    assert not roster.progress("train").done, "a leaving node must not become ready again"
+    assert not roster.progress("train").done, "a node that is being removed must not become ready again"
     roster.remove(member)
     assert roster.progress("train").done
 

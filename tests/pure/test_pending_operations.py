@@ -21,13 +21,13 @@ def resource(token: str = VPC, name: str = "net", **more: Any) -> dict[str, Any]
 
 
 def state(*resources: dict[str, Any], **pending: dict[str, Any]) -> dict[str, Any]:
-    """Return a state. `pending` has the resource of each kind of interrupted operation."""
+    """Return a stack's state. `pending` maps each kind of interrupted operation to its resource."""
     begun = [{"type": kind, "resource": one} for kind, one in pending.items()]
     return {"version": 3, "deployment": {"resources": [PROVIDER, *resources], "pending_operations": begun}}
 
 
 def after(before: dict[str, Any], *found: Found) -> list[dict[str, Any]]:
-    """Return the resources of the settled state, without the provider."""
+    """Repair a state and return its resources, without the provider."""
     deployment = settled(before, {resource()["urn"]: found, resource(GROUP)["urn"]: found})["deployment"]
     assert deployment["pending_operations"] == []
     return list(deployment["resources"][1:])
@@ -35,7 +35,7 @@ def after(before: dict[str, Any], *found: Found) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def in_aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list[Found]]]:
-    """Return the results of successive lookups of VPCs and node groups; the last result repeats."""
+    """Yield the list of results that successive lookups of VPCs and node groups return; the last result repeats."""
     views: list[list[Found]] = [[]]
 
     def look(client: Any, inputs: Inputs) -> Iterator[Found]:

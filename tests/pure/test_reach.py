@@ -85,7 +85,7 @@ def test_a_preview_only_warns_since_the_run_may_open_the_way(closed: str, truste
 
 
 def test_another_server_at_the_address_is_not_accepted(listening: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A proxy that accepts connections to any address is such a server."""
+    """Such a server may be a proxy that accepts connections to any address."""
     stranger = base64.b64encode(Authority(tmp_path / "other").certificate.file.read_bytes()).decode()
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: False)
     with pytest.raises(pulumi.RunError, match="CERTIFICATE_VERIFY_FAILED"):

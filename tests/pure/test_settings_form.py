@@ -231,8 +231,8 @@ def test_what_can_be_understood_beside_an_error_is_kept() -> None:
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
-        ("pools[0].minSize", True),  # the placeholder itself
-        ("pools[0].desiredSize", True),  # compared with the placeholder
+        ("pools[0].minSize", True),  # The placeholder itself.
+        ("pools[0].desiredSize", True),  # Compared with the placeholder.
         ("pools[0].name", False),
         ("pools[0].instanceType", False),
         ("pools[1].name", True),  # below a placeholder
@@ -280,7 +280,7 @@ def test_settings_cannot_be_changed() -> None:
 
 
 def test_every_field_says_what_a_change_does() -> None:
-    """A job's fields are exempt, because every change to a job creates another job."""
+    """A job's fields are exempt, because every change to a job creates a new job."""
 
     def fields(model: Any, path: str = "") -> list[tuple[str, str]]:
         from pydantic import BaseModel

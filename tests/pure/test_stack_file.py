@@ -1,4 +1,4 @@
-"""A stack file is read as the Pulumi engine reads it, and problems of the file itself are reported with path and line."""
+"""Stack files are read as the Pulumi engine reads them; problems in a file are reported with their path and line."""
 
 from pathlib import Path
 from textwrap import dedent
@@ -44,7 +44,7 @@ def test_a_key_without_a_namespace_is_the_projects_as_for_pulumi(tmp_path: Path)
     assert raw.values == {"costCenter": "ml"}
 
 
-# The values that Pulumi 3.246.0 prints for these texts with `pulumi config --json`.
+# `pulumi config --json` of Pulumi 3.246.0 prints these values for these texts.
 @pytest.mark.parametrize(
     ("text", "value"),
     [

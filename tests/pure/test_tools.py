@@ -1,4 +1,4 @@
-"""Programs that the local cloud builds or fetches, and its errors when it cannot."""
+"""Programs that the local cloud builds or downloads, and the errors that it reports if it cannot."""
 
 import os
 import re

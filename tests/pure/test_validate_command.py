@@ -93,7 +93,7 @@ def test_a_quota_below_the_maximum_size_is_a_warning_while_it_covers_what_is_cre
         known = {"L-417A185B": vcpus, "L-1216C47A": 64.0, "L-3819A6DF": 64.0}
         monkeypatch.setattr(preflight, "gather", lambda settings: facts(settings, quotas=known))
 
-    quota(192.0)  # enough for the two p4d.24xlarge of desiredSize
+    quota(192.0)  # enough for two p4d.24xlarge, which is the pool's desiredSize
     assert validate.run("fine", folder, offline=False, as_json=False) == 0
     assert capsys.readouterr().out.startswith("warning: pools[0].maxSize: 4 p4d.24xlarge need 384 vCPUs")
     quota(96.0)

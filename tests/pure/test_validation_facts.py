@@ -1,4 +1,4 @@
-"""Rules that depend on facts from AWS: each case is one mistake with its full message."""
+"""Rules that depend on facts from AWS. Each case contains one mistake and the full message that reports it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -39,7 +39,7 @@ def test_a_mistake_gets_one_sentence(case: str) -> None:
 
 NO_ROUTE = subnets(subnet("a", has_route_out=False), subnet("b", has_route_out=False))
 FINE: dict[str, tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any]]] = {
-    "the least stack": ({}, [], {}),
+    "minimal stack": ({}, [], {}),
     "one GPU pool": ({}, [pool()], {}),
     "platform behind a private endpoint in an existing network": (
         {"network": existing_network(), "platform": {"install": True}},
@@ -74,7 +74,7 @@ FINE: dict[str, tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any]]] = {
         [pool(instance_type="p5.48xlarge", capacity=BLOCK)],
         reserved(kind="capacity-block", state="scheduled"),
     ),
-    "reserved capacity needs no quota": (
+    "reserved capacity with a quota of zero": (
         {},
         [pool(instance_type="p5.48xlarge", capacity=BLOCK)],
         {"quotas": {"L-417A185B": 0.0}, **reserved(kind="capacity-block")},
@@ -93,7 +93,7 @@ FINE: dict[str, tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any]]] = {
     ),
     "private cluster with unknown endpoints": ({"network": existing_network()}, [], {"subnets": NO_ROUTE}),
     "as many node groups as the quota allows": ({}, [pool(f"p{number}", maxSize=1) for number in range(29)], {}),
-    "raised quota of node groups": (
+    "increased node group quota": (
         {},
         [pool(f"p{number}", maxSize=1) for number in range(30)],
         {"node_groups_allowed": 40.0},
@@ -111,7 +111,7 @@ FINE: dict[str, tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any]]] = {
         [],
         {"kubernetes_versions": ("1.34", "1.35"), "addon_versions": {}, **existing("1.33")},
     ),
-    "caller role that IAM does not describe, with an admin": (
+    "caller with a role that could not be read from IAM, and an admin": (
         {"target": {"admins": [ADMIN]}},
         [],
         {"caller": Caller(ACCOUNT, f"arn:aws:sts::{ACCOUNT}:assumed-role/Ops/ada", None)},
@@ -129,7 +129,7 @@ FINE: dict[str, tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any]]] = {
             **existing("1.35", (), train=ExistingPool(A, 0, 20, 20)),
         },
     ),
-    "pool with a zone that alone offers its type": (
+    "pool in the only zone that offers its type": (
         {},
         [pool(zone=A)],
         {"offerings": {"g5.8xlarge": frozenset({A}), "m7i.large": frozenset(ZONES)}},
@@ -192,6 +192,6 @@ def no_zone(stack: Settings) -> Facts:
 
 @pytest.mark.parametrize("world", [facts, no_zone])
 def test_rules_bear_stand_ins(world: Callable[[Settings], Facts]) -> None:
-    """A malformed file leaves placeholders such as empty names and invalid CIDRs."""
+    """Settings from a malformed file contain placeholders such as empty names and invalid CIDRs."""
     stack = settings(pool("", "", 0), network={"cidr": "nonsense"})
     assert validation.check(stack, world(stack))

@@ -1,4 +1,4 @@
-"""Rules that need only the file: each case is one mistake with its full message."""
+"""Rules that need only the stack file. Each case contains one mistake and the full message that reports it."""
 
 from typing import Any
 

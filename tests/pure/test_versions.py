@@ -34,7 +34,7 @@ def test_kube_proxy_is_of_the_cluster_s_minor_version(kubernetes: str) -> None:
 
 @pytest.mark.parametrize("kubernetes", versions.KUBERNETES_VERSIONS)
 def test_the_cni_knows_efa_only_interfaces(kubernetes: str) -> None:
-    """EFA requires version 1.18.5 or newer: https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html"""
+    """EFA needs VPC CNI 1.18.5 or newer: https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html"""
     numbers = re.findall(r"\d+", versions.addon_versions(kubernetes)["vpc-cni"])
     assert tuple(map(int, numbers[:3])) >= (1, 18, 5)
 

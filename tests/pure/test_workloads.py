@@ -1,4 +1,4 @@
-"""Every folder in `workloads/` can be submitted: it has a valid job, an image with its program, and a README."""
+"""Every workload in `workloads/` can be submitted: it has a valid job, an image with its program, and a README."""
 
 import re
 import shlex

@@ -93,7 +93,7 @@ def vpc(**more: Any) -> Vpc:
 
 
 def facts(of: Settings, **more: Any) -> Facts:
-    """Return facts of an account that offers the settings' instance types in all zones, with ample quotas."""
+    """Return the facts of an account that offers the settings' instance types in all zones and has ample quotas."""
     names = {of.target.head_type, *(one.instance_type for one in of.pools)}
     known = {name: instance_type(name) for name in names if name in described_types()}
     fine = Facts(

@@ -1,4 +1,4 @@
-"""Resource counts of an account, and the stack for tests with faults and killed engines."""
+"""Resource counts of an account, and the stack for tests with AWS faults or killed engines."""
 
 from collections import Counter
 from pathlib import Path
@@ -12,7 +12,7 @@ DATA = Path(__file__).parent / "data"
 
 
 def new_stack(cloud: LocalCloud) -> LocalStack:
-    """Return the stack that tests disturb."""
+    """Return the stack whose deployment tests disturb with faults or by killing the engine."""
     made = LocalStack(cloud, "faults", DATA)
     made.prepare()
     return made

@@ -1,4 +1,4 @@
-"""Changes of settings, and the resources that they affect in a deployed cluster."""
+"""Changes to settings, and the resources that they affect in a deployed cluster."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,12 +23,12 @@ def deletes(*names: str) -> Touched:
 
 
 def rolls(pool: str) -> Touched:
-    """A new version of the launch template, for which EKS replaces each node of the pool."""
+    """Expect a new version of the launch template. EKS then replaces each node in the pool."""
     return updates(pool, f"{pool}-launch-template")
 
 
 def replaces(pool: str) -> Touched:
-    """A new node group, and therefore a new Auto Scaling group with its tags."""
+    """Expect a new node group, and therefore a new Auto Scaling group with new tags."""
     return {"replace": (pool, f"{pool}-tag-*")}
 
 
@@ -43,7 +43,7 @@ def both(*parts: Touched) -> Touched:
 
 @dataclass(frozen=True)
 class Change:
-    """A new value of a setting, and the resources that it affects."""
+    """A new value for a setting, and the resources that the change affects."""
 
     setting: str
     """The setting's row in the output of `scripts/cluster settings`."""
@@ -53,7 +53,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Refused:
-    """A new value of a setting that a deployed cluster rejects."""
+    """A new value for a setting, which is rejected for a deployed cluster."""
 
     setting: str
     values: Mapping[str, Any]

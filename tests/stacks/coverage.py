@@ -28,7 +28,7 @@ cover them.
 FREE_KEYS: Final = ("tags", "pools[].labels", "target.addonVersions")
 """Maps whose keys the user chooses."""
 CHOICES: Final = ("kind", "natGateways", "placementGroup")
-"""Settings whose values each create different resources."""
+"""Settings for which each value creates different resources."""
 
 
 def name_of(file: Path) -> str:
@@ -36,8 +36,8 @@ def name_of(file: Path) -> str:
 
 
 def used() -> dict[str, set[str]]:
-    """Return each stack's settings, choices and AWS resource types. Each has the target kind as prefix, because EKS
-    and EC2 clusters share little.
+    """Return each stack's settings, choices and AWS resource types. Each item has the target kind as a prefix, because
+    EKS and EC2 clusters have little in common.
     """
     return {name_of(file): _used_by(file) for file in STACKS}
 
@@ -62,7 +62,7 @@ def _settings(value: Any, path: str = "") -> Iterator[str]:
 
 
 def resource_types(name: str) -> Iterator[str]:
-    """Yield resource types with those of their parents, e.g. gpumpi:infra:Network$aws:ec2/vpc:Vpc."""
+    """Yield AWS resource types, each after the types of its parents, e.g. gpumpi:infra:Network$aws:ec2/vpc:Vpc."""
     for line in (URNS / f"{name}.txt").read_text(encoding="utf-8").splitlines():
         chain = line.partition("::")[0]
         if chain.rpartition("$")[2].startswith("aws:"):

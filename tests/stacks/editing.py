@@ -20,8 +20,8 @@ _REPLACING = {"create-replacement", "delete-replaced", "replace"}
 
 
 def read(stack: LocalStack) -> Values:
-    """Return the `gpumpi:` settings of the stack file; without platform and jobs if the local cloud lacks
-    Kubernetes.
+    """Return the `gpumpi:` settings of the stack file. If the local cloud has no Kubernetes, turn off the platform and
+    omit the jobs.
     """
     config: Values = yaml.safe_load(stack.source.read_text())["config"]
     values = {key.removeprefix("gpumpi:"): value for key, value in config.items() if key.startswith("gpumpi:")}
@@ -67,7 +67,7 @@ def operations(run: Run) -> dict[str, set[str]]:
 
 
 def brought_up(cloud: LocalCloud, name: str) -> LocalStack:
-    """Deploy a stack of data/, with the existing resources that its file names."""
+    """Create the existing resources that the file of a stack in data/ names, then deploy the stack."""
     made = LocalStack(cloud, name, DATA)
     made.prepare()
     made.grant()
@@ -77,7 +77,7 @@ def brought_up(cloud: LocalCloud, name: str) -> LocalStack:
 
 
 def previewed(stack: LocalStack, values: Values, changes: Sequence[Change]) -> dict[str, set[str]]:
-    """Preview the changes together, with the existing resources that they name; return the operations."""
+    """Create the existing resources that the changes name, preview all changes together, and return the operations."""
     changed = with_changes(values, {path: value for one in changes for path, value in one.values.items()})
     stack.cloud.control().grant("us-west-2", changed)
     write(stack, changed)

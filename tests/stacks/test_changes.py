@@ -192,7 +192,7 @@ INSIDE: dict[str, Change] = {
         ),
     ),
 }
-"""Changes of a cluster in an existing VPC."""
+"""Changes to a cluster in an existing VPC."""
 
 
 @pytest.fixture(scope="module")
@@ -271,12 +271,12 @@ def test_in_an_existing_vpc_a_change_affects_exactly_the_expected_resources(
     assert differences(editing.operations(preview), [wanted]) == ([], [])
 
 
-# --- what happens then -------------------------------------------------------------------------------------------------
+# --- applied changes ---------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def live(stack: LocalStack, values: Values) -> Iterator[LocalStack]:
-    """The cluster, for real changes; the fixture restores it afterwards."""
+    """The cluster, for tests that apply changes instead of only previewing them. The fixture restores it afterwards."""
     editing.write(stack, values)
     yield stack
     editing.write(stack, values)

@@ -72,7 +72,7 @@ def test_a_preview_creates_every_resource_of_the_stack(stack: LocalStack, cloud:
 
 
 def unprotect(stack: LocalStack) -> None:
-    """Turn off deletion protection of cluster and file system in stack `full`, as users must before a destroy."""
+    """Turn off deletion protection for the cluster and file system in stack `full`, as users must before a destroy."""
     if stack.name != "full":
         return
     stack.set_config("gpumpi:target.deletionProtection", "false")

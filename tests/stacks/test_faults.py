@@ -23,7 +23,7 @@ NO_CAPACITY: dict[str, Any] = {
     "match": {"InstanceType": "g5.8xlarge"},
 }
 ALWAYS = 10_000
-"""More failures than any client's retries."""
+"""Number of failures that is higher than the number of retries of any client."""
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,8 @@ def test_with_continue_on_error_everything_is_created_that_does_not_depend_on_th
     fails(stack, "--continue-on-error", resource="creating EKS Node Group (gpumpi-faults-spare-", cause="AccessDenied")
     up = completes(stack)
     left = editing.operations(up)["create"]
-    # Add-ons wait for all nodes. Auto Scaling group tags need the groups' names, and the program had ended by then
+    # Add-ons wait for all nodes. The tags of Auto Scaling groups need the names of the groups, and the program had
+    # ended before these names were known.
     others = {name for name in left if not name.startswith(("spare", "service-")) and "-tag-" not in name}
     assert ("spare" in left, others) == (True, set())
     assert kinds(stack.cloud) == undisturbed
@@ -155,7 +156,7 @@ def test_a_pool_without_capacity_is_named_and_the_next_up_replaces_it_and_nothin
 
 
 def test_a_pool_that_could_not_grow_keeps_its_nodes(stack: LocalStack) -> None:
-    """The node group works, and a replacement would end its jobs."""
+    """The node group still works, and replacing it would end its jobs."""
     assert stack.run("up").ok
     before = node_groups(stack)["train"]
     editing.write(stack, editing.with_changes(editing.read(stack), {"pools[0].minSize": 4, "pools[0].desiredSize": 4}))

@@ -17,7 +17,7 @@ from tests.stacks.account import Kinds, goes_without_a_trace, kinds, kinds_undis
 pytestmark = [pytest.mark.xdist_group("killed"), pytest.mark.checkpoints]
 
 DELAY_FACTOR = 0.02
-"""The control plane takes ten seconds to create, enough time to kill the engine."""
+"""Creating the control plane takes ten seconds, which is enough time to kill the engine."""
 LONG_DELAY_FACTOR = 0.1
 """A cluster update takes twelve seconds, and `recover` must wait for it."""
 
@@ -27,7 +27,9 @@ class Moment(NamedTuple):
 
     call: str
     slow: str = ""
-    """Kind from localcloud.aws.durations. A call without one completes while the engine saves its state."""
+    """Kind of operation from localcloud.aws.durations. If it is empty, the call completes while the engine saves its
+    state.
+    """
 
 
 MOMENTS = {
@@ -174,7 +176,7 @@ def test_nodes_that_failed_meanwhile_are_replaced(stack: LocalStack, undisturbed
 
 def test_duplicates_of_an_up_without_recovery_are_deleted_after_the_next_recover(stack: LocalStack, undisturbed: Kinds) -> None:
     kill(stack, "up", MOMENTS["network"])
-    stack.unlock()  # only unlock: `recover` would also settle pending operations
+    stack.unlock()  # unlock only: `recover` would also settle pending operations
     assert stack.run("up").ok
     recovered(stack)
     goes_up(stack)

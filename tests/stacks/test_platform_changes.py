@@ -154,7 +154,9 @@ def test_a_change_affects_exactly_the_expected_resources(name: str, stack: Local
 
 
 def test_up_from_outside_a_private_cluster_reports_the_fix(cloud: LocalCloud, stacks: Path) -> None:
-    """The unchanged stack file deploys from anywhere. With the platform, the error says where to run `up`."""
+    """The unchanged stack file, which omits the platform, can be deployed from anywhere. With the platform, the error
+    message says where to run `up`.
+    """
     closed = LocalStack(cloud, "06-closed-network", stacks)
     closed.prepare()
     values = editing.read(closed)

@@ -1,4 +1,4 @@
-"""Programs that run inside a job's pods, as text: they see nothing of this package, only what their image has."""
+"""Source text of the programs that run inside a job's pods. They use only what the image contains, not this package."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Final
 
 UNUSABLE_IMAGE: Final = 78
-"""Exit code of a pod whose image lacks something (refuse.sh): EX_CONFIG of sysexits.h. Its termination message says what."""
+"""Exit code of a pod whose image lacks a program, module or user (refuse.sh): EX_CONFIG in sysexits.h. The termination
+message names what is missing."""
 
 _FIRST: Final[Mapping[str, Sequence[str]]] = {
     "launch.sh": ("wait.sh", "ssh.sh"),
@@ -15,20 +16,20 @@ _FIRST: Final[Mapping[str, Sequence[str]]] = {
     "keys_on_volume.sh": ("refuse.sh",),
     "rendezvous.sh": ("wait.sh",),
 }
-"""What a script begins with."""
+"""Script -> scripts that `text` puts before it."""
 
 
 @cache
 def text(name: str) -> str:
-    """The source of one of them, whole."""
+    """Return the source of a program, including the scripts that come before it."""
     return "".join(map(text, _FIRST.get(name, ()))) + (Path(__file__).parent / name).read_text(encoding="utf-8")
 
 
 def python(name: str, *arguments: str) -> list[str]:
-    """A container's command that runs a program in Python with arguments."""
+    """Return a container command that runs a Python program with arguments."""
     return ["python3", "-c", text(name), *arguments]
 
 
 def shell(name: str, *arguments: str) -> list[str]:
-    """A container's command that runs a shell script with arguments."""
+    """Return a container command that runs a shell script with arguments."""
     return ["/bin/sh", "-c", text(name), name.removesuffix(".sh"), *arguments]

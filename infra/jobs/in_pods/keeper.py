@@ -1,7 +1,7 @@
-"""Waits until the job's launcher has come to its end, then ends itself: the workers go with it, by Kubernetes' garbage collector.
+"""Cleanup controller: wait until the job's launcher has ended, then exit. Kubernetes then garbage-collects the workers.
 
-It may read pods and nothing else. Arguments: namespace, the launcher's Job, how many failed attempts are too many; for keys on a
-volume their folder, which goes too, and the labels of the job's workers.
+It may only read pods. Arguments: the namespace, the launcher's Job, and the maximum number of failed attempts. For keys
+on a volume, also: the directory of the keys, which it deletes at the end, and the labels of the job's workers.
 """
 
 import json
@@ -19,14 +19,15 @@ from typing import Any
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 EVERY_SECONDS = 2
 LONGEST_PAUSE = 600 + 60
-"""Kubernetes pauses between attempts, at most ten minutes: https://kubernetes.io/docs/concepts/workloads/controllers/job/"""
+"""Kubernetes pauses for at most ten minutes between attempts, and this adds a minute:
+https://kubernetes.io/docs/concepts/workloads/controllers/job/"""
 LAST_SECONDS = 20
-"""Of the 30 that Kubernetes gives a pod to end."""
+"""Time limit of `is_taken_away`: Kubernetes kills a pod 30 seconds after SIGTERM."""
 ENDED_BY_SIGNAL = 128 + signal.SIGTERM
 
 
 def pods(namespace: str, labels: str) -> "list[dict[str, Any]]":
-    """Raises OSError."""
+    """Return the pods with these labels. Raises OSError."""
     query = urllib.parse.urlencode({"labelSelector": labels})
     url = f"https://kubernetes.default.svc/api/v1/namespaces/{namespace}/pods?{query}"
     request = urllib.request.Request(url, headers={"Authorization": f"Bearer {(ACCOUNT / 'token').read_text()}"})
@@ -37,19 +38,19 @@ def pods(namespace: str, labels: str) -> "list[dict[str, Any]]":
 
 
 def is_over(phases: "list[str]", most_failures: int, idle_seconds: float) -> bool:
-    """Whether the launcher will not run again."""
+    """Return whether the launcher will not run again."""
     if "Succeeded" in phases or phases.count("Failed") > most_failures:
         return True
     return idle_seconds > LONGEST_PAUSE
 
 
 def wait(namespace: str, attempts: str, most_failures: int) -> None:
-    """Until the launcher has ended; `attempts` are the labels of its pods, one per attempt."""
+    """Wait until the launcher has ended. `attempts` selects its pods by label; there is one pod per attempt."""
     last_active = time.monotonic()
     while True:
         try:
             phases = [pod["status"].get("phase", "Unknown") for pod in pods(namespace, attempts)]
-        except OSError as error:  # the API server is away for a moment; the workers stay meanwhile
+        except OSError as error:  # the API server is down for a moment; keep the workers meanwhile
             print("cannot ask:", error, file=sys.stderr, flush=True)
             last_active = time.monotonic()
             phases = []
@@ -62,9 +63,10 @@ def wait(namespace: str, attempts: str, most_failures: int) -> None:
 
 
 def is_taken_away(namespace: str, attempts: str, workers: str) -> bool:
-    """Whether it is the job that ends, and not this pod alone, whose place another one takes, as on a node that is drained.
+    """Return whether the whole job is being deleted, and not only this pod, for example because its node is drained.
 
-    Then the workers go too, or have no launcher any more; or this pod's rights have gone before them.
+    In the first case, the workers are being deleted too, or the launcher has no pods any more, or this pod has already
+    lost its permissions. In the second case, Kubernetes replaces this pod.
     """
     end, seen = time.monotonic() + LAST_SECONDS, []
     while time.monotonic() < end:
@@ -83,7 +85,7 @@ def is_taken_away(namespace: str, attempts: str, workers: str) -> bool:
 
 def main(namespace: str, job: str, most_failures: int, keys: str = "", workers: str = "") -> None:
     attempts = f"batch.kubernetes.io/job-name={job}"
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(ENDED_BY_SIGNAL))  # the first process of a container has no other end
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(ENDED_BY_SIGNAL))  # PID 1 ignores signals without a handler
     try:
         wait(namespace, attempts, most_failures)
     except SystemExit:

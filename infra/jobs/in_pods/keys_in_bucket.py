@@ -1,8 +1,14 @@
-"""A job's SSH keys by way of a bucket: each pod makes its own pair, shows the public half below its own name, takes the others'.
+"""Exchange the SSH keys of a job's pods through an S3 bucket. Private keys never leave their pod.
 
-No private half leaves its pod. Whose key one is, its place tells: IAM lets a pod write only below its own name, and a name is one
-pod's of a namespace at a time. Arguments: `publish` (makes the pair, shows it) or `follow` (keeps right what sshd and ssh
-believe, until it is ended); namespace, job, number of workers, folder. Environment: the bucket, the pod's name.
+Each pod generates its own key pair, uploads the public key under its own name, and downloads the public keys of the
+job's other pods. The object's name shows which pod a key belongs to: IAM lets a pod write only under its own name, and
+no two pods in a namespace have the same name at the same time.
+
+Arguments: a verb, the namespace, the job, the number of workers, and the directory of the key files.
+- `publish` generates the key pair and uploads the public key.
+- `follow` keeps authorized_keys and known_hosts up to date until the container ends.
+
+Environment: GPUMPI_KEY_BUCKET (the bucket) and GPUMPI_POD (the name of this pod).
 """
 
 import os
@@ -19,41 +25,42 @@ UNUSABLE_IMAGE = 78
 SAID = Path("/dev/termination-log")
 WHAT_AN_IMAGE_HAS = "docs/jobs.md lists what an image must have"
 GONE = ("AccessDenied", "NoSuchKey")
-"""S3's answers to a GetObject of what was listed a moment ago and has expired since."""
+"""Error codes with which S3 answers GetObject if an object has expired since it was listed."""
 KEY_TYPE = "ssh-ed25519"
 KEY_FORM = re.compile(rf"{KEY_TYPE} [A-Za-z0-9+/]{{60,80}}={{0,2}}")
-"""One line, no options before the key and no comment behind it."""
+"""A public key on a single line, without options before it or a comment after it."""
 LONGEST = 1000
 OBJECT = "id.pub"
 PATIENCE_SECONDS = 120
-"""Until Pod Identity answers: the agent of a new node, or a new association."""
+"""Time limit of `publish`: on a new node, or with a new association, it takes a while until Pod Identity works."""
 SOON_SECONDS, LATER_SECONDS = 1, 10
+"""Pause between two reads of the bucket: shortly after a change, and otherwise."""
 BUSY_SECONDS = 60
-"""After a change more are likely: pods of a job start together."""
+"""How long to use the short pause after a change. More changes are likely, because the pods of a job start together."""
 AGAIN_SECONDS = 12 * 3600
-"""The bucket forgets after a day."""
+"""Interval between uploads of the public key, because objects in the bucket expire after a day."""
 
 
 class Peers:
-    """The job's pods, as the bucket has them."""
+    """A job's pods and the public keys that they have uploaded to the bucket."""
 
     def __init__(self, s3: Any, bucket: str, namespace: str, job: str, workers: int) -> None:
         self._s3, self._bucket = s3, bucket
         self._namespace, self._job = namespace, job
         self._workers = [f"{job}-worker-{number}" for number in range(workers)]
         self._read: dict[str, tuple[str, str]] = {}
-        """Object key -> its ETag and the public key in it."""
+        """Name of an object that was read -> its ETag and content."""
 
     def publish(self, pod: str, key: str) -> None:
         place = f"jobs/{self._namespace}/{pod}/{OBJECT}"
         self._s3.put_object(Bucket=self._bucket, Key=place, Body=key.encode(), ContentType="text/plain")
 
     def workers(self, found: "dict[str, str]") -> "dict[str, str]":
-        """Name of each worker -> its key, in their order; empty until all are known."""
+        """Return the name and public key of each worker, in order. Empty until the keys of all workers are known."""
         return {pod: found[pod] for pod in self._workers} if found.keys() >= set(self._workers) else {}
 
     def keys(self) -> "dict[str, str]":
-        """Name of a pod of the job -> its public key; what is no key is left out. Raises what boto3 raises."""
+        """Return the public keys of the job's pods by pod name. Omits malformed keys. Raises boto3's errors."""
         prefix = f"jobs/{self._namespace}/"
         pod = rf"{re.escape(self._job)}-(?:worker-\d+|launcher-[a-z0-9]{{5}})"
         ours = re.compile(rf"{re.escape(prefix)}({pod})/{OBJECT}")
@@ -85,12 +92,15 @@ def authorized_keys(found: "dict[str, str]") -> str:
 
 
 def known_hosts(workers: "dict[str, str]") -> str:
-    """Every pod of a job writes the same, which is how the launcher sees that a worker knows the others."""
+    """Return the known_hosts file, which is the same in all pods of a job.
+
+    The launcher compares it with its own to find out whether a worker knows all other workers.
+    """
     return "".join(f"[{name}]:{PORT},[{name}.*]:{PORT} {key}\n" for name, key in workers.items())
 
 
 def put(file: Path, text: str) -> bool:
-    """Whole or not at all; whether it was another text before."""
+    """Write a file atomically if its content differs. Return whether it did."""
     if file.exists() and file.read_text() == text:
         return False
     beside = file.with_name(f".{file.name}.new")
@@ -100,7 +110,11 @@ def put(file: Path, text: str) -> bool:
 
 
 def publish(peers: Peers, folder: Path, pod: str) -> None:
-    """Makes the pair unless it is there, as where only the container is a new one. Raises what boto3 raises, after a while."""
+    """Generate the key pair and upload the public key.
+
+    The pair already exists if only the container was restarted, and is then kept. Retries for PATIENCE_SECONDS,
+    then raises boto3's last error.
+    """
     private = folder / "id_rsa"
     if not private.exists():
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(private)], check=True)
@@ -117,7 +131,11 @@ def publish(peers: Peers, folder: Path, pod: str) -> None:
 
 
 def follow(peers: Peers, folder: Path, pod: str) -> None:
-    """For ever. known_hosts appears when all workers are known; what starts after it is let in everywhere."""
+    """Keep authorized_keys and known_hosts up to date. Never returns.
+
+    Both files are written once the keys of all workers are known, known_hosts last. An sshd that starts after that
+    accepts connections from every worker.
+    """
     changed = published = time.monotonic()
     while True:
         try:
@@ -128,7 +146,7 @@ def follow(peers: Peers, folder: Path, pod: str) -> None:
             if time.monotonic() - published > AGAIN_SECONDS:
                 peers.publish(pod, public_key(folder))
                 published = time.monotonic()
-        except _aws_errors() as error:  # what is known stays known
+        except _aws_errors() as error:  # keep the keys that are known
             print(f"cannot read the bucket: {error}", file=sys.stderr, flush=True)
         time.sleep(SOON_SECONDS if time.monotonic() - changed < BUSY_SECONDS else LATER_SECONDS)
 
@@ -151,12 +169,13 @@ def refuse(code: int, sentence: str) -> None:
 
 def main(verb: str, namespace: str, job: str, workers: int, folder: Path) -> None:
     os.umask(0o077)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # the first process of a container has no other end
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # PID 1 ignores signals without a handler
     try:
         import boto3
     except ImportError:
         refuse(
-            UNUSABLE_IMAGE, f"python3 of the image has no boto3, by which keyExchange s3 reaches its bucket; {WHAT_AN_IMAGE_HAS}"
+            UNUSABLE_IMAGE,
+            f"python3 of the image has no boto3, which keyExchange s3 needs to reach its bucket; {WHAT_AN_IMAGE_HAS}",
         )
     bucket, pod = os.environ["GPUMPI_KEY_BUCKET"], os.environ["GPUMPI_POD"]
     peers = Peers(boto3.client("s3"), bucket, namespace, job, workers)
@@ -167,7 +186,8 @@ def main(verb: str, namespace: str, job: str, workers: int, folder: Path) -> Non
     except FileNotFoundError:
         refuse(UNUSABLE_IMAGE, f"the image has no ssh-keygen, which makes the keys; {WHAT_AN_IMAGE_HAS}")
     except _aws_errors() as error:
-        refuse(1, f"cannot write the pod's public key to s3://{bucket}: {error}; see that the add-on eks-pod-identity-agent runs")
+        why = f"cannot write the pod's public key to s3://{bucket}: {error}"
+        refuse(1, f"{why}. Check that the add-on eks-pod-identity-agent is running")
 
 
 if __name__ == "__main__":

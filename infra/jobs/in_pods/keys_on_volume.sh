@@ -1,5 +1,5 @@
-# The key pair of a job on a volume that all its pods see: whoever comes first makes it, whole or not at all; every pod takes a copy.
-# Arguments: the job's folder on the volume, the pod's own folder.
+# Create a job's SSH key pair on a volume that all of its pods mount, and copy it to the pod. The first pod creates the
+# key pair atomically. Arguments: the job's directory on the volume, the pod's own directory.
 set -eu
 umask 077
 folder="$1" own="$2"

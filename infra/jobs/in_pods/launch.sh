@@ -1,5 +1,5 @@
-# A launcher: waits until every worker has a name, which it has once its sshd answered, then runs the command.
-# The settings of ssh are made here because mpi-operator's own come last in the pod.
+# Launcher: wait until every worker has a DNS name, which it gets once its sshd accepts connections, then run a command.
+# Set these variables here, because the values that mpi-operator appends to the pod's environment override earlier ones.
 export OMPI_MCA_plm_rsh_agent=/tmp/mpi-ssh PRTE_MCA_plm_ssh_agent=/tmp/mpi-ssh
 export I_MPI_HYDRA_BOOTSTRAP_EXEC=/tmp/mpi-ssh HYDRA_LAUNCHER_EXEC=/tmp/mpi-ssh
 knows_all() {
@@ -9,7 +9,7 @@ hosts=$(sed 's/[ :].*//' /etc/mpi/hostfile)
 for host in $hosts; do
   wait_for_name "$host"
 done
-if [ "$known_hosts" != /tmp/known_hosts ]; then  # each pod has its own key, and workers start ranks on each other
+if [ "$known_hosts" != /tmp/known_hosts ]; then  # each pod has its own keys; workers also start ranks on each other
   for host in $hosts; do
     wait_for "$host to know the others' keys" knows_all "$host"
   done
@@ -20,13 +20,14 @@ command=$!
 trap 'kill -TERM "$command"' TERM INT
 code=0
 wait "$command" || code=$?
-while kill -0 "$command" 2> /dev/null; do  # a signal ended the waiting, not the command
+while kill -0 "$command" 2> /dev/null; do  # a signal interrupted `wait`; the command still runs
   code=0
   wait "$command" || code=$?
 done
 [ "$code" -eq 0 ] || exit "$code"
-# Open MPI 5 may end with 0 after it lost a worker and all its ranks (https://github.com/openpmix/prrte/pull/2603).
-# Connections that are still open end with the command; one that broke, or that Open MPI cut to give up, does not.
+# Open MPI 5 may exit with 0 after it lost a worker and all of its ranks (https://github.com/openpmix/prrte/pull/2603).
+# A connection that is still open removes its file when it closes after the command. If a connection broke, or if
+# Open MPI killed it to give up, its file remains.
 broken() {
   for file in /tmp/connections/*; do
     [ ! -e "$file" ] || kill -0 "${file##*/}" 2> /dev/null || return 0

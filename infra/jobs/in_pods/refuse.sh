@@ -1,4 +1,4 @@
-# A pod whose image can never do what is asked of it ends with EX_CONFIG of sysexits.h; `submit` and `status` tell the reason.
+# If the image can never run the job, exit with EX_CONFIG of sysexits.h. `submit` and `status` print the reason.
 refuse() {
   printf '%s\n' "$*; docs/jobs.md lists what an image must have" | tee /dev/termination-log >&2
   exit 78

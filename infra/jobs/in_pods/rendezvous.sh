@@ -1,4 +1,4 @@
-# A node of a torchrun job: waits until the first node has a name, then becomes `torchrun`, told which node it is.
+# Node of a torchrun job: wait until the first node has a DNS name, then run `torchrun` with the rank of this node.
 set -eu
 wait_for_name "$MASTER_ADDR"
 program="$1"

@@ -1,5 +1,6 @@
-# A worker: sshd for the launcher's key and nobody else's, as an ordinary user.
-# Sessions get the container's environment, which sshd does not hand on by itself: image and device plugins put things there.
+# Worker: run sshd as an ordinary user. It accepts only the keys of this job.
+# sshd does not pass the container's environment to its sessions, so SetEnv does: ranks need the variables that the
+# image and device plugins set.
 awk 'BEGIN {
   own = "^(HOME|HOSTNAME|K_MPI_JOB_ROLE|LOGNAME|MAIL|OLDPWD|PWD|SHELL|SHLVL|TERM|USER|_|KUBERNETES_.*|SSH_.*)$"
   printf "SetEnv"

@@ -1,7 +1,7 @@
-"""What every rank of the smoke job runs: talks to all, then tells where it is and what carried its messages.
+"""Program of every rank of the smoke job: exchange messages with other ranks, then report node, GPUs and transports.
 
-Rank 0 prints one JSON line for each rank and the verdict, and fails with it. What `failures` and `Expected` are stands in
-infra/jobs/smoke_verdict.py, whose text is put before this one.
+Rank 0 prints one JSON line per rank and the verdict, and exits with 1 if a check failed. `failures` and `Expected` are
+defined in infra/jobs/smoke_verdict.py, whose source is put before this one.
 """
 
 from __future__ import annotations
@@ -30,25 +30,28 @@ TALKATIVE = {
     "I_MPI_DEBUG": "5",
     "MPIR_CVAR_DEBUG_SUMMARY": "1",
 }
-"""Lets each MPI library say what it chose; it has no call that tells."""
+"""Makes each MPI library log the transports that it selects, because MPI has no call that returns them."""
 
 TO_RANK = re.compile(r"Using (\w+) btl for send to \[\[\d+,\d+\],(\d+)\]")
-"""Open MPI, pml ob1: one line for each peer."""
+"""Log line of Open MPI with pml ob1: one line per peer."""
 OFI = re.compile(r"mtl:ofi:prov(?:ider)?: ([\w;-]+)|libfabric provider: ([\w;-]+)")
-"""Open MPI's mtl ofi; Intel MPI; MPICH. The last two let only rank 0 speak."""
+"""Log lines of Open MPI with mtl ofi, and of Intel MPI and MPICH, where only rank 0 logs."""
 OTHER = re.compile(r"select: component (ucx|monitoring|v) selected")
 
 
 @contextlib.contextmanager
 def captured() -> Iterator[list[str]]:
-    """Output of the MPI library, which writes to file descriptors. Where it ends the process, the end of it is shown."""
+    """Capture the output of the MPI library, which writes to file descriptors directly.
+
+    If the library ends the process, print the last 4000 bytes.
+    """
     text: list[str] = []
     sys.stdout.flush()
     with tempfile.TemporaryFile("w+b") as file:
         keep = [os.dup(1), os.dup(2)]
         reader, writer = os.pipe()
         if os.fork() == 0:
-            os.setsid()  # what ends the rank ends its process group
+            os.setsid()  # whatever kills the rank kills its process group
             os.close(writer)
             if not os.read(reader, 1):
                 file.seek(0)
@@ -68,7 +71,7 @@ def captured() -> Iterator[list[str]]:
 
 
 def gpus() -> int:
-    """GPUs of this container: the device files that the runtime put into it, else what it was told."""
+    """Return the number of GPUs in this container, from its device files or else from NVIDIA_VISIBLE_DEVICES."""
     devices = [path for path in Path("/dev").glob("nvidia*") if re.fullmatch(r"nvidia\d+", path.name)]
     if devices:
         return len(devices)
@@ -77,7 +80,7 @@ def gpus() -> int:
 
 
 def transports(text: list[str], others: list[int]) -> list[str]:
-    """What the library says that it uses towards ranks on other hosts."""
+    """Return the transports to ranks on other hosts, according to the library's log."""
     found = set()
     for line in text:
         for btl, rank in TO_RANK.findall(line):
@@ -94,14 +97,14 @@ def transports(text: list[str], others: list[int]) -> list[str]:
 def main(expected: Expected) -> int:
     os.environ.update(TALKATIVE)
     with captured() as text:
-        from mpi4py import MPI  # type: ignore[import-not-found]  # starts MPI
+        from mpi4py import MPI  # type: ignore[import-not-found]  # the import starts MPI
 
         world = MPI.COMM_WORLD
         rank, size = world.Get_rank(), world.Get_size()
         sums = array.array("d", [0.0]) * 1024
         world.Allreduce(array.array("d", [rank + 1.0]) * 1024, sums, op=MPI.SUM)
         hosts = world.allgather(socket.gethostname())
-        # a message to the same slot of every other worker, so that every pair of workers has met
+        # Send a message to the same slot of every other worker, so that every pair of workers communicates.
         for step in range(expected.slots, size, expected.slots):
             world.sendrecv(rank, dest=(rank + step) % size, source=(rank - step) % size)
     report: dict[str, Any] = {
@@ -128,7 +131,7 @@ def main(expected: Expected) -> int:
 
 
 def _quietly(code: int) -> int:
-    """The exit code; what the talkative library says at its end is of no use."""
+    """Return the exit code, and discard what the MPI library logs when it shuts down."""
     sys.stdout.flush()
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     return code

@@ -1,13 +1,14 @@
-# How the pods of a job reach each other: a program, because MPI hands on a program whole. Of options Open MPI 5 cuts everything
-# after the first "=" where a worker starts daemons on others. A connection that does not end by itself leaves a file.
+# Write /tmp/mpi-ssh, the program with which the pods of a job connect to each other. It contains the ssh options: when
+# a worker starts daemons on other workers, Open MPI 5 passes on the name of a program unchanged, but drops everything
+# after the first "=" in options. A connection that breaks or is killed leaves its file in /tmp/connections.
 set -eu
 umask 077
 for program in /usr/sbin/sshd ssh awk sed getent; do
   command -v "$program" > /dev/null || refuse "the image has no $program, without which the launcher starts no rank"
 done
-id -un > /dev/null 2>&1 || refuse "the image has no user with the id $(id -u), without whom sshd lets nobody in"
+id -un > /dev/null 2>&1 || refuse "the image has no user with the id $(id -u), so sshd would reject every login"
 known_hosts="$HOME/.ssh/known_hosts"
-if [ ! -e "$known_hosts" ]; then  # all pods have one key, which is every host's too
+if [ ! -e "$known_hosts" ]; then  # all pods share one key pair, which is also their host key
   known_hosts=/tmp/known_hosts
   printf '* %s\n' "$(cat "$HOME/.ssh/id_rsa.pub")" > "$known_hosts"
 fi

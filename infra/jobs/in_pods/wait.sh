@@ -1,5 +1,5 @@
-# Waiting, with a word now and then.
-wait_for() {  # what, and the command that succeeds when it is there
+# Wait, and print a message from time to time.
+wait_for() {  # arguments: what to wait for, and a command that succeeds once it is there
   what="$1" tries=0
   shift
   until "$@"; do
@@ -8,6 +8,6 @@ wait_for() {  # what, and the command that succeeds when it is there
     sleep 0.2
   done
 }
-wait_for_name() {  # of a host, in DNS
+wait_for_name() {  # argument: a host; waits until DNS resolves its name
   wait_for "$1" getent hosts "$1" > /dev/null
 }

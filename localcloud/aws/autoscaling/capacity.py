@@ -46,7 +46,7 @@ def members(group: Any, states: Sequence[str] = COUNTED) -> list[Any]:
 def reconcile(group: Any, cause: str) -> list[Activity]:
     """Launch missing instances or terminate surplus ones, and return the resulting activities.
 
-    AWS retries a failed launch at growing intervals; the local AWS retries it when the group changes next.
+    AWS retries a failed launch at growing intervals; the local AWS retries it the next time the group changes.
     """
     suspended = {process["ProcessName"] for process in group.suspended_processes}
     before, wanted = len(members(group)), launch_data.target(group)
@@ -240,7 +240,7 @@ def _update_targets(group: Any) -> None:
 
 
 def refusals(group: Any) -> list[AwsError]:
-    """Return EC2's launch errors since the group last reached its desired capacity, newest first."""
+    """Return EC2's launch errors since the group's last activity without an error, newest first."""
     found = []
     for activity in activities.of_group(group.autoscaling_backend, group.name):
         if activity.error_code is None:

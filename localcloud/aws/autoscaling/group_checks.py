@@ -23,7 +23,10 @@ LAUNCH_TIME_CODES = frozenset(
         "VcpuLimitExceeded",
     }
 )
-"""EC2 errors that depend on zone and time. The group is created in spite of them, but its launches fail."""
+"""EC2 errors that depend on the zone and the time of a launch.
+
+Auto Scaling creates the group despite these errors, but its launches fail.
+"""
 HEALTH_CHECKS = ("EC2", "ELB", "VPC_LATTICE", "EBS")
 
 

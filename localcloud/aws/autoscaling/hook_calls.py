@@ -91,7 +91,7 @@ def _complete(group: Any, state: Any, waiting: hooks.Waiting, result: str) -> No
 
 
 def end_overdue(backend: Any) -> None:
-    """Complete lifecycle actions that timed out, with the hook's default result."""
+    """Complete the lifecycle actions that have timed out, with the default result of their hooks."""
     moment = time.monotonic()
     for group in list(backend.autoscaling_groups.values()):
         for state in list(group.instance_states):

@@ -32,7 +32,7 @@ def target(group: Any) -> int:
 
 
 def is_spot(group: Any, on_demand: int, spot: int) -> bool:
-    """Return whether the next instance is a Spot Instance, given the numbers of On-Demand and Spot Instances."""
+    """Return whether the next instance must be a Spot Instance, given the current numbers of both kinds."""
     mixed = group.mixed_instances_policy
     if not mixed:
         return False
@@ -80,7 +80,8 @@ def build(group: Any, place: Place, override: Mapping[str, Any], spot: bool) -> 
 def _in_subnet(data: Mapping[str, Any], subnet_id: str) -> dict[str, Any]:
     """Return the launch data with the group's subnet.
 
-    It is set on each network interface, because EC2 rejects an instance-level subnet together with interfaces.
+    If the data contains network interfaces, the subnet is set on each of them, because EC2 then rejects an
+    instance-level subnet.
     """
     interfaces = data.get("NetworkInterfaces")
     if not interfaces:

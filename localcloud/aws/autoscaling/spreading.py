@@ -1,4 +1,4 @@
-"""Choice of where a group launches its next instance, and of the instances it terminates. Pure functions.
+"""Selection of the zone and subnet for a new instance of a group, and of the instances to terminate. Pure functions.
 
 https://docs.aws.amazon.com/autoscaling/ec2/userguide/auto-scaling-benefits.html (balance over zones)
 https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-termination-policies.html
@@ -40,7 +40,7 @@ class Member:
 
 
 def next_places(places: Sequence[Place], zones_in_use: Sequence[str], subnets_in_use: Sequence[str | None]) -> list[Place]:
-    """Return the places in the order to try: fewest instances in the zone, then in the subnet, then listed order."""
+    """Return the places in the order to try: by fewest instances in the zone, then in the subnet, then as listed."""
     in_zone, in_subnet = Counter(zones_in_use), Counter(subnets_in_use)
     return sorted(places, key=lambda place: (in_zone[place.zone], in_subnet[place.subnet_id]))
 
@@ -48,7 +48,7 @@ def next_places(places: Sequence[Place], zones_in_use: Sequence[str], subnets_in
 def to_terminate(members: Sequence[Member], count: int, policies: Sequence[str]) -> list[str]:
     """Return the ids of the instances to terminate.
 
-    Each instance is taken from the zone with the most instances, by termination policy. Protected instances are
+    The termination policies choose each instance from the zone with the most instances. Protected instances are
     skipped.
     """
     left = list(members)

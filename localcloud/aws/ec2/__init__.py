@@ -45,7 +45,7 @@ def install() -> None:
 
 
 def seed_network(*args: Any, **options: Any) -> None:
-    """Call `localcloud.aws.ec2.networks.seed_network`, importing it only on use."""
+    """Call `localcloud.aws.ec2.networks.seed_network`, and import its module only then."""
     from localcloud.aws.ec2 import networks
 
     networks.seed_network(*args, **options)

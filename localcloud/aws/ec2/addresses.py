@@ -1,4 +1,4 @@
-"""Private IP addresses of subnets. Each address is assigned to one interface at most.
+"""Private IP addresses of subnets. Each address is assigned to at most one interface.
 
 AWS reserves the first four addresses and the last one of each subnet:
 https://docs.aws.amazon.com/vpc/latest/userguide/subnet-sizing.html
@@ -48,7 +48,7 @@ def _next_free(subnet: Any, holder: Any) -> str:
 
 
 def _take(subnet: Any, address: str, holder: Any) -> None:
-    """Assign the requested address to an interface. Raise AWS's error if it is taken or reserved."""
+    """Assign the requested address to an interface. Raise AWS's error if it is not available."""
     if subnet._subnet_ips.get(address) is not holder:
         refuse_unless_free(subnet, address)
     subnet._subnet_ips[address] = holder

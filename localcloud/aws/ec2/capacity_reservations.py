@@ -95,7 +95,7 @@ def seed(
     days: int = 1,
     account: str = ACCOUNT,
 ) -> str:
-    """Add a reservation to the account, as if bought earlier, and return its id.
+    """Add a reservation to the account, as if it had been bought earlier, and return its id.
 
     Capacity Blocks are always targeted.
     """

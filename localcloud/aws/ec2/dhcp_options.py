@@ -37,7 +37,7 @@ def _init(self: Any) -> None:
 def _delete_unless_default(self: Any, options_id: str | None) -> None:
     """Delete DHCP options, except the region's default set.
 
-    moto deletes the options together with their VPC; AWS keeps them, at least the default set.
+    moto deletes the options together with their VPC. AWS keeps at least the default set.
     """
     if options_id != default_id(self):
         _delete(self, options_id)

@@ -11,7 +11,7 @@ from localcloud.aws.patching import operation
 
 
 def find_image(backend: Any, image_id: str) -> Any:
-    """Return moto's object for an image. Raise the errors that a launch would get."""
+    """Return moto's object for an image. If the id is invalid, raise the same error as a launch."""
     if not image_id.startswith("ami-"):
         raise AwsError("InvalidAMIID.Malformed", f'Invalid id: "{image_id}" (expecting "ami-...")')
     image = backend.amis.get(image_id)

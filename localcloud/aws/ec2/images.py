@@ -60,7 +60,7 @@ _own: list[OwnImage] = []
 
 
 def give(image: OwnImage) -> None:
-    """Add the AMI to every region of every account used from now on."""
+    """Add the AMI to all regions of all accounts that are first used after this call."""
     _own.append(image)
 
 

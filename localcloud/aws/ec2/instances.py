@@ -19,7 +19,7 @@ moto uses only the device index.
 
 
 class LaunchedInstance(Instance):
-    """moto's instance, extended by all interfaces, placement, capacity and delayed state changes."""
+    """moto's instance, extended with all network interfaces, placement, capacity and delayed state changes."""
 
     def __init__(self, backend: Any, plan: Plan, index: int) -> None:
         data, placement = plan.data, plan.data.get("Placement") or {}

@@ -36,7 +36,7 @@ def _init(
     *args: Any,
     **kwargs: Any,
 ) -> None:
-    """Initialize the interface as moto does, but with a free address of the subnet instead of a random one."""
+    """Initialize the interface as moto does, but with a free address in the subnet instead of a random one."""
     if isinstance(subnet, str):
         subnet = ec2_backend.get_subnet(subnet)
     given = private_ip_address[0] if isinstance(private_ip_address, list) and private_ip_address else private_ip_address

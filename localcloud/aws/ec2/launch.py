@@ -1,7 +1,8 @@
 """Instance launch: resolve and validate the whole request first, then create the instances.
 
-Launch data has the format of launch template data, as RunInstances' parameters do. Auto Scaling and RunInstances
-both launch through this module. Errors: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/troubleshooting-launch.html
+Launch data has the same format as launch template data and the parameters of RunInstances. Auto Scaling and
+RunInstances both launch through this module.
+Errors: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/troubleshooting-launch.html
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +26,10 @@ DEFAULT_TYPE = "m1.small"
 
 
 def with_template(backend: Any, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge launch data with the data of its launch template. Given values replace the template's; tags are added."""
+    """Merge launch data with the data of its launch template.
+
+    Values in the launch data replace the template's values, but tags from both are combined.
+    """
     specification = data.get("LaunchTemplate")
     if not specification:
         return dict(data)

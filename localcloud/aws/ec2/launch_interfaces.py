@@ -19,7 +19,7 @@ MAXIMUM_GROUPS = 5  # per interface: https://docs.aws.amazon.com/vpc/latest/user
 
 @dataclass(frozen=True)
 class InterfacePlan:
-    """Planned network interface of each launched instance."""
+    """Network interface planned for each instance of a launch."""
 
     subnet: Any
     groups: Sequence[Any]
@@ -192,7 +192,8 @@ def _check_addresses(plans: Sequence[InterfacePlan], count: int) -> None:
 def create(backend: Any, item: InterfacePlan, tags: dict[str, str], alone: bool) -> Any:
     """Create the interface or use the existing one.
 
-    Only the interface of a single-interface instance gets a public address.
+    Unless the launch data specifies otherwise, the interface gets a public address only if it is the instance's only
+    interface and the subnet assigns public addresses.
     """
     if item.existing is not None:
         item.existing.network_card_index = item.card

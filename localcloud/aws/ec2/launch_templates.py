@@ -16,7 +16,7 @@ from localcloud.aws.ec2 import refusals, tagging
 from localcloud.aws.errors import AwsError
 
 TAGGABLE = ("instance", "volume", "network-interface", "spot-instances-request", "elastic-gpu")
-"""Resource types that a launch creates and tags."""
+"""Types of the resources that a launch can create and tag."""
 MAXIMUM_USER_DATA = 16384  # bytes before encoding: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/user-data.html
 _NAME = re.compile(r"[a-zA-Z0-9().\-/_]{3,128}")
 _TEMPLATE_ID = re.compile(r"lt-[0-9a-f]{17}")
@@ -25,7 +25,7 @@ _TEMPLATE_ID = re.compile(r"lt-[0-9a-f]{17}")
 def install() -> None:
     """Make moto find versions by number.
 
-    It uses the number as a list index, which is wrong once a version is deleted.
+    moto uses the number as a list index, which is wrong after a version has been deleted.
     """
     template: Any = LaunchTemplate
     template.get_version = version_of
@@ -41,7 +41,7 @@ def forget(backend: Any, template: Any) -> None:
 
 
 def version_of(template: Any, wanted: Any) -> Any:
-    """Return the version with that number, or `$Latest` or `$Default`."""
+    """Return the version with that number, or the version to which `$Latest` or `$Default` refers."""
     text = str(wanted)
     if text == "$Latest":
         return template.versions[-1]
@@ -91,7 +91,7 @@ def find(backend: Any, template_id: str | None = None, name: str | None = None) 
 def version_named_by(backend: Any, specification: Mapping[str, Any]) -> Any:
     """Return the version selected by a `LaunchTemplate` specification.
 
-    It contains `LaunchTemplateId` or `LaunchTemplateName`, and `Version`.
+    The specification contains `LaunchTemplateId` or `LaunchTemplateName`, and `Version`.
     """
     template = find(backend, specification.get("LaunchTemplateId"), specification.get("LaunchTemplateName"))
     return version_of(template, specification.get("Version") or "$Default")
@@ -108,7 +108,10 @@ def check_name(backend: Any, name: str) -> None:
 
 
 def stored(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a version's data as moto stores it. Raise the errors that AWS reports before any launch."""
+    """Return a new version's data in the format in which moto stores it.
+
+    Raise the errors that AWS reports when the version is created, before any launch.
+    """
     result = {key: value for key, value in data.items() if value is not None}
     image = str(result.get("ImageId", ""))
     if image and not image.startswith(("ami-", "resolve:ssm:")):

@@ -27,7 +27,7 @@ PROVISIONED_IOPS = ("io1", "io2")
 
 @dataclass(frozen=True)
 class VolumePlan:
-    """Planned volume of each launched instance."""
+    """Volume planned for each instance of a launch."""
 
     device: str
     size: int
@@ -112,7 +112,7 @@ def _check_performance(kind: str, ebs: Mapping[str, Any]) -> None:
 
 
 def ebs_key(backend: Any) -> str:
-    """Return the ARN of the AWS managed key for EBS, which encrypts volumes without a customer key.
+    """Return the ARN of the AWS managed key for EBS, which encrypts volumes that have no customer managed key.
 
     AWS creates the key on first use.
 

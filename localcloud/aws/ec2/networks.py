@@ -1,4 +1,4 @@
-"""Seeding of an existing network for stacks that use one: VPC, subnets and file system with given ids."""
+"""Seeding of a VPC, subnets and a file system with given ids, for stacks that use an existing network."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -26,9 +26,10 @@ class PlacementGroup:
     """Instance id -> zone, for instances that are not terminated."""
 
     def refuse_zone(self, zone: str, count: int) -> None:
-        """Raise AWS's error if the zone cannot take the instances.
+        """Raise AWS's error if the group cannot place the instances in the zone.
 
-        A cluster group has only one zone, and a spread group only a few instances per zone.
+        A cluster placement group can use only one zone, and a spread placement group can have only a few instances per
+        zone.
         """
         if self.strategy == "cluster":
             other = next((taken for taken in self.members.values() if taken != zone), None)
@@ -57,7 +58,7 @@ def all_groups(backend: Any) -> list[PlacementGroup]:
 
 
 def find(backend: Any, name: str | None = None, group_id: str | None = None) -> PlacementGroup:
-    """Find the group by name or id. Raise the error that a launch would get if there is none."""
+    """Find the group by name or id. If there is no such group, raise the error that a launch would get."""
     for group in all_groups(backend):
         if group.name == name or group.id == group_id:
             return group

@@ -1,4 +1,4 @@
-"""Stopping, starting and rebooting of instances, and their console output.
+"""Stopping, starting and rebooting instances, and reading their console output.
 
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-instance-lifecycle.html
 """

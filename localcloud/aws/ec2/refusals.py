@@ -24,6 +24,6 @@ def in_use(what: str, identifier: str) -> AwsError:
 
 
 def end_dry_run(call: Call) -> None:
-    """Raise DryRunOperation for a request with DryRun, before it changes anything."""
+    """Raise DryRunOperation if the request sets DryRun. Call this before the request changes anything."""
     if call.params.get("DryRun"):
         raise AwsError("DryRunOperation", "Request would have succeeded, but DryRun flag is set.", 412)

@@ -116,7 +116,7 @@ def modify_security_group_rules(call: Call) -> dict[str, Any]:
 
 
 def _check_change(backend: Any, rule: Any, wanted: Mapping[str, Any]) -> None:
-    """Check a rule change like a new rule. In addition, the rule must keep its type of source."""
+    """Apply the checks for new rules to a changed rule. In addition, the rule must keep its type of source."""
     _check_protocol(wanted.get("IpProtocol"), wanted.get("FromPort"), wanted.get("ToPort"))
     check_description(wanted.get("Description", ""))
     sources = [name for name in SOURCES if wanted.get(name)]

@@ -56,7 +56,7 @@ def forget(backend: Any, resource_id: str) -> None:
 
 
 def requested(specifications: Iterable[Mapping[str, Any]] | None, *allowed: str) -> dict[str, dict[str, str]]:
-    """Return resource type -> tags of `TagSpecifications`.
+    """Return resource type -> tags, as requested in `TagSpecifications`.
 
     Raise AWS's error for types that are not in `allowed`. Without `allowed`, all types are allowed.
     """
@@ -74,7 +74,7 @@ def requested(specifications: Iterable[Mapping[str, Any]] | None, *allowed: str)
 
 
 def checked(tags: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Return the tags by key. Raise AWS's errors for invalid tags."""
+    """Return tag key -> value. Raise AWS's errors for invalid tags."""
     result: dict[str, str] = {}
     for tag in tags:
         key, value = str(tag.get("Key") or ""), str(tag.get("Value") or "")
@@ -118,7 +118,7 @@ _HOLDERS = {
     "fl": "InvalidFlowLogId.NotFound",
     "sgr": "InvalidSecurityGroupRuleId.NotFound",
 }
-"""Id prefix of resources that moto tags without checking that they exist -> AWS's error code."""
+"""Id prefix of resources that moto tags without checking that they exist -> AWS's error code for missing ones."""
 
 
 def _must_exist(backend: Any, resource_id: str) -> None:

@@ -20,7 +20,7 @@ REQUESTER = "amazon-aws"
 
 
 class Endpoint(VPCEndPoint):
-    """moto's VPC endpoint, extended by the members that moto lacks."""
+    """moto's VPC endpoint, extended with the members that moto lacks."""
 
     ip_address_type: str
     dns_options: dict[str, str] | None
@@ -39,8 +39,8 @@ def find(backend: Any, endpoint_id: str) -> Any:
 def check_interface(backend: Any, vpc: Any, params: dict[str, Any], private_dns: bool) -> None:
     """Check the parameters of an interface endpoint.
 
-    Its subnets must be in the VPC and in different zones, and its security groups in the VPC. Private DNS needs DNS
-    support and hostnames in the VPC, and no other endpoint with the same DNS name.
+    Its subnets must be in the VPC and in different zones, and its security groups must be in the VPC. Private DNS
+    requires that the VPC has DNS support and DNS hostnames enabled, and that no other endpoint has the same DNS name.
     """
     if params.get("RouteTableIds"):
         raise AwsError("InvalidParameter", "Route table IDs are not supported for Interface type VPC Endpoints.")

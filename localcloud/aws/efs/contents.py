@@ -21,7 +21,7 @@ def keep_in(folder: Path) -> None:
 
 
 def root() -> Path | None:
-    """Return the folder of all file systems, or None if file systems cannot store files."""
+    """Return the folder that contains all file systems, or None if file systems cannot store files."""
     return _root
 
 
@@ -37,7 +37,7 @@ def folder_of(file_system_id: str) -> Path:
 
 
 def root_of(access_point: Any) -> Path | None:
-    """Return the root directory for clients of an access point, or None if it does not exist and has no CreationInfo.
+    """Return an access point's root directory, or None if the directory is missing and CreationInfo is not set.
 
     EFS creates the directory at the first mount:
     https://docs.aws.amazon.com/efs/latest/ug/enforce-root-directory-access-point.html
@@ -69,7 +69,7 @@ def directory_of(file_system_id: str, path: str) -> Path | None:
 def _is_directory(folder: Path) -> bool:
     """Return whether the path is a directory and not a symbolic link.
 
-    Clients could point links at files of this machine.
+    Clients could create links that point to files of this machine.
     """
     return folder.name != ".." and folder.is_dir() and not folder.is_symlink()
 

@@ -1,4 +1,4 @@
-"""EFS mounts: the directory that a client sees, or the error of NFS or the EFS mount helper.
+"""EFS mounts: the directory that a client sees, or the error that NFS or the EFS mount helper reports.
 
 https://docs.aws.amazon.com/efs/latest/ug/mounting-fs.html, .../troubleshooting-efs-mounting.html
 """

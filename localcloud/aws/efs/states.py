@@ -27,5 +27,5 @@ def file_system(call: Call, ready: bool = False) -> Any:
 
 
 def forget_tags(call: Call, resource_id: str) -> None:
-    """Drop the tags of a deleted resource, which moto would keep."""
+    """Drop the tags of a deleted resource, because moto would keep them."""
     call.backend.tagging_service.delete_all_tags_for_resource(resource_id)

@@ -124,7 +124,10 @@ def add_creator(cluster: Cluster) -> None:
 
 
 def add_nodes(cluster: Cluster, role_arn: str) -> None:
-    """Add the access entry with which nodes of a managed node group join. As on EKS, it outlives the node group."""
+    """Add the access entry that lets nodes of a managed node group join the cluster.
+
+    As on EKS, the entry outlives the node group.
+    """
     if cluster.authentication_mode != "CONFIG_MAP" and role_arn not in cluster.access_entries:
         _add(cluster, role_arn, "EC2_LINUX", NODE_USER, NODE_GROUPS["EC2_LINUX"], {})
 
@@ -175,7 +178,7 @@ def _entry(call: Call, cluster: Cluster) -> AccessEntry:
 
 
 def _check_principal(call: Call, arn: str) -> None:
-    """Check that the principal is an IAM user or role, not an account's root or a session."""
+    """Check that the principal is an IAM user or role, not an account's root user or a role session."""
     if not IAM_PRINCIPAL.fullmatch(arn):
         raise invalid_parameter("The principalArn parameter format is not valid")
     if ":role/aws-service-role/" in arn:

@@ -1,7 +1,7 @@
 """EKS add-ons that GPU clusters use, and their versions.
 
 https://docs.aws.amazon.com/eks/latest/userguide/workloads-add-ons-available-eks.html. The version
-lists are a subset, published in cluster output and AWS's tables between 2025-10 and 2026-10.
+lists are incomplete: they contain versions in cluster output and AWS tables published between 2025-10 and 2026-10.
 `aws eks describe-addon-versions` prints the full list.
 """
 
@@ -15,7 +15,7 @@ from localcloud.aws.eks.state import Record, page
 from localcloud.aws.patching import operation
 
 _FIRST, _LAST = 30, 36
-"""First and last Kubernetes minor version that the lists cover."""
+"""First and last Kubernetes minor version that the version lists cover."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class CatalogAddon:
     An add-on with only a DaemonSet is healthy without nodes.
     """
     service_account: str | None = None
-    """Service account of the add-on that can have an IAM role."""
+    """The add-on's service account to which an IAM role can be assigned."""
     managed_policies: tuple[str, ...] = ()
     owner: str = "aws"
 
@@ -79,7 +79,7 @@ _VPC_CNI = CatalogAddon(
 _KUBE_PROXY = CatalogAddon(
     "kube-proxy",
     "networking",
-    # The newest builds for a minor version also support the next one: a cluster can be upgraded before its add-on.
+    # The newest builds for a minor version also support the next one, so a cluster can be upgraded before its add-on.
     dict(
         [
             *_builds("v1.36.0", 25, 21, 14, 13, 9, kubernetes=(36, 36)),

@@ -39,7 +39,7 @@ def refuse_not_emulated(params: Record) -> None:
 
 
 def logging(wanted: Record, current: Record | None = None) -> Record:
-    """Return the logging settings after a change, as lists of enabled and of disabled log types."""
+    """Return the logging settings after a change, as a list of enabled and a list of disabled log types."""
     enabled = set(enabled_logs(current)) if current else set()
     for setup in wanted.get("clusterLogging", []):
         unknown = [name for name in setup.get("types", []) if name not in LOG_TYPES]
@@ -79,7 +79,7 @@ def upgrade_policy(wanted: Record, version: KubernetesVersion) -> Record:
 
 
 def encryption(call: Call, wanted: list[Record]) -> list[Record]:
-    """Validate and return the encryption settings: only Secrets, with a symmetric key of this region.
+    """Validate and return the encryption settings. EKS encrypts only Secrets, with a symmetric KMS key in this region.
 
     https://docs.aws.amazon.com/eks/latest/APIReference/API_EncryptionConfig.html
     """
@@ -104,7 +104,7 @@ def _key(call: Call, arn: str) -> Any | None:
 
 
 def endpoint_access(wanted: Record) -> tuple[bool, bool]:
-    """Return whether the endpoint is public, and whether it is private."""
+    """Return whether the cluster endpoint has public access and whether it has private access."""
     public, private = wanted.get("endpointPublicAccess", True), wanted.get("endpointPrivateAccess", False)
     if not public and not private:
         raise invalid_parameter("Private and public endpoint access cannot be false")

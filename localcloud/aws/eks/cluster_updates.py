@@ -14,7 +14,7 @@ from localcloud.aws.eks.state import Cluster, Record, cluster_of, publish_cluste
 from localcloud.aws.patching import operation
 
 KUBELET_SKEW = 3
-"""Maximum number of minor versions that nodes can lag behind the control plane.
+"""Maximum number of minor versions by which nodes can lag behind the control plane.
 
 https://kubernetes.io/releases/version-skew-policy/#kubelet
 """
@@ -76,7 +76,8 @@ def update_cluster_version(call: Call) -> Record:
 def associate_encryption_config(call: Call) -> Record:
     """Encrypt Secrets.
 
-    Allowed only once; cannot be undone: https://docs.aws.amazon.com/eks/latest/userguide/enable-kms.html
+    Encryption can be enabled only once and cannot be disabled:
+    https://docs.aws.amazon.com/eks/latest/userguide/enable-kms.html
     """
     cluster = cluster_of(call)
     if cluster.record.get("encryptionConfig"):

@@ -1,6 +1,6 @@
 """Clusters: https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateCluster.html
 
-A cluster has a security group, and network interfaces in its subnets, in the local EC2 until it is deleted.
+Until it is deleted, a cluster has a security group, and network interfaces in its subnets, in the local EC2.
 """
 
 import re
@@ -93,7 +93,7 @@ def create_cluster(call: Call) -> Record:
 
 
 def _checked_record(call: Call) -> Record:
-    """Return the record for a new cluster, without creating it. Raise EKS's errors for invalid settings."""
+    """Return the record for a new cluster, without creating the cluster. Raise EKS's errors for invalid settings."""
     params, name = call.params, call.params["name"]
     if not NAME.fullmatch(name):
         raise invalid_parameter(

@@ -19,7 +19,7 @@ NETWORK_INTERFACES_LIMIT = 4
 
 
 def subnets(ec2: Any, ids: list[str]) -> list[Any]:
-    """Return moto's subnets with these ids. Raise EKS's error if one does not exist."""
+    """Return moto's subnets with these ids. Raise EKS's error if a subnet does not exist."""
     known = {subnet_id: subnet for zone in ec2.subnets.values() for subnet_id, subnet in zone.items()}
     for subnet_id in ids:
         if subnet_id not in known:
@@ -95,7 +95,7 @@ def vpc_networks(ec2: Any, vpc_id: str) -> list[IPv4Network]:
 
 
 def service_network(ec2: Any, vpc_id: str, wanted: str | None, cluster: str) -> str:
-    """Return the CIDR of Kubernetes services: the requested one, or the one that EKS would choose.
+    """Return the CIDR block for Kubernetes services: the requested one, or the one that EKS would choose.
 
     https://docs.aws.amazon.com/eks/latest/APIReference/API_KubernetesNetworkConfigRequest.html
     """
@@ -143,7 +143,7 @@ def public_cidrs(cidrs: list[str], cluster: str) -> list[str]:
 def create_cluster_security_group(ec2: Any, cluster: str, vpc_id: str, suffix: str) -> str:
     """Create the cluster security group and return its id.
 
-    It allows all traffic between its members, and egress to anywhere (and to itself, for EFA).
+    The group allows all traffic between its members and egress to anywhere. EFA also needs egress to the group itself.
     """
     name = f"eks-cluster-sg-{cluster}-{suffix}"
     group = ec2.create_security_group(
@@ -182,7 +182,7 @@ def delete_cluster_security_group(ec2: Any, group_id: str) -> None:
 
 
 def create_network_interfaces(ec2: Any, cluster: str, chosen: list[Any], group_ids: list[str]) -> list[str]:
-    """Create the control plane's interfaces, at most four: first one in each zone, then in the other subnets."""
+    """Create at most four interfaces for the control plane: first one per zone, then one in each remaining subnet."""
     ordered: list[Any] = []
     for subnet in chosen:
         if subnet.availability_zone not in {other.availability_zone for other in ordered}:

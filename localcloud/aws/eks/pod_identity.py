@@ -1,4 +1,4 @@
-"""Pod Identity associations: IAM roles for the pods of service accounts.
+"""Pod Identity associations: IAM roles for pods that use a given service account.
 
 https://docs.aws.amazon.com/eks/latest/APIReference/API_CreatePodIdentityAssociation.html
 https://docs.aws.amazon.com/eks/latest/userguide/pod-id-role.html
@@ -82,7 +82,7 @@ def add(
     tags: dict[str, str],
     owner: str | None = None,
 ) -> Record:
-    """Create an association. `owner` is the ARN of the add-on to which it belongs."""
+    """Create an association. `owner` is the ARN of the add-on that owns it, if any."""
     check_role(call, role_arn)
     for other in cluster.associations.values():
         if (other["namespace"], other["serviceAccount"]) == (namespace, service_account):
@@ -138,7 +138,7 @@ def _refuse_owned(record: Record) -> None:
 
 
 def _set_optional(record: Record, params: Record) -> None:
-    """Set the optional members of an association. An empty target role removes the target role.
+    """Set the optional members of an association. An empty `targetRoleArn` removes the target role.
 
     https://docs.aws.amazon.com/eks/latest/userguide/pod-id-assign-target-role.html
     """

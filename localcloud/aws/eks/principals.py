@@ -19,7 +19,10 @@ def role_of(call: Call, arn: str) -> Any | None:
 
 
 def exists(call: Call, arn: str) -> bool:
-    """Return whether a user or role exists. Principals of other accounts always do: their IAM is not emulated."""
+    """Return whether a user or role exists.
+
+    Principals in other accounts are assumed to exist, because the IAM of those accounts is not emulated.
+    """
     match = IAM_PRINCIPAL.fullmatch(arn)
     if match is None:
         return False
@@ -31,7 +34,7 @@ def exists(call: Call, arn: str) -> bool:
 
 
 def trusts(role: Any, service: str, *actions: str) -> bool:
-    """Return whether the role's trust policy allows a service all these actions (sts:AssumeRole, sts:TagSession)."""
+    """Return whether the trust policy lets a service perform all these actions (sts:AssumeRole, sts:TagSession)."""
     document = role.assume_role_policy_document
     policy = json.loads(document) if isinstance(document, str) else document
     allowed: set[str] = set()

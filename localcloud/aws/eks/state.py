@@ -17,7 +17,7 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class UserTemplate:
-    """Launch template version from which a node group was created. All fields are None without a template."""
+    """Launch template version from which a node group was created. Without a template, all fields are empty."""
 
     id: str | None = None
     name: str | None = None
@@ -145,7 +145,7 @@ def cluster_of(call: Call) -> Cluster:
 
 
 def usable_cluster_of(call: Call) -> Cluster:
-    """Return the cluster that the call names. Raise EKS's error while it is being created or deleted."""
+    """Return the cluster that the call names. Raise EKS's error if the cluster is being created or deleted."""
     cluster = cluster_of(call)
     if cluster.status not in ("ACTIVE", "UPDATING"):
         raise invalid_request(f"Cluster '{cluster.name}' is not in ACTIVE status", clusterName=cluster.name)
@@ -224,7 +224,10 @@ def publish_node_group(cluster: Cluster, group: NodeGroup, action: events.Action
 
 
 def publish_addon(cluster: Cluster, addon: Addon, action: events.Action) -> None:
-    """Publish an add-on event. Callers do not publish deletions with `preserve`, so that the software stays."""
+    """Publish an add-on event.
+
+    Callers do not publish the deletion of an add-on with `preserve`, so that its software stays in the cluster.
+    """
     details = {} if action == "gone" else deepcopy(addon.record)
     name = f"{cluster.name}/{addon.record['addonName']}"
     events.publish(events.Event("add-on", action, name, cluster.region, cluster.account, details))

@@ -34,7 +34,7 @@ def start(
     then: Callable[[Record], None],
     gate: Callable[[], bool] | None = None,
 ) -> Record:
-    """Create an update that is Successful after its duration, once the gate is open. `then` applies the change."""
+    """Create an update that becomes Successful after its duration, once the gate is open. `then` applies the change."""
     update = new(updates, update_type, params)
     durations.schedule(update, "status", "InProgress", "Successful", duration, then=lambda: then(update), gate=gate)
     return update

@@ -13,7 +13,10 @@ from localcloud.aws.eks.state import Record, page
 from localcloud.aws.patching import operation
 
 AS_OF = date(2026, 11, 21)
-"""Date whose Kubernetes versions the local EKS offers. It is fixed, so that test results do not change over time."""
+"""The local EKS offers the Kubernetes versions that were available on this date.
+
+The date is fixed, so that test results do not change over time.
+"""
 
 DEFAULT = "1.35"
 """Kubernetes version that CreateCluster uses by default."""

@@ -45,7 +45,7 @@ def leftovers() -> list[Leftover]:
 
 
 def accept() -> None:
-    """Accept the current resources until the next reset: they are not leftovers, but exist before a stack."""
+    """Until the next reset, do not report the current resources as leftovers: they existed before the stack."""
     _accepted.update({(service, account, region): walk(backend) for service, account, region, backend in _backends()})
 
 
@@ -60,7 +60,10 @@ def _backends() -> list[tuple[str, str, str, Any]]:
 
 
 def _differences(backend: Any, first: State) -> Iterator[tuple[Path, str]]:
-    """Yield path and description of everything added since the first state, outermost objects first."""
+    """Yield the path and description of each difference from the first state.
+
+    If an object is new, its parts are not reported separately.
+    """
     now = walk(backend)
     known = first.prefixes() | set(first.things)
     gone = _ended_names(now)
@@ -100,18 +103,18 @@ def _is_kept_by_aws(path: Path, state: State, gone: set[str]) -> bool:
 
 
 def _is_noise(path: Path, value: str) -> bool:
-    """Return whether a change is history, a cache or a moto counter, but not a resource.
+    """Return whether a change affects history, a cache or one of moto's counters, but not a resource.
 
-    Counters are numbers directly on a backend.
+    Counters are numbers stored directly on a backend.
     """
     return rules.is_history(path) or rules.is_memory(path) or (len(path) == 1 and value.lstrip("-").isdigit())
 
 
 def _is_tag_of_other(path: Path, state: State, known: set[Path]) -> bool:
-    """Return whether the tagged resource is not part of a fresh account.
+    """Return whether the path is a tag of a resource that a fresh account does not have.
 
-    moto stores tags apart from resources, often for longer. Only tags of resources of a fresh account are leftovers:
-    other tagged resources are reported themselves.
+    moto stores tags separately from resources and often keeps them longer. A tag is reported as a leftover only if a
+    fresh account has the tagged resource. Other tagged resources are reported themselves.
     """
     if "tags" not in path or path.index("tags") + 1 >= len(path):
         return False
@@ -134,7 +137,7 @@ def _description(thing: Any) -> str:
 def _text(thing: Any, member: str) -> str:
     try:
         value = getattr(thing, member, None)
-    except Exception:  # a property that fails on incomplete state
+    except Exception:  # a property that raises an error on incomplete state
         return ""
     return value if isinstance(value, str) else ""
 

@@ -1,4 +1,4 @@
-"""Fresh copy of a backend with the same ids: moto creates each backend with its own random seed."""
+"""Fresh copies of moto's backends with the same ids. Service, account and region determine the random seed."""
 
 import functools
 import random

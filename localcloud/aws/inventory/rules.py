@@ -44,7 +44,7 @@ def is_session(thing: Any) -> bool:
 
 
 def is_of_aws(path: Path, thing: Any) -> bool:
-    """Return whether AWS owns the resource, which is then an AWS managed key or has a reserved name or path."""
+    """Return whether AWS owns the resource: an AWS managed key, or a resource with a reserved name or path."""
     if path[-1].startswith("alias/aws/") or (path[0] == "_parameters" and path[-1].startswith("/aws/")):
         return True
     owner = _member(thing, "key_manager")

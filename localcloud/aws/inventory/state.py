@@ -86,7 +86,7 @@ def walk(backend: Any) -> State:
 
 
 def _leaf(value: Any) -> str | None:
-    """Return a scalar value as text ("" for an empty value), or None for a value with parts."""
+    """Return a scalar value as text ("" for an empty value), or None for a container or other object."""
     if isinstance(value, enum.Enum):
         return str(value.value)
     if isinstance(value, str):

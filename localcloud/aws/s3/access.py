@@ -1,4 +1,4 @@
-"""Access decisions for S3 buckets, from the bucket policy and, for role sessions, the role's policies.
+"""Access decisions for S3 buckets, based on the bucket policy and, for role sessions, the role's policies.
 
 The default user is the account's administrator: only a Deny in the bucket policy applies to it. These decisions replace
 moto's own.

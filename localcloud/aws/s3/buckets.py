@@ -36,7 +36,7 @@ def install() -> None:
 
 
 def default_encryption() -> dict[str, Any]:
-    """Return the default encryption configuration as parsed XML, in which moto stores it."""
+    """Return the default encryption configuration as parsed XML, the format in which moto stores it."""
     return {"Rule": {"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}, "BucketKeyEnabled": "false"}}
 
 
@@ -74,7 +74,7 @@ def is_valid_name(name: str) -> bool:
 
 @operation("s3", "DeleteBucketEncryption")
 def _delete_bucket_encryption(call: Call) -> dict[str, Any]:
-    """Reset the encryption to the default, because every bucket is encrypted."""
+    """Reset the encryption to the default, because S3 encrypts every bucket."""
     answer = call.moto()
     call.backend.get_bucket(call.params["Bucket"]).encryption = default_encryption()
     return answer

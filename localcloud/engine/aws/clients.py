@@ -1,4 +1,4 @@
-"""Cached boto3 clients for the handlers. They retry throttled requests, as the official provider does."""
+"""Cached boto3 clients for the handlers. Like the official provider, the clients retry throttled requests."""
 
 import os
 import threading
@@ -141,7 +141,7 @@ def _refuse_when_over(**_: Any) -> None:
 
 
 def _add_service(parsed: dict[str, Any], model: Any, **_: Any) -> None:
-    """Add the service id to error responses: botocore reports only the operation."""
+    """Add the service id to error responses, since botocore reports only the operation."""
     parsed.setdefault("ResponseMetadata", {})["ServiceId"] = model.service_model.service_id
 
 

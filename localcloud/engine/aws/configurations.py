@@ -1,8 +1,9 @@
-"""Provider configurations by connection. Pulumi operations share one process, and requests do not name their provider.
+"""Provider configurations by connection. All Pulumi operations share one emulator process, and a request does not name
+the provider instance to which it belongs.
 
-Each provider instance of a Pulumi operation has its own connection, so the peer address identifies it. If the engine
-reconnects from another address, the stack in the resource's URN identifies the configuration. This fallback fails if
-the stack has providers in several regions.
+Each provider instance of a Pulumi operation has its own connection, so the peer address identifies the instance. If the
+engine reconnects from another address, the stack in the resource's URN identifies the configuration. This fallback
+fails if the stack has providers in several regions.
 """
 
 import threading
@@ -14,7 +15,8 @@ from typing import Any
 from localcloud.engine.aws.resource import Aws
 
 REMEMBERED = 512
-"""Maximum number of remembered connections; the oldest are dropped. A Pulumi operation opens two or three."""
+"""Maximum number of remembered connections; the oldest ones are dropped. A Pulumi operation opens two or three
+connections."""
 
 # Settings that Pulumi and its SDK always send. The emulator ignores them.
 WITHOUT_EFFECT = frozenset(

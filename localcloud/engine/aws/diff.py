@@ -1,8 +1,8 @@
-"""Compute which inputs of a resource change, and which of the changes require a replacement.
+"""Compute which inputs of a resource change, and which of these changes require a replacement.
 
 New inputs are compared with the state, not with the old inputs, so a refresh reveals changes made directly in AWS. Only
 inputs that the program sets are compared, so values chosen by AWS never count as changes. If the program stops setting
-an input, its state is compared with the official provider's default.
+an input, the value in the state is compared with the official provider's default.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -123,8 +123,9 @@ def _set(element: Prop, old: Sequence[Any], new: Sequence[Any], path: Path, repl
 
 
 def _pairs(element: Prop, old: Sequence[Any], new: Sequence[Any]) -> dict[int, int]:
-    """Map old to new indexes for as many matching elements as possible. A new element may match several old ones,
-    because it contains only what the program sets. So each search may reassign earlier pairs (augmenting paths)."""
+    """Map old indexes to new indexes for as many matching elements as possible. A new element may match several old
+    ones, because it contains only the properties that the program sets. Therefore, each search may reassign earlier
+    pairs (augmenting paths)."""
     partner: dict[int, int] = {}
 
     def place(wanted: int, tried: set[int]) -> bool:
@@ -147,7 +148,7 @@ def _blank(value: object) -> bool:
 
 
 def _void(value: object) -> bool:
-    """Return whether the value is equivalent to a missing one: empty, false or zero."""
+    """Return whether the value is equivalent to a missing value, i.e. empty, false or zero."""
     return not has_unknowns(value) and not value
 
 

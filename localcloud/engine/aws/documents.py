@@ -1,4 +1,4 @@
-"""Comparison of JSON documents, by the rules that AWS applies."""
+"""Comparison of JSON documents according to the rules that AWS applies."""
 
 import json
 from typing import Any

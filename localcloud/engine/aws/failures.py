@@ -15,7 +15,8 @@ def explain(doing: str, cause: Exception) -> str:
 
 
 def reason(cause: Exception) -> str:
-    """Return the message of a failure, without the resource. If a handler wrapped an AWS error, return that error."""
+    """Return the message of a failure, without the resource. If a handler wrapped an AWS error, return the message of
+    that error."""
     origin = cause.__cause__
     if isinstance(cause, ClientError):
         return _operation_error(cause)
@@ -31,8 +32,8 @@ def reason(cause: Exception) -> str:
 
 
 def _operation_error(error: ClientError) -> str:
-    """Format the error like the Go SDK's OperationError. Modeled exceptions keep their names; others are "api error":
-    https://github.com/aws/smithy-go/blob/main/errors.go
+    """Format the error like the Go SDK's OperationError. Modeled exceptions keep their names; all other exceptions are
+    called "api error": https://github.com/aws/smithy-go/blob/main/errors.go
     """
     meta = error.response.get("ResponseMetadata", {})
     details = error.response.get("Error", {})

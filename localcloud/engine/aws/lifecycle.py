@@ -52,7 +52,7 @@ class Made:
 
 
 def check(resource: Resource, logical: str, inputs: Args, previous: Mapping[str, Any], wish: Wish) -> tuple[Args, list[Refusal]]:
-    """Return the inputs with the generated name, and a refusal for each unsupported input."""
+    """Return the inputs with the generated name, and one refusal per unsupported input."""
     given = {name: value for name, value in inputs.items() if name != DEFAULTS}
     refusals = [
         Refusal(show(path), f'the local provider does not support "{show(path)}" of {resource.token}')
@@ -97,7 +97,8 @@ def difference(resource: Resource, state: Mapping[str, Any], inputs: Args, ignor
 def delete_before_replace(resource: Resource, inputs: Args, difference: Difference) -> bool:
     """Return whether the engine must delete the old resource before it creates the replacement.
 
-    This is the case if the program sets the name and keeps it, since two resources cannot share a name.
+    This is the case for resource types with `delete_before_replace`, and if the program sets the name and does not
+    change it, since two resources cannot share a name.
     """
     rule = resource.auto_name
     if resource.delete_before_replace and difference.replaces:
@@ -128,8 +129,8 @@ def _with_unknown(value: Any, path: Path) -> Any:
 
 
 def create(resource: Resource, aws: Aws, logical: str, inputs: Args) -> Made:
-    """Create the resource. If AWS created it but it failed afterward, raise `InitializationFailed` with the inputs as
-    state. See `Partial`."""
+    """Create the resource. If the resource failed after AWS had created it, raise `InitializationFailed` with the
+    inputs as the state. See `Partial`."""
     args = plain(inputs)
     doing = f"creating {resource.title} ({_name_of(resource, args) or logical})"
     try:
@@ -166,8 +167,8 @@ def read(resource: Resource, aws: Aws, id: str, known: State) -> State | None:
 
 
 def refreshed_inputs(resource: Resource, inputs: Args, state: State) -> Args:
-    """Return the inputs that a refresh records: the program's inputs with their current AWS values, or all inputs after
-    an import."""
+    """Return the inputs that a refresh records: the program's inputs with their current values in AWS or, after an
+    import, all inputs."""
     if not inputs:
         found = {name: state[name] for name, prop in resource.props.items() if not _default(prop, state.get(name))}
         return {**found, DEFAULTS: []}
@@ -190,8 +191,8 @@ def previewed_update(resource: Resource, state: State, inputs: Args, ignored: It
 
 
 def update(resource: Resource, aws: Aws, id: str, state: State, inputs: Args, ignored: Iterable[str]) -> State:
-    """Change the resource in place. After a failure, record the state in AWS, so that the next update continues from
-    there."""
+    """Change the resource in place. After a failure, record the resource's current state in AWS, so that the next
+    update continues from there."""
     changed = difference(resource, state, inputs, ignored).keys
     args = _with_ignored(state, inputs, ignored)
     doing = f"updating {resource.title} ({id})"
@@ -222,7 +223,7 @@ def delete(resource: Resource, aws: Aws, id: str, state: State) -> None:
 
 
 def plain(inputs: Mapping[str, Any]) -> Args:
-    """Return the inputs for a handler, without the engine's internal ones."""
+    """Return the inputs for a handler, without the engine's internal inputs."""
     return {name: value for name, value in inputs.items() if not name.startswith("__")}
 
 
@@ -235,7 +236,7 @@ def _with_ignored(state: State, inputs: Args, ignored: Iterable[str]) -> Args:
 
 
 def _complete_state(resource: Resource, id: str, state: State, known: Mapping[str, Any]) -> State:
-    """Return the state plus inputs that AWS never returns. JSON documents keep the program's formatting if they are
+    """Return the state plus the inputs that AWS never returns. JSON documents keep the program's formatting if they are
     equivalent."""
     whole = {name: value for name, value in state.items() if value is not None}
     for name, prop in resource.props.items():

@@ -56,7 +56,7 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         return plugin_pb2.PluginInfo(version=self.version)
 
     def Cancel(self, request: Any, context: grpc.ServicerContext) -> Any:
-        """Do nothing: like the official provider, finish running operations while the engine waits."""
+        """Do nothing. As with the official provider, running operations finish while the engine waits for them."""
         return empty_pb2.Empty()
 
     # Provider configuration

@@ -1,6 +1,6 @@
-"""Resource types of the provider emulator: their inputs and their create, read, update and delete operations.
+"""Resource types of the provider emulator, with their inputs and their create, read, update and delete operations.
 
-Each Pulumi type token has one `Resource`, used by both entry points: the gRPC provider and the unit tests' mocks.
+Each Pulumi type token has one `Resource`, which both entry points use: the gRPC provider and the mocks in unit tests.
 Handlers receive only plain values: the entry points handle unknowns, secrets, previews and diffs.
 """
 
@@ -44,7 +44,7 @@ class Prop:
 
 @dataclass(frozen=True)
 class AutoName:
-    """Auto-naming: the property that gets the resource's logical name plus a random suffix."""
+    """Auto-naming rule: the property whose value is generated from the resource's logical name and a random suffix."""
 
     property: str = "name"
     max_length: int = 255
@@ -58,14 +58,14 @@ class AutoName:
 
 @dataclass
 class Aws:
-    """AWS access of one provider instance: region, endpoint and cancellation."""
+    """AWS access for one provider instance: region, endpoint and cancellation."""
 
     region: str
     endpoint: str | None = field(default_factory=lambda: os.environ.get("AWS_ENDPOINT_URL"))
     poll_seconds: float = 0.05
-    """Initial polling interval. It grows by up to a factor of 40."""
+    """Initial polling interval. The interval grows to at most 40 times this value."""
     cancelled: threading.Event = field(default_factory=threading.Event)
-    """Set when the engine disconnects. This ends all waits."""
+    """Set when the engine disconnects. Setting it ends all waits."""
 
     def client(self, service: str) -> Any:
         """Return the cached boto3 client of a service. Thread-safe."""
@@ -96,8 +96,8 @@ class Failed(Exception):
     """AWS accepted the request, but the resource failed to become ready. The message is worded as in the official
     provider.
 
-    `create` raises it only if no resource exists. If one exists, e.g. a node group in CREATE_FAILED, `create` raises
-    `Partial`.
+    `create` raises this exception only if no resource exists. If the resource exists, e.g. a node group in
+    CREATE_FAILED, `create` raises `Partial`.
     """
 
 
@@ -156,13 +156,13 @@ class Resource(ABC):
 
 
 class Partial(Exception):
-    """The resource was created but not fully configured. The engine records its id and the failure.
+    """The resource was created but not fully configured. The engine records the resource's id and the failure.
 
     The behavior matches the official provider (Terraform's `SetId` before the wait, then the bridge's initialization
     error). The update fails, and the state contains the resource with the requested inputs. The next `up` runs an
-    update without changes, which sends no request to AWS and clears the error. So a node group in CREATE_FAILED stays
-    in that state, and a missing attribute stays unset until a refresh detects it. With
-    `replace_on_changes=["#initerror"]` (or `"*"`), the engine instead replaces such a resource, also after a failed
+    update without changes. This update sends no request to AWS and clears the error. So a node group in CREATE_FAILED
+    stays in that state, and a missing attribute stays unset until a refresh detects it. With
+    `replace_on_changes=["#initerror"]` (or `"*"`), the engine replaces such a resource instead, even after a failed
     update. https://github.com/pulumi/pulumi-terraform-bridge/blob/main/pkg/tfbridge/provider.go (Create, Update)
     https://github.com/hashicorp/terraform-provider-aws/blob/main/internal/service/eks/node_group.go
     https://github.com/pulumi/pulumi/pull/7226

@@ -17,8 +17,8 @@ from localcloud.engine.kubernetes.kubeconfig import Access
 from localcloud.engine.kubernetes.objects import Object
 
 CONNECT_SECONDS = 40.0
-"""Connect timeout. It exceeds the time that localcloud/kubernetes/loopback.py holds connections during an API server
-restart."""
+"""Connect timeout. It exceeds the time for which localcloud/kubernetes/loopback.py holds connections while the API
+server restarts."""
 READ_SECONDS = 60.0
 CONNECTIONS = 64
 RETRIES = 10
@@ -157,10 +157,10 @@ class Api:
 def _may_be_repeated(error: Exception, method: str, content_type: str, body: Any) -> bool:
     """Return whether a request can be retried after a connection failure.
 
-    A stopping API server closes connections with requests in flight, and another one soon takes over. Without an
-    established connection, no request was sent, so a retry is safe. Otherwise, the request must be safe to process
-    twice. Creating an object by name is safe, because the second attempt fails. With a generated name, a retry could
-    create a second object.
+    When an API server stops, it closes connections with requests in flight, and another API server soon takes over. If
+    no connection was established, no request was sent, so a retry is safe. Otherwise, the request must be safe to
+    process twice. Creating an object with a given name is safe, because the second attempt fails. If the name is
+    generated, a retry could create a second object.
     """
     if isinstance(error, urllib3.exceptions.SSLError):
         return not isinstance(error.args[0], ssl.SSLCertVerificationError)

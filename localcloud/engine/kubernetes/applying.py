@@ -63,8 +63,8 @@ def updated(cluster: Cluster, inputs: Object, live: Object, manager: str, ignore
 
 
 def stored(cluster: Cluster, inputs: Object, manager: str) -> Object | None:
-    """Return the object that the server would store for these inputs, or None if the server rejects them or lacks the
-    kind."""
+    """Return the object that the server would store for these inputs, or None if the server rejects them or does not
+    have the kind."""
     try:
         return cluster.apply(inputs, manager, force=True, dry_run=True)
     except (ApiError, NoSuchKind):
@@ -72,7 +72,7 @@ def stored(cluster: Cluster, inputs: Object, manager: str) -> Object | None:
 
 
 def is_forced(cluster: Cluster, inputs: Object) -> bool:
-    """Return whether to force server-side apply, i.e. to take over fields from other managers."""
+    """Return whether to force server-side apply, which takes over fields from other managers."""
     return cluster.settings.patch_force or objects.is_true(inputs, objects.PATCH_FORCE)
 
 
@@ -92,7 +92,8 @@ def _taken_over(cluster: Cluster, live: Object, manager: str) -> Object:
 
 
 def _with_ignored(inputs: Object, live: Object, manager: str, ignored: Iterable[Path]) -> Object:
-    """Keep ignored fields unchanged: omit those owned by other managers, and apply the live value of our own."""
+    """Keep ignored fields unchanged: omit the fields that other managers own, and apply the live values of the fields
+    that `manager` owns."""
     for path in ignored:
         names = [str(part) for part in path]
         foreign = managed_fields.owned_by_others(live, names, manager)

@@ -17,7 +17,7 @@ Masks = dict[str, Secrets]
 
 
 def field_manager(state: Mapping[str, Any], inputs: Mapping[str, Any]) -> str:
-    """Return the resource's field manager: the one in the annotation or state, else a new random name."""
+    """Return the name of the resource's field manager from the annotation or the state, else a new random name."""
     named = objects.annotation(inputs, objects.PATCH_FIELD_MANAGER) or state.get(FIELD_MANAGER)
     return str(named) if named else f"pulumi-kubernetes-{randomness.token_hex(SUFFIX_BYTES)}"
 

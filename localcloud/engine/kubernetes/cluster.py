@@ -30,7 +30,7 @@ _FIRST_CONTACT = Retrying(
 
 
 class Cluster:
-    """A cluster and the requests for its objects. Objects are identified by their manifests."""
+    """A cluster and the requests for its objects. A manifest identifies an object."""
 
     def __init__(self, settings: Settings, environment: Mapping[str, str]) -> None:
         """Connect to the cluster. If that fails, `unreachable` contains the reason."""
@@ -38,7 +38,7 @@ class Cluster:
         self.unreachable: str | None = None
         self.default_namespace = settings.namespace
         self.cancelled = threading.Event()
-        """Set when the engine cancels the operation. This ends all waits."""
+        """Set when the engine cancels the operation. Setting it ends all waits."""
         self._api: Api | None = None
         try:
             access = _kubeconfig(settings, environment).access(settings.context or None, settings.cluster or None)

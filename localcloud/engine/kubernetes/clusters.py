@@ -10,7 +10,7 @@ from collections import OrderedDict
 from localcloud.engine.kubernetes.cluster import Cluster
 
 REMEMBERED = 512
-"""Maximum number of remembered connections; the oldest are dropped."""
+"""Maximum number of remembered connections; the oldest ones are dropped."""
 
 
 class NotConfigured(Exception):
@@ -40,7 +40,8 @@ class Clusters:
                     known.popitem(last=False)
 
     def find(self, peer: str, urn: str) -> Cluster:
-        """Return the cluster of a connection, else the cluster of the URN's stack. Raises NotConfigured."""
+        """Return the cluster that belongs to a connection, else the cluster that the URN's stack uses. Raises
+        NotConfigured."""
         with self._lock:
             cluster = self._by_peer.get(peer)
             candidates = list(self._by_stack.get(_stack(urn), {}).values())

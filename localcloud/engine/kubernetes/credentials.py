@@ -14,7 +14,7 @@ from localcloud.engine.kubernetes.kubeconfig import Access, Exec
 
 PATIENCE_SECONDS = 60.0
 EARLY_SECONDS = 30.0
-"""Time before expiry at which a token is renewed, so that it does not expire during a request."""
+"""How long before its expiry a token is renewed, so that it does not expire during a request."""
 OWN_VARIABLES = ("AWS_", "HOME", "PATH", "KUBE")
 """Prefixes of environment variables that a credential may depend on. They are part of the cache key."""
 
@@ -35,7 +35,8 @@ class Token:
 
 
 class Credentials:
-    """Authorization headers for one cluster. Equal configurations share the tokens of credential plugins."""
+    """Authorization headers for one cluster. Clusters with equal configurations share the tokens from credential
+    plugins."""
 
     _tokens: dict[object, Token] = {}
     _locks: dict[object, threading.Lock] = {}
@@ -46,8 +47,8 @@ class Credentials:
         self._environment = environment
 
     def header(self, *, renew: bool = False) -> str | None:
-        """Return the Authorization header, or None if only a client certificate is used. `renew`: do not use the cached
-        token."""
+        """Return the Authorization header, or None if only a client certificate is used. `renew`: get a new token
+        instead of the cached one."""
         if self._access.basic:
             return "Basic " + base64.b64encode(":".join(self._access.basic).encode()).decode()
         if self._access.token_file:

@@ -1,7 +1,8 @@
 """Comparison of an object with new inputs.
 
-As in the official provider, the last known live object is pruned to the fields of its inputs and compared with the new
-inputs. A dry run then filters out changes without effect on the stored object, such as `0.5` CPUs instead of `500m`.
+As in the official provider, the last known live object is pruned to the fields in its inputs and then compared with the
+new inputs. A dry run then filters out changes that have no effect on the stored object, such as `0.5` CPUs instead of
+`500m`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,12 +25,12 @@ class Change:
     path: Path
     verb: Verb
     value: Any = None
-    """The new value; for a deletion, the old value."""
+    """The new value or, for a deletion, the old value."""
     replace: bool = False
 
 
 def compare(old: Object, new: Object, patterns: Iterable[Path], ignored: Iterable[Path] = ()) -> list[Change]:
-    """Return all changes from the pruned live object to the inputs. Changes that match `patterns` require a
+    """Return all differences between the pruned live object and the inputs. Changes that match `patterns` require a
     replacement."""
     forcing, excluded = tuple(patterns), tuple(ignored)
     found = [change for change in _members(old, new, ()) if not any(covers(path, change.path) for path in excluded)]

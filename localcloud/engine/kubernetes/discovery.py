@@ -1,4 +1,4 @@
-"""Discovery of an API server's kinds and their paths.
+"""Discovery of the kinds that an API server has, and of their URL paths.
 https://kubernetes.io/docs/concepts/overview/kubernetes-api/#discovery-api"""
 
 import threading
@@ -104,7 +104,8 @@ class Discovery:
         return True
 
     def namespaced(self, kind: Kind) -> bool:
-        """Return whether a kind is namespaced. This also works without a server. Unknown kinds count as namespaced."""
+        """Return whether a kind is namespaced. This function also works without a server. Unknown kinds count as
+        namespaced."""
         if kind.group in OWN_GROUPS or kind.group.endswith(".k8s.io"):
             if kind.kind in CLUSTER_WIDE:
                 return False
@@ -118,7 +119,8 @@ class Discovery:
             return True
 
     def announce(self, definition: Object) -> None:
-        """Record a CRD of the program, so that the scope of its kind is known before the server has the CRD."""
+        """Record a CRD that the program creates, so that the scope of its kind is known before the server has the
+        CRD."""
         spec = definition.get("spec")
         scope, kind, group = nested(spec, "scope"), nested(spec, "names", "kind"), nested(spec, "group")
         for version in nested(spec, "versions") or []:
@@ -126,7 +128,7 @@ class Discovery:
                 self._announced[Kind(group, version["name"], kind)] = scope == "Namespaced"
 
     def forget(self) -> None:
-        """Clear the cache after the creation, change or deletion of a CRD."""
+        """Clear the cache after a CRD was created, changed or deleted."""
         with self._lock:
             self._known.clear()
 

@@ -1,4 +1,5 @@
-"""Connected Pulumi engines: their environment, which a plugin process would inherit, and their log service."""
+"""Connected Pulumi engines: their environment variables, which a plugin process would inherit, and their log
+services."""
 
 import logging
 import os
@@ -18,8 +19,8 @@ PATIENCE_SECONDS = 5.0
 
 
 def environment_of(peer: str) -> Mapping[str, str]:
-    """Return the environment of the engine behind a connection. If it cannot be read, return this process's
-    environment."""
+    """Return the environment of the engine at the other end of a connection. If that environment cannot be read, return
+    the environment of this process."""
     process = _process(peer)
     try:
         return dict(os.environ) if process is None else process.environ()
@@ -28,7 +29,7 @@ def environment_of(peer: str) -> Mapping[str, str]:
 
 
 def _process(peer: str) -> psutil.Process | None:
-    """Return the process that uses the port of a peer address such as `ipv4:127.0.0.1:51234` or
+    """Return the process that uses the port in a peer address such as `ipv4:127.0.0.1:51234` or
     `ipv6:%5B::1%5D:51234`."""
     port = unquote(peer).rpartition(":")[2]
     if not port.isdigit():
@@ -83,7 +84,7 @@ class ResourceLog:
         self._log(engine_pb2.INFO, text, ephemeral=False)
 
     def status(self, text: str) -> None:
-        """Show a status beside the resource during the operation. An empty text removes it."""
+        """Show a status next to the resource during the operation. An empty text removes the status."""
         if text != self._last:
             self._last = text
             self._log(engine_pb2.INFO, text, ephemeral=True)

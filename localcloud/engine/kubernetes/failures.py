@@ -44,8 +44,8 @@ class InitializationFailed(Exception):
 
 
 def message_for(error: Exception, manager: str) -> str:
-    """Return the server's error with the official provider's help text. For a conflict, the error names fields and
-    managers."""
+    """Return the server's error with the official provider's help text. For a conflict, the error names the fields and
+    their managers."""
     if isinstance(error, ApiError) and error.already_exists:
         return f"{error}{EXISTS_HELP}"
     if isinstance(error, ApiError) and error.conflict:

@@ -1,4 +1,4 @@
-"""Fields whose change requires a replacement, from the official provider's table.
+"""Fields that cannot be changed without replacing the object, from the official provider's table.
 
 https://github.com/pulumi/pulumi-kubernetes/blob/master/provider/pkg/provider/diff.go
 """

@@ -79,7 +79,7 @@ class Kubeconfig:
     contexts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     current: str = ""
     folder: Path = Path()
-    """Folder to which relative paths in the kubeconfig refer."""
+    """Folder to which paths in the kubeconfig are relative."""
 
     @classmethod
     def load(cls, path_or_content: str) -> "Kubeconfig":
@@ -149,7 +149,7 @@ class Kubeconfig:
 
 
 def _path(path_or_content: str) -> Path | None:
-    """Return the path if the text names an existing file, else None. A text with line breaks is never a path."""
+    """Return the path if the text is the path of an existing file, else None. Text with line breaks is never a path."""
     if "\n" in path_or_content.strip() or path_or_content.lstrip().startswith("{"):
         return None
     path = Path(path_or_content).expanduser()

@@ -62,7 +62,7 @@ class Difference:
 
     changes: tuple[Change, ...]
     replaces: tuple[str, ...] = ()
-    """Paths that require a replacement, in addition to changed immutable fields."""
+    """Paths whose changes require a replacement, in addition to changed immutable fields."""
     delete_first: bool = False
 
 
@@ -77,7 +77,7 @@ def check(
     proposed: str = "",
     disabled: bool = False,
 ) -> Object:
-    """Return the inputs, completed with a name and a namespace. Raises naming.Unnamed."""
+    """Return the inputs, with a name and a namespace added if they are missing. Raises naming.Unnamed."""
     obj = {"apiVersion": kind.api_version, "kind": kind.kind, **objects.from_pulumi(inputs)}
     obj = naming.named(
         objects.normalized({"metadata": {}, **obj}), previous, logical, seed=seed, proposed=proposed, disabled=disabled
@@ -239,7 +239,7 @@ def delete(task: Task, id: str, state: Mapping[str, Any], secrets: Masks, custom
         cluster.delete(target, PROPAGATION.get(policy, "Foreground"))
         until_gone(cluster, inputs, target, task.patience(inputs, custom_seconds), task.log)
     except NoSuchKind:
-        return  # the CRD was deleted, and with it the object
+        return  # the CRD was deleted, and the object with it
     except NotReady as error:
         kept, masks = checkpoint.state_of(error.live, inputs, secrets, checkpoint.field_manager(state, inputs))
         raise InitializationFailed(id, kept, masks, [str(error)]) from error
@@ -290,7 +290,7 @@ def _forgetting() -> str:
 
 
 def _seen_as_input(live: Object, old: Object) -> Object:
-    """Return the inputs that a refresh records: the fields set by the program, or after an import, by any user."""
+    """Return the inputs that a refresh records: the fields set by the program or, after an import, by any user."""
     if old:
         return objects.normalized(pruned(live, old))
     found = objects.normalized(managed_fields.user_fields(live))
@@ -315,7 +315,7 @@ def _is_unready_job(task: Task, new: Object, live: Object) -> bool:
 
 
 def _in_its_namespace(task: Task, obj: Object) -> Object:
-    """Set the namespace of a namespaced object; remove it from a cluster-scoped one."""
+    """Set the namespace of a namespaced object, or remove the namespace from a cluster-scoped object."""
     if isinstance(obj.get("metadata"), Unknown):
         return obj
     where = (objects.nested(obj, "metadata", "namespace") or "default") if task.cluster.discovery.namespaced(task.kind) else None

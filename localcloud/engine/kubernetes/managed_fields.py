@@ -7,8 +7,8 @@ from typing import Any
 from localcloud.engine.kubernetes.objects import Object, nested
 
 CREATOR = "pulumi-kubernetes"
-"""Field manager that the official provider uses on creation. The first update moves the fields to a per-resource
-manager."""
+"""Field manager that the official provider uses when it creates an object. The first update moves the fields to a
+manager that is specific to the resource."""
 PREDECESSORS = (
     ("kubectl", "Apply"),
     ("kubectl", "Update"),
@@ -40,8 +40,8 @@ def taken_over(obj: Object, manager: str) -> list[Object] | None:
 
 
 def has_predecessor(obj: Mapping[str, Any]) -> bool:
-    """Return whether an earlier Pulumi manager owns fields. A preview then ignores conflicts, since the update takes
-    them over."""
+    """Return whether an earlier Pulumi manager owns fields. If so, a preview ignores conflicts, since the update takes
+    over these fields."""
     return any(_is_of(entry, [("*", "Update")]) and str(entry.get("manager")).startswith("pulumi-") for entry in entries(obj))
 
 

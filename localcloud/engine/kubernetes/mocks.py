@@ -29,7 +29,7 @@ class Recorder:
         self._made: set[tuple[Kind, str]] = set()
 
     def make(self, token: str, logical: str, inputs: Mapping[str, Any], seed: bytes) -> tuple[str, Object]:
-        """Record an object. Return its id and state. Raises Refused."""
+        """Record an object, and return its id and state. Raises Refused."""
         try:
             kind = must_be_served(token, inputs)
             manifest = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {}, **objects.from_pulumi(inputs)}

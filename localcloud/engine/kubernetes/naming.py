@@ -1,4 +1,5 @@
-"""Auto-naming of objects: the logical name plus eight random hex digits, marked by an annotation.
+"""Auto-naming of objects. A generated name is the logical name plus eight random hex digits; an annotation marks the
+object as auto-named.
 
 https://github.com/pulumi/pulumi-kubernetes/blob/master/provider/pkg/metadata/naming.go
 """
@@ -22,7 +23,8 @@ class Unnamed(Exception):
 
 
 def named(obj: Object, previous: Mapping[str, Any], logical: str, *, seed: bytes, proposed: str, disabled: bool) -> Object:
-    """Return the object with a name: its own, else the previous one, else a new one. Raises Unnamed."""
+    """Return the object with a name: the name set by the program, else the previous name, else a new name. Raises
+    Unnamed."""
     if is_named(obj):
         return obj
     if objects.nested(obj, "metadata", "generateName"):

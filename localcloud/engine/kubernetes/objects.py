@@ -1,4 +1,5 @@
-"""Helpers for Kubernetes objects as dictionaries: names, ids, annotations, and normalization as by the API server."""
+"""Helpers for Kubernetes objects as dictionaries: names, ids, annotations, and the same normalization as in the API
+server."""
 
 import base64
 import binascii
@@ -81,7 +82,7 @@ def is_true(obj: Mapping[str, Any], key: str) -> bool:
 
 
 def with_metadata(obj: Object, **values: Any) -> Object:
-    """Return the object with changed metadata. None removes a field."""
+    """Return the object with changed metadata. The value None removes a field."""
     metadata = {**_metadata(obj), **values}
     return {**obj, "metadata": {key: value for key, value in metadata.items() if value is not None}}
 

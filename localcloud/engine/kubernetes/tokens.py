@@ -1,4 +1,5 @@
-"""Conversion of Pulumi's type tokens to kinds: `kubernetes:apps/v1:Deployment` is kind Deployment of apps/v1."""
+"""Conversion of Pulumi's type tokens to kinds: `kubernetes:apps/v1:Deployment` stands for kind Deployment in
+apps/v1."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -36,7 +37,7 @@ class Kind:
 
 
 def parse(token: str) -> Kind:
-    """Return the kind of a type token. Raises NotServed."""
+    """Return the kind that a type token stands for. Raises NotServed."""
     module, _, kind = token.removeprefix(PACKAGE).rpartition(":")
     if not token.startswith(PACKAGE) or not module or not kind:
         raise NotServed(f"the local Kubernetes provider does not support the resource type {token}")
@@ -50,7 +51,7 @@ def parse(token: str) -> Kind:
 
 
 def of_urn(urn: str) -> str:
-    """Return the type token of a URN."""
+    """Return the type token in a URN."""
     return urn.split("::")[2].split("$")[-1]
 
 

@@ -1,11 +1,11 @@
-"""kube-apiserver configuration: the local AWS authenticates users and evaluates EKS access policies by webhook."""
+"""kube-apiserver configuration: the local AWS authenticates users and evaluates EKS access policies via webhooks."""
 
 from pathlib import Path
 
 import yaml
 
 CACHE = "2s"
-"""How long the API server caches webhook responses. Users keep access that long after their access entry is deleted."""
+"""How long the API server caches webhook responses. Users keep access for this long after losing their access entry."""
 _TIMEOUT = "10s"
 
 

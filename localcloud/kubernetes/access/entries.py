@@ -1,4 +1,4 @@
-"""Maps an STS identity to a Kubernetes user by the cluster's access entries.
+"""Maps an STS identity to a Kubernetes user, using the cluster's access entries.
 
 https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html, .../set-custom-username.html
 """
@@ -17,7 +17,7 @@ _ARN = re.compile(
 
 @dataclass(frozen=True)
 class Principal:
-    """An IAM user or role. The path is left out: names are unique, and the ARN of an assumed role has no path."""
+    """An IAM user or role. Its IAM path is left out: names are unique, and the ARN of an assumed role has no path."""
 
     partition: str
     account: str
@@ -43,7 +43,7 @@ class Identity:
 
 
 def principal(arn: str) -> Principal | None:
-    """Return the IAM user or role of an ARN; None for others, such as the root user or a federated user."""
+    """Return the IAM user or role that an ARN identifies; None for other ARNs, such as that of the root user."""
     matched = _ARN.fullmatch(arn)
     if matched is None:
         return None
@@ -51,7 +51,7 @@ def principal(arn: str) -> Principal | None:
 
 
 def identity(arn: str, user_id: str, access_key: str) -> Identity | None:
-    """Return the identity; None if it is not an IAM user or role, which alone can have access entries."""
+    """Return the identity; None if it is not an IAM user or role, because only these can have access entries."""
     found, matched = principal(arn), _ARN.fullmatch(arn)
     if found is None or matched is None:
         return None
@@ -63,7 +63,7 @@ def find(entries: Iterable[AccessEntry], who: Principal) -> AccessEntry | None:
 
 
 def username(template: str, who: Identity, private_dns_name: Callable[[str], str | None]) -> str | None:
-    """Fill in the user name template. Return None if it needs the DNS name of an instance but the session has none."""
+    """Fill in the user name template. Return None if it needs an instance's DNS name but there is no such instance."""
     values: dict[str, str | None] = {
         "AccountID": who.principal.account,
         "SessionName": (who.session or "").replace("@", "-"),

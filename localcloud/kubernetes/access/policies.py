@@ -97,7 +97,7 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
 
 
 def allowing(associations: Iterable[Mapping[str, Any]], review: Mapping[str, Any]) -> str | None:
-    """Return the name of the first associated policy that allows a SubjectAccessReview's spec, or None."""
+    """Return the name of the first associated policy that allows the request in a SubjectAccessReview, or None."""
     for association in associations:
         name = association["policyArn"].rsplit("/", 1)[-1]
         if _covers(association["accessScope"], review) and any(_allows(rule, review) for rule in RULES.get(name, ())):
@@ -106,7 +106,10 @@ def allowing(associations: Iterable[Mapping[str, Any]], review: Mapping[str, Any
 
 
 def _covers(scope: Mapping[str, Any], review: Mapping[str, Any]) -> bool:
-    """Namespaces may contain wildcards: https://docs.aws.amazon.com/eks/latest/userguide/access-policies.html"""
+    """True if the access scope covers the request. Its namespaces may contain wildcards.
+
+    https://docs.aws.amazon.com/eks/latest/userguide/access-policies.html
+    """
     if scope["type"] == "cluster":
         return True
     namespace = review.get("resourceAttributes", {}).get("namespace", "")

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 PATH = "kubernetes/{region}/{cluster}"
 CANONICAL_ARN = "canonicalArn"
-"""Key in the user's `extra` for the IAM principal's ARN. The second webhook finds the access entry by this ARN."""
+"""Key of the IAM principal's ARN in the user's `extra` field. The second webhook finds the access entry by this ARN."""
 
 
 @control.action("POST", f"{PATH}/token-review")
@@ -70,7 +70,7 @@ def authenticate(cluster: Cluster, token: str, now: datetime) -> dict[str, Any]:
 
 
 def authorize(cluster: Cluster, spec: dict[str, Any]) -> str | None:
-    """Return the name of the access policy that allows a SubjectAccessReview's spec; None means no opinion."""
+    """Return the name of the access policy that allows the request in a SubjectAccessReview; None means no opinion."""
     for arn in spec.get("extra", {}).get(CANONICAL_ARN, []):
         who = entries.principal(arn)
         entry = entries.find(cluster.access_entries.values(), who) if who is not None else None
@@ -87,7 +87,7 @@ def _cluster(region: str, name: str) -> Cluster:
 
 
 def _check_keys(cluster: Cluster, request: IdentityRequest) -> None:
-    """Check the signature with the secret keys from the local IAM. AWS's STS checks it, but the local STS does not."""
+    """Check the signature with the secret key from the local IAM, because the local STS does not check signatures."""
     key = backend_of("iam", ACCOUNT, request.region).access_keys.get(request.access_key)
     session = backend_of("sts", ACCOUNT, request.region).get_assumed_role_from_access_key(request.access_key)
     if key is None or (session is not None and session.session_token != request.session_token):
@@ -110,7 +110,7 @@ def _query_sts(request: IdentityRequest, cluster: str) -> Identity:
 def _user(cluster: Cluster, who: Identity) -> tuple[str, list[str]]:
     """Return the Kubernetes user name and groups."""
     if cluster.authentication_mode == "CONFIG_MAP":
-        # On EKS the creator is an admin that no API lists. The ConfigMap aws-auth is not evaluated here.
+        # On EKS, the creator is an administrator that no API lists. The ConfigMap aws-auth is not evaluated here.
         if who.principal == entries.principal(cluster.creator or ""):
             return "kubernetes-admin", ["system:masters"]
         raise InvalidToken(
@@ -129,6 +129,6 @@ def _user(cluster: Cluster, who: Identity) -> tuple[str, list[str]]:
 
 
 def _private_dns_name(cluster: Cluster, instance_id: str) -> str | None:
-    """Return the instance's private DNS name. The session name of an instance's role is the instance ID."""
+    """Return the instance's private DNS name. An instance's role session is named after the instance ID."""
     instances = instance_calls.every(backend_of("ec2", cluster.account, cluster.region))
     return next((str(instance.private_dns_name) for instance in instances if instance.id == instance_id), None)

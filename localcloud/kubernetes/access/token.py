@@ -16,9 +16,9 @@ from urllib.parse import parse_qsl, quote, urlsplit
 PREFIX = "k8s-aws-v1."
 CLUSTER_HEADER = "x-k8s-aws-id"
 LIFETIME = timedelta(minutes=15)
-"""Lifetime of a token after signing. X-Amz-Expires does not matter (the CLI sets 60 seconds)."""
+"""Lifetime of a token after signing. X-Amz-Expires, which the AWS CLI sets to 60 seconds, does not shorten it."""
 CLOCK_SKEW = timedelta(minutes=5)
-"""How far the signer's clock may be ahead."""
+"""Maximum time by which the signer's clock may be ahead."""
 _LONGEST = 1024 * 16
 _PARAMETERS = {
     "action",
@@ -46,7 +46,7 @@ class IdentityRequest:
 
     url: str
     host: str
-    """Host as signed, including the port unless it is the scheme's default."""
+    """Host as it was signed, including the port unless that is the scheme's default."""
     access_key: str
     region: str
     signed: datetime
@@ -68,7 +68,7 @@ class IdentityRequest:
             raise InvalidToken(f"the token's date is in the future: {self.signed:%Y-%m-%dT%H:%M:%SZ}")
 
     def check_signature(self, secret_key: str, cluster: str) -> None:
-        """Check the signature. It includes the cluster's name, so a token is valid for one cluster only."""
+        """Check the signature. It covers the cluster's name, so a token is valid for one cluster only."""
         wanted = self._signature(secret_key, cluster)
         if not hmac.compare_digest(wanted, self.parameters["x-amz-signature"]):
             raise InvalidToken(
@@ -93,7 +93,7 @@ class IdentityRequest:
 
 
 def parse(token: str) -> IdentityRequest:
-    """Parse the STS request in a token. Like EKS, accept only one form of request. Raises InvalidToken."""
+    """Parse the STS request in a token. Like EKS, accept only GetCallerIdentity requests. Raises InvalidToken."""
     if not token.startswith(PREFIX) or len(token) > _LONGEST:
         raise InvalidToken(f"the token does not begin with {PREFIX}" if len(token) <= _LONGEST else "the token is too long")
     parts = urlsplit(_decoded(token.removeprefix(PREFIX)))

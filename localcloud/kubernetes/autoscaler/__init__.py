@@ -1,13 +1,13 @@
 """Emulator of cluster-autoscaler: `python -m localcloud.kubernetes.autoscaler`.
 
-No package registry has the real one. The emulator runs as a pod with the image
-registry.k8s.io/autoscaling/cluster-autoscaler and the real flags. It reads only nodes and unschedulable pods from the
-cluster, and only Auto Scaling groups, their tags and their instance types from AWS.
+The real program is not in any package registry. The emulator runs as a pod with the image
+registry.k8s.io/autoscaling/cluster-autoscaler and the flags of the real program. It reads only nodes, pods and
+DaemonSets from the cluster, and only Auto Scaling groups, their tags and their instance types from AWS.
 https://github.com/kubernetes/autoscaler/tree/master/cluster-autoscaler
 
-    flags.py       the real command line
+    flags.py       command line of the real program
     quantities.py  Kubernetes quantities
-    objects.py     the fields of nodes and pods that decisions need
+    objects.py     the fields of nodes and pods that scaling decisions need
     fitting.py     checks whether a pod fits on a node
     groups.py      Auto Scaling groups and the template of their next node
     scale_up.py    number of new nodes per group; reasons why pods stay pending
@@ -15,7 +15,8 @@ https://github.com/kubernetes/autoscaler/tree/master/cluster-autoscaler
     loop.py        one pass over the cluster, with its actions
     kube.py, cloud.py   clients of the API server and AWS
 
-It simulates resources, node selectors, required node affinity, taints, required anti-affinity between hosts, and the
-resources that DaemonSets use on a new node. It must not import other modules of the project: the image contains only
-this package and boto3.
+To check whether a pod fits on a node, the emulator considers resources, node selectors, required node affinity, taints,
+required anti-affinity between hosts, and the resources that DaemonSets use on a new node.
+
+The package must not import other modules of the project: the image contains only this package and boto3.
 """

@@ -58,7 +58,7 @@ class Aws:
         )
 
     def failure(self, group: Group, since: float) -> str:
-        """Return why the group's last launch after `since` failed, or an empty string."""
+        """Return why the group's last scaling activity failed; empty if it did not fail or started before `since`."""
         found = self._autoscaling.describe_scaling_activities(AutoScalingGroupName=group.name, MaxRecords=1)
         for activity in found["Activities"][:1]:
             if activity["StatusCode"] in ("Failed", "Cancelled") and activity["StartTime"].timestamp() >= int(since):
@@ -82,7 +82,7 @@ class Aws:
         )
 
     def _type_name(self, raw: Mapping[str, Any]) -> str:
-        """Return the group's first instance type, which it prefers for launches."""
+        """Return the group's first instance type, which the group prefers for launches."""
         template = raw.get("LaunchTemplate")
         if policy := raw.get("MixedInstancesPolicy"):
             template = policy["LaunchTemplate"]["LaunchTemplateSpecification"]

@@ -7,7 +7,7 @@ from localcloud.kubernetes.autoscaler.objects import Node, Pod, Taint
 
 Json = Mapping[str, Any]
 _ALWAYS = ("cpu", "memory", "ephemeral-storage", "pods")
-"""Resources that are not checked if the node does not declare them. Group templates declare no disk, for example."""
+"""Resources that are not checked if the node does not declare them. For example, group templates declare no disk."""
 
 
 class Place:
@@ -54,7 +54,7 @@ class Place:
 
 
 def keep_apart(one: Pod, other: Pod) -> bool:
-    """True if the anti-affinity of either pod selects the other. Selectors apply only within a pod's namespace."""
+    """True if the anti-affinity of one pod selects the other pod. Selectors match only pods in the same namespace."""
     return one.namespace == other.namespace and (
         any(selects(selector, other.labels) for selector in one.apart)
         or any(selects(selector, one.labels) for selector in other.apart)
@@ -85,7 +85,10 @@ def selects(selector: Json, labels: Mapping[str, str]) -> bool:
 
 
 def _term_holds(term: Json, node: Node) -> bool:
-    """https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#node-affinity; empty terms match nothing."""
+    """True if the node affinity term matches the node. An empty term matches nothing.
+
+    https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#node-affinity
+    """
     expressions, fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
     return bool(expressions or fields) and (
         all(_expression_holds(expression, node.labels) for expression in expressions)

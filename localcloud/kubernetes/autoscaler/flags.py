@@ -48,7 +48,7 @@ _IGNORED = (
 @dataclass(frozen=True)
 class Options:
     discovery: tuple[Mapping[str, str | None], ...]
-    """Sets of tags. A group is managed if it has all tags of one set; the value None matches any value."""
+    """Sets of tags. A group is managed if it has all tags of at least one set. The value None matches any value."""
     kubeconfig: Path | None
     region: str | None
     port: int
@@ -171,7 +171,7 @@ def _boolean(text: str) -> bool:
 
 
 def _normalized(argument: str) -> str:
-    """Convert a Go-style argument for argparse: `-flag` becomes `--flag`, and a bare boolean flag becomes `=true`."""
+    """Convert a Go-style argument for argparse: `-flag` becomes `--flag`, and a bare boolean flag gets `=true`."""
     text = f"-{argument}" if argument.startswith("-") and not argument.startswith("--") else argument
     switches = ("--scale-down-enabled", "--skip-nodes-with-")
     return f"{text}=true" if text.startswith(switches) and "=" not in text else text

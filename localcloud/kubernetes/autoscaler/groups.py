@@ -1,4 +1,4 @@
-"""Auto Scaling groups, and the template of a group's next node, built from its tags and its instance type.
+"""Auto Scaling groups, and the template of a group's next node, built from the group's tags and instance type.
 
 https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/cloudprovider/aws/README.md#auto-discovery-setup
 """
@@ -54,7 +54,7 @@ class Group:
 
     @property
     def template(self) -> Node:
-        """Template of the node that the group would add."""
+        """Template of the next node that the group would add."""
         return Node(
             name=f"template-of-{self.name}",
             labels=self._labels(),
@@ -82,10 +82,10 @@ class Group:
 
 
 def is_complete(node: Node, group: Group) -> bool:
-    """True if a node has all resources of its group's template.
+    """True if a node already has all device resources in its group's template.
 
-    A node with the accelerator label is incomplete until its device plugins register. Without the label, the group
-    could grow again before that, as with the real autoscaler.
+    A node with the accelerator label is incomplete until its device plugins register. A node without the label always
+    counts as complete, so its group could grow again before the plugins register, as with the real autoscaler.
     """
     if ACCELERATOR_LABEL not in node.labels:
         return True

@@ -148,7 +148,7 @@ class ApiServer:
             self._send("POST", path, body)
 
     def _set_taints(self, name: str, change: Callable[[list[Json]], list[Json]]) -> None:
-        """Update the whole node, as the real autoscaler's role allows. Retry on conflict."""
+        """Update the whole node: the real autoscaler's role does not allow patching nodes. Retry on conflict."""
         path = f"/api/v1/nodes/{name}"
         for _ in range(UPDATE_ATTEMPTS):
             node = self._send("GET", path)

@@ -38,7 +38,7 @@ class Loop:
         self._unneeded: dict[str, float] = {}
         self._unready: dict[str, float] = {}
         self._ending: dict[str, float] = {}
-        """Nodes that have our taint and are being drained, with the time when the drain started."""
+        """Nodes that have our taint and are being drained, each with the time at which its drain started."""
         self._logged: dict[str, str] = {}
         self._last_add = self._last_delete = self._last_failure = NEVER
         self._is_first = True
@@ -87,7 +87,7 @@ class Loop:
             self._record_event(pod, "TriggeredScaleUp", f"pod triggered scale-up: [{{{change}}}]")
 
     def _explain(self, hopeless: Sequence[tuple[Pod, str]]) -> None:
-        """Log why pods stay pending and create an event, once per reason."""
+        """For each pod that stays pending, log the reason and create an event, once per reason."""
         for pod, reason in hopeless:
             if self._log_once(f"pod {pod.full_name}", f"stays pending: {reason}"):
                 self._record_event(pod, "NotTriggerScaleUp", f"pod didn't trigger scale-up: {reason}")
@@ -96,7 +96,7 @@ class Loop:
             del self._logged[subject]
 
     def _give_up_on_missing_nodes(self, view: View) -> bool:
-        """Shrink and pause groups whose new instances fail to launch or to register as nodes in time."""
+        """Shrink and pause groups whose new instances fail to launch or do not register as nodes in time."""
         gave_up = False
         for group in view.groups:
             since = self._grown.get(group.name)
@@ -135,7 +135,11 @@ class Loop:
     # --- scale-down
 
     def _shrink(self, view: View, expected: Mapping[str, str], *, hold: bool) -> None:
-        """Remove unneeded nodes. Timers run even while removal is on hold. Pods expected on a node count."""
+        """Remove nodes that have been unneeded for long enough.
+
+        The timers of unneeded nodes run even while removal is on hold. Pods that the scheduler is expected to place on
+        a node count as pods on that node.
+        """
         options = self._options
         nodes = [node for node in view.nodes if node.name not in self._ending]
         pods = [replace(pod, node=expected[pod.full_name]) if pod.full_name in expected else pod for pod in view.pods]
@@ -157,14 +161,14 @@ class Loop:
         self._remove(due[: max(0, options.scale_down_parallelism - len(self._ending))], view.now)
 
     def _is_due(self, verdict: Verdict, now: float) -> bool:
-        """True if the node has been unneeded for long enough. It is unready until its device plugins register."""
+        """True if the node has been unneeded for long enough. A node is unready until its device plugins register."""
         options, node = self._options, verdict.node
         is_ready = node.is_ready and is_complete(node, verdict.group)
         wait = options.scale_down_unneeded_time if is_ready else options.scale_down_unready_time
         return now - self._unneeded[node.name] >= wait
 
     def _remove(self, verdicts: Sequence[Verdict], now: float) -> None:
-        """Taint the nodes, then evict their pods. If a new pod was scheduled before the taint, the node is kept."""
+        """Taint the nodes, then evict their pods. Keep a node if a new pod was scheduled on it before the taint."""
         for verdict in verdicts:
             self._kube.taint(verdict.node.name, scale_down.to_be_deleted(now))
         current = self._kube.pods() if verdicts else []
@@ -220,7 +224,7 @@ class Loop:
         return True
 
     def _ending_by_group(self, view: View) -> dict[str, int]:
-        """Return the number of nodes being removed per group, not counting those that have left the group."""
+        """Return the number of nodes being removed from each group, not counting nodes that have already left it."""
         found: dict[str, int] = {}
         for node in view.nodes:
             if node.name in self._ending and (group := group_of(node, view.groups)) is not None:
@@ -230,7 +234,7 @@ class Loop:
     # --- state between passes
 
     def _clean_up(self, view: View) -> None:
-        """Remove the taints of an earlier process, which may have been stopped during a scale-down."""
+        """Remove taints left by an earlier process, which may have been stopped during a scale-down."""
         for node in view.nodes:
             if any(taint.key == TO_BE_DELETED for taint in node.taints):
                 self._kube.untaint(node.name, TO_BE_DELETED)
@@ -254,7 +258,7 @@ class Loop:
     def _record_event(self, pod: Pod, reason: str, message: str) -> None:
         try:
             self._kube.record_event(pod, reason, message)
-        except ApiError as error:  # e.g. the namespace is terminating, or the role must not create events
+        except ApiError as error:  # e.g. the namespace is terminating, or the role does not allow creating events
             log.warning("could not create an event for pod %s: %s", pod.full_name, error)
 
 

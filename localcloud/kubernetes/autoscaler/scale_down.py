@@ -35,7 +35,10 @@ class Verdict:
 
 
 def judge(nodes: Sequence[Node], pods: Sequence[Pod], groups: Sequence[Group], rules: Rules) -> list[Verdict]:
-    """Return a verdict for each node of a group, emptiest first. Moved pods take up room on the remaining nodes."""
+    """Return a verdict for each node that belongs to a group, with the emptiest nodes first.
+
+    Pods that must move from unneeded nodes take up room on the remaining nodes.
+    """
     places = {node.name: Place(node, (pod for pod in pods if pod.node == node.name and not pod.is_finished)) for node in nodes}
     members = [(node, group) for node in nodes if (group := group_of(node, groups)) is not None]
     verdicts: list[Verdict] = []
@@ -65,7 +68,7 @@ def _judge_one(place: Place, group: Group, others: Sequence[Place], rules: Rules
 
 
 def _move(node: Node, group: Group, own: Sequence[Pod], others: Sequence[Place]) -> Verdict:
-    """Place all pods on other nodes, or none if one of them does not fit."""
+    """Plan to move all pods to other nodes, or none of them if one does not fit."""
     trial = [(place, Place(place.node, place.pods)) for place in others]
     moves: list[tuple[Place, Pod]] = []
     for pod in own:
@@ -81,7 +84,7 @@ def _move(node: Node, group: Group, own: Sequence[Pod], others: Sequence[Place])
 
 
 def utilization(place: Place) -> float:
-    """Return the share of GPUs in use, or, on a node without GPUs, the larger share of CPUs or memory."""
+    """Return the share of GPUs in use or, for a node without GPUs, the larger of the CPU and memory shares in use."""
     names = (GPU,) if place.node.allocatable.get(GPU) else ("cpu", "memory")
     shares = [1 - place.free[name] / place.node.allocatable[name] for name in names if place.node.allocatable.get(name)]
     return max(shares, default=0.0)
@@ -110,7 +113,10 @@ def to_be_deleted(now: float) -> Taint:
 
 
 def allowed(verdicts: Sequence[Verdict], ending: Mapping[str, int]) -> list[Verdict]:
-    """Return the unneeded nodes that exceed their group's minimum size. `ending`: nodes being removed, per group."""
+    """Return the unneeded nodes that can be removed without shrinking a group below its minimum size.
+
+    `ending` is the number of nodes already being removed from each group.
+    """
     left = {verdict.group.name: verdict.group.desired - ending.get(verdict.group.name, 0) for verdict in verdicts}
     chosen = []
     for verdict in verdicts:

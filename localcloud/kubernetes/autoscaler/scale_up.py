@@ -16,9 +16,9 @@ class Plan:
     helped: Mapping[str, tuple[Pod, ...]] = field(default_factory=dict)
     """Pods that trigger the scale-up, by group."""
     hopeless: Sequence[tuple[Pod, str]] = ()
-    """Pods that no scale-up can currently help, with the reason."""
+    """Pods that no scale-up can currently help, each with the reason."""
     expected: Mapping[str, str] = field(default_factory=dict)
-    """Existing node that fits the pod, by pod. The scheduler is expected to place the pod there soon."""
+    """Name of an existing or future node that fits the pod, by pod. The scheduler should place the pod there soon."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,11 @@ def plan(
     lost: Collection[str] = (),
     expander: str = "least-waste",
 ) -> Plan:
-    """Plan a scale-up. `paused`: groups in backoff, with the reason. `lost`: unready nodes that are given up."""
+    """Plan a scale-up.
+
+    `paused` contains the groups in backoff, each with the reason. `lost` contains nodes that have been unready for too
+    long: they count toward their group's size but can run no pods.
+    """
     everything = list(pods)
     places = existing_places(nodes, everything, groups, daemons, lost)
     waiting: list[Pod] = []
@@ -95,7 +99,7 @@ def existing_places(
     daemons: Sequence[Pod] = (),
     lost: Collection[str] = (),
 ) -> list[Place]:
-    """Return the nodes that accept pods, plus the nodes still missing from each group's desired size."""
+    """Return the nodes that accept pods, plus the future nodes that each group needs to reach its desired size."""
     places, here = [], {group.name: 0 for group in groups}
     for node in nodes:
         group = group_of(node, groups)
@@ -160,7 +164,7 @@ def _option(group: Group, pods: Sequence[Pod], daemons: Sequence[Pod], room: int
 
 
 def _put(pod: Pod, places: Iterable[Place]) -> Place | None:
-    """Place the pod on the first node that fits and return the node; None if no node fits."""
+    """Place the pod on the first node with room for it and return that node; None if no node has room."""
     for place in places:
         if not place.refusals(pod):
             place.put(pod)

@@ -1,11 +1,11 @@
-"""Emulator of the EKS add-on aws-efs-csi-driver: EFS file systems as volumes of pods. It uses the real driver's name.
+"""Emulator of the EKS add-on aws-efs-csi-driver: mounts EFS file systems in pods. It uses the real driver's name.
 
     handles.py       volume handle -> file system, access point and path (pure)
     messages.py      protobuf messages of CSI and of the kubelet's plugin registration
     node_server.py   the driver on a node, over gRPC;  mounts.py: its system calls;  __main__.py: its process, one per node
     provisioning.py  PersistentVolumeClaim -> access point and PersistentVolume (pure)
     controller.py    watches claims and volumes, in the local AWS process
-    part.py          runs driver and controller while the add-on is installed
+    part.py          runs the driver and the controller while the add-on is installed
 
 Files are bind-mounted from the local cloud's folder (localcloud/aws/efs/contents.py). The local AWS decides whether a
 node may mount a file system (localcloud/aws/efs/mounting.py). Unlike EFS, a bind mount does not map clients to the access

@@ -52,7 +52,7 @@ class Controller:
                         return
                     if event["type"] in ("ADDED", "MODIFIED"):
                         handle(event["object"])
-            except (OSError, HTTPException, ApiError, ValueError) as error:  # the API server restarts or has stopped
+            except (OSError, HTTPException, ApiError, ValueError) as error:  # the API server is restarting or stopped
                 log.debug("watching %s: %r", path, error)
                 self._ending.wait(PAUSE_SECONDS)
 
@@ -71,7 +71,7 @@ class Controller:
         try:
             self._api.create(_VOLUMES, provisioning.volume(storage_class, claim, str(handle)))
         except ApiError as error:
-            if error.status == 409:  # another event for this claim was faster
+            if error.status == 409:  # an earlier event for this claim has already created it
                 return
             raise
         self._record_event(claim, "ProvisioningSucceeded", f"Successfully provisioned volume {provisioning.volume_name(claim)}")
@@ -111,7 +111,7 @@ class Controller:
         return self._cluster.api
 
     def _efs(self) -> Any:
-        """Return an EFS client with the IAM role of the controller's service account, as the real pod has."""
+        """Return an EFS client that has the IAM role of the controller's service account, like the real controller."""
         import boto3
 
         cluster = self._cluster
@@ -127,7 +127,7 @@ class Controller:
         return session.client("efs", endpoint_url=listening.url())
 
     def _record_event(self, about: Mapping[str, Any], reason: str, message: str, kind: str = "Normal") -> None:
-        """Record an event, which `kubectl describe` shows. If it repeats, increment its count."""
+        """Record an event, which `kubectl describe` shows. If the event already exists, increment its count."""
         metadata = about["metadata"]
         namespace = metadata.get("namespace", "default")
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,4 +1,4 @@
-"""Mounts and unmounts by system calls, because a node's mount namespace may lack the mount programs."""
+"""Mounts and unmounts with system calls, because a node's mount namespace may lack the mount programs."""
 
 import ctypes
 import os
@@ -9,7 +9,7 @@ _BIND, _READ_ONLY, _REMOUNT, _DETACH = 4096, 1, 32, 2
 _CLONE_NEWNS = 0x00020000
 _library = ctypes.CDLL(None, use_errno=True)
 _own = os.open("/proc/self", os.O_PATH | os.O_DIRECTORY)
-"""Kept open because a node's /proc does not show this process."""
+"""This process's folder in /proc, kept open because a node's /proc does not show this process."""
 
 
 def enter(pid: int) -> None:
@@ -24,7 +24,7 @@ def enter(pid: int) -> None:
 
 
 def bind(source: Path, target: Path, *, read_only: bool) -> None:
-    """Create the target and bind-mount a folder there. Do nothing if it already is a mount point."""
+    """Create the target and bind-mount a folder there. Do nothing if the target already is a mount point."""
     target.mkdir(parents=True, exist_ok=True, mode=0o750)
     if is_mounted(target):
         return
@@ -38,7 +38,7 @@ def bind(source: Path, target: Path, *, read_only: bool) -> None:
 
 
 def unmount(target: Path) -> None:
-    """Unmount the target and remove the mount point. Do nothing if it does not exist."""
+    """Unmount the target and remove the mount point. Do nothing if the target does not exist."""
     while is_mounted(target):
         _call("umount2", os.fsencode(target), _DETACH)
     if target.exists():
@@ -46,7 +46,7 @@ def unmount(target: Path) -> None:
 
 
 def is_mounted(target: Path) -> bool:
-    """Check mountinfo; comparing device numbers fails for a bind mount from the parent folder's file system."""
+    """Check mountinfo: comparing device numbers would miss a bind mount from the file system of the parent folder."""
     with open(os.open("mountinfo", os.O_RDONLY, dir_fd=_own)) as mounts:  # noqa: PTH123
         return any(_plain(line.split()[4]) == str(target) for line in mounts)
 

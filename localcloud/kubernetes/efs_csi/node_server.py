@@ -20,7 +20,7 @@ from localcloud.kubernetes.efs_csi.messages import csi, registration
 log = logging.getLogger(__name__)
 
 VERSION = "v3.4.1"
-"""Version of the real driver that is emulated."""
+"""Version of the real driver that this emulator reports."""
 ENCRYPT_IN_TRANSIT = "encryptInTransit"
 _GET_VOLUME_STATS = 2
 _BYTES = 1
@@ -40,7 +40,7 @@ class Source:
 
 
 Resolve = Callable[[Handle, bool], Source]
-"""Maps a volume handle, and whether transit is encrypted, to the location of the files. Raises MountRefused."""
+"""Takes a volume handle and whether data is encrypted in transit; returns where the files are. Raises MountRefused."""
 
 
 class Mounter(Protocol):
@@ -56,7 +56,7 @@ class Driver:
         self._node_id, self._endpoint, self._resolve, self._mounter = node_id, endpoint, resolve, mounter
 
     def calls(self) -> Mapping[str, tuple[Any, Callable[[Any], Any]]]:
-        """Return the request class and the handler of each call, by the call's full name."""
+        """Return the request class and the handler of each gRPC call, keyed by the call's full name."""
         nothing = csi("Nothing")
         return {
             "csi.v1.Identity/GetPluginInfo": (
@@ -160,7 +160,7 @@ def _handler(name: str, request_class: Any, answer: Callable[[Any], Any]) -> Any
 
 
 def serve(driver: Driver, *sockets: Path) -> grpc.Server:
-    """Serve on the Unix sockets. Replace stale sockets of an earlier process."""
+    """Serve on the Unix sockets. Replace stale sockets left by an earlier process."""
     server = grpc.server(ThreadPoolExecutor(_THREADS), handlers=[_Handlers(driver.calls())])
     for path in sockets:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -101,7 +101,7 @@ def volume_name(claim: Mapping[str, Any]) -> str:
 
 
 def volume(storage_class: Mapping[str, Any], claim: Mapping[str, Any], handle: str) -> Json:
-    """Return the PersistentVolume, which only this claim can bind."""
+    """Return the PersistentVolume, which Kubernetes can bind only to this claim."""
     metadata, spec = claim["metadata"], claim["spec"]
     return {
         "apiVersion": "v1",

@@ -1,7 +1,7 @@
-"""A node's file system: its own /etc, /run and /var, the machine's programs, and its instance type's memory.
+"""A node's file system: its own /etc, /run and /var, the machine's programs, and the memory size of its instance type.
 
-All mounts are in the node's mount namespace and disappear with its last process. Inside it, standard paths such as
-/var/lib/kubelet belong to the node, so upstream DaemonSets with hostPath volumes work.
+All mounts are in the node's mount namespace and disappear with its last process. On the node, standard paths such as
+/var/lib/kubelet belong to that node alone, so upstream DaemonSets with hostPath volumes work.
 """
 
 import os
@@ -76,7 +76,7 @@ def write_machine_id(folder: Path, machine_id: str) -> None:
 
 
 def write_kernel_settings(folder: Path) -> tuple[Bind, ...]:
-    """Write fake sysctl files that already have the values a kubelet wants, so that it changes nothing."""
+    """Write fake sysctl files that already contain the values a kubelet wants, so that the kubelet changes nothing."""
     folder.mkdir(parents=True)
     binds = []
     for number, (name, value) in enumerate(_KERNEL_SETTINGS.items()):
@@ -96,7 +96,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def boot_script(*, folder: Path, own: Path, root: Root, binds: Iterable[Bind], visible: Iterable[Path], hostname: str) -> str:
-    """Return the script that the node's PID 1 runs: create the root, enter it, then reap orphans forever.
+    """Return the script of the node's PID 1. It creates the root file system, enters it, then reaps orphans forever.
 
     `own` contains the node's /etc and /var. `visible` lists machine paths that must stay visible on the node.
     """

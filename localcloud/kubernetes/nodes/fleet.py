@@ -31,13 +31,13 @@ from localcloud.processes import StartError
 log = logging.getLogger(__name__)
 
 LOST_SECONDS = 90.0
-"""How long to wait for NotReady on a stopped node. Kubernetes sets it after 50 seconds (node-monitor-grace-period)."""
+"""How long to wait until a stopped node is NotReady, which takes about 50 seconds (node-monitor-grace-period)."""
 WORKERS = 16
 """Number of threads that simulated nodes share (up to a thousand nodes). Each real node has its own thread."""
 
 
 class Fleet(Part):
-    """Creates a node for each instance and removes it with the instance. Nodes start and stop in parallel."""
+    """Creates a node for each instance, and removes it when the instance is gone. Nodes start and stop in parallel."""
 
     def __init__(self, cluster: RunningCluster) -> None:
         super().__init__(cluster)
@@ -160,7 +160,7 @@ class Fleet(Part):
         self._gone(member)
 
     def _vanish(self, member: Member) -> None:
-        """Remove the node of a directly terminated instance like the cloud controller: once it is NotReady."""
+        """Remove the node of a directly terminated instance once it is NotReady, as the cloud controller does."""
         self._switch_off(member)
         if member.is_real:
             self._await_not_ready(member.machine.name)

@@ -1,4 +1,4 @@
-"""The kubelet configuration of a node. It matches nodeadm's as far as this machine allows.
+"""The kubelet configuration of a node. It matches the one that nodeadm writes, as far as this machine allows.
 
 https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/
 https://github.com/awslabs/amazon-eks-ami/blob/main/nodeadm/internal/kubelet/config.go
@@ -59,7 +59,7 @@ def config(
         "failCgroupV1": False,
         "failSwapOn": False,
         "enforceNodeAllocatable": ["pods"],
-        # Lowering the score requires CAP_SYS_RESOURCE, which root may lack in a virtual machine.
+        # Lowering the OOM score requires CAP_SYS_RESOURCE, which root may lack in a virtual machine.
         "oomScoreAdj": 0,
         # Do not evict pods under disk pressure: the host's disk is shared.
         "imageGCHighThresholdPercent": 100,

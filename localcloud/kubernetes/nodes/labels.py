@@ -44,13 +44,13 @@ class Taint:
 
 
 SIMULATED = Taint(SIMULATED_TAINT, "true", "NoSchedule")
-"""Taint of simulated nodes. Only the pods of benchmarks tolerate it."""
+"""Taint of simulated nodes. Only benchmark pods tolerate it."""
 
 
 def at_registration(machine: Machine) -> dict[str, str]:
-    """Return the labels with which the kubelet registers: from user data, and for type and location.
+    """Return the labels with which the kubelet registers: labels from user data, plus instance type and location.
 
-    On EKS the cloud controller adds the location shortly afterwards. NodeRestriction also lets a kubelet set it.
+    On EKS the cloud controller adds the location shortly afterwards. NodeRestriction lets a kubelet set it, too.
     """
     return {
         **machine.user_data.labels,
@@ -68,7 +68,7 @@ def of_controllers(machine: Machine, node_group: Mapping[str, Any] | None) -> di
     group = node_group or {}
     labels = {"topology.k8s.aws/zone-id": machine.zone_id, NODE_GROUP_LABEL: machine.node_group}
     template = group.get("launchTemplate")
-    if template and TEMPLATE_LABEL not in machine.user_data.labels:  # custom AMI: EKS adds no labels to user data
+    if template and TEMPLATE_LABEL not in machine.user_data.labels:  # with a custom AMI, user data has no EKS labels
         labels[TEMPLATE_LABEL] = template["id"]
         labels["eks.amazonaws.com/sourceLaunchTemplateVersion"] = template["version"]
     return labels | dict(group.get("labels") or {})
@@ -95,14 +95,14 @@ def taints_of(machine: Machine) -> tuple[Taint, ...]:
 
 @dataclass(frozen=True)
 class Change:
-    """Changes to make on nodes after an update of their node group's labels or taints."""
+    """Changes to make to nodes after an update of their node group's labels or taints."""
 
     labels: Mapping[str, str | None]
     """New value of each label. None removes the label."""
     taints: Sequence[Taint]
     """The node group's new taints."""
     replaced: frozenset[tuple[str, str]]
-    """Key and effect of the node group's old taints, which are removed."""
+    """Key and effect of each of the node group's old taints, which are removed."""
 
     def taints_after(self, present: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Return the node's taints after the change. Taints from other sources are kept."""
@@ -112,7 +112,7 @@ class Change:
 
 
 def change(before: Mapping[str, Any], after: Mapping[str, Any]) -> Change | None:
-    """Return what an update of a node group changes on its running nodes; None if nothing."""
+    """Return the changes that a node group update makes to the group's running nodes; None if there are none."""
     old_labels, new_labels = dict(before.get("labels") or {}), dict(after.get("labels") or {})
     old_taints = tuple(Taint.of_node_group(taint) for taint in before.get("taints") or ())
     new_taints = tuple(Taint.of_node_group(taint) for taint in after.get("taints") or ())

@@ -44,13 +44,13 @@ class Wiring:
                 _add_routes(namespace, [place])
 
     def disconnect(self, place: Place) -> None:
-        """Remove the node's namespace, its link and the routes to it. Skip those that do not exist."""
+        """Remove the node's namespace, its link and the routes to it. Skip any that do not exist."""
         with self._lock:
             if place in self._places:
                 self._places.remove(place)
             for namespace in (self._cluster, *(other.namespace for other in self._places)):
                 _remove_route(namespace, place)
-            # The kernel also removes a namespace's links, but later, and the name may be needed at once.
+            # The kernel also removes a namespace's links, but only later, and a new link may need the name at once.
             network.inside(self._cluster, lambda: _remove_link(place))
             network.remove(place.namespace)
 

@@ -29,7 +29,7 @@ subfolder because a starting kubelet deletes all files directly in device-plugin
 
 
 class Node:
-    """A real node. `start` and `stop` take seconds. A node can be started only once."""
+    """A real node. It can be started only once. `start` and `stop` each take several seconds."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Node:
         return {kind: f"{kind}-{self.title}" for kind in ("machine", "containerd", "kubelet", "kube-proxy")}
 
     def start(self) -> None:
-        """Start the node and wait for its kubelet. Raises StartError or OSError; call `stop` to clean up."""
+        """Start the node and wait until its daemons run. Raises StartError or OSError; call `stop` to clean up."""
         self._folder.mkdir(parents=True)
         self._cluster.ledger.add("namespace", self.place.namespace)
         self._wiring.connect(self.place)
@@ -78,7 +78,7 @@ class Node:
         self._await("kube-proxy", lambda: self._answers(10256))
 
     def stop(self) -> None:
-        """Stop all processes of the node and remove its resources. Skip those that do not exist."""
+        """Stop all processes of the node and remove its resources. Skip any that do not exist."""
         supervisor = self._cluster.supervisor
         first = self.process("machine")
         for name in self.daemons.values():
@@ -101,7 +101,7 @@ class Node:
         server = next((server for server in self._cluster.supervisor.running() if server.name == name), None)
         try:
             entered = server.process() if server is not None else None
-            # The supervisor's child is nsenter or unshare; the daemon itself is its child in the node's PID namespace.
+            # The supervisor's child is nsenter or unshare, whose own child in the node's PID namespace is the daemon.
             return next(iter(entered.children()), None) if entered is not None else None
         except psutil.NoSuchProcess:
             return None
@@ -214,7 +214,7 @@ class Node:
         return first is not None and Path(f"/proc/{first.pid}/root{containerd.SOCKET}").exists()
 
     def _answers(self, port: int) -> bool:
-        """True if the port accepts connections on the node's loopback."""
+        """True if the port accepts connections on the node's loopback interface."""
         try:
             network.connect(self.place.namespace, "127.0.0.1", port, 1.0).close()
         except OSError:

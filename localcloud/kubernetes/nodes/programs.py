@@ -46,7 +46,7 @@ class Programs:
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """Folders of the programs, and the targets of symlinks: both must be visible on the node."""
+        """Folders of the programs and of the files that their symlinks point to. All must be visible on the node."""
         files = (self.kubelet, self.kube_proxy, self.containerd, self.runc)
         found = [file.parent for file in files] + [file.resolve().parent for file in files]
         found += [self.network_plugins, self.network_plugins.resolve(), self.tables, self.conntrack]

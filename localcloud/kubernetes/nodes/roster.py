@@ -15,7 +15,7 @@ Phase = Literal["starting", "ready", "failed", "leaving"]
 
 @dataclass
 class Member:
-    """An instance and its node, which is starting, running, failed or being removed."""
+    """An instance and its node, which is starting, ready, failed or leaving."""
 
     machine: Machine
     number: int | None
@@ -23,7 +23,7 @@ class Member:
     phase: Phase = "starting"
     problem: str = ""
     node: Node | None = None
-    """The real node; None until its start has begun."""
+    """The real node; None until it starts."""
     turn: threading.Lock = field(default_factory=threading.Lock)
     """Held by the thread that is starting or removing the node."""
 
@@ -59,7 +59,7 @@ class Roster:
             return member
 
     def settle(self, member: Member, phase: Phase, problem: str = "") -> None:
-        """Record the result of a start, unless the member is already leaving."""
+        """Record whether the member's node started, unless the member is already leaving."""
         with self._lock:
             if member.phase != "leaving":
                 member.phase, member.problem = phase, problem
@@ -88,7 +88,7 @@ class Roster:
         return next(iter(self._matching(lambda member: member.machine.name == name)), None)
 
     def progress(self, node_group: str) -> Progress:
-        """Done when no node is starting or leaving. `problem` is the reason why a node failed to start."""
+        """Return WAIT while a node is starting or leaving. `problem` is the reason why a node failed to start."""
         members = self.members(node_group)
         if any(member.phase in ("starting", "leaving") for member in members):
             return WAIT

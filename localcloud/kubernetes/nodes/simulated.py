@@ -1,4 +1,4 @@
-"""Nodes simulated by kwok, for clusters too large for this machine. Their taint keeps off all pods except benchmarks'.
+"""Nodes simulated by kwok, for clusters too large for this machine. Their taint repels all pods except benchmark pods.
 
 https://kwok.sigs.k8s.io/docs/user/kwok-manage-nodes-and-pods/
 """
@@ -57,7 +57,7 @@ class Simulator:
 
 
 def node(machine: Machine, node_group: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the Node object, including its status: the API server accepts the status of a new node."""
+    """Return the Node object, including its status: the API server accepts a status when a node is created."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     ready = {
         "type": "Ready",
@@ -114,5 +114,5 @@ def allocatable(machine: Machine) -> dict[str, str]:
 
 
 def _storage(machine: Machine) -> str:
-    """Return the size of the instance store, or a typical root volume's free space for types without one."""
+    """Return the size of the instance store or, for types without one, the free space of a typical root volume."""
     return f"{machine.type.instance_store_gb}G" if machine.type.instance_store_gb else "50G"

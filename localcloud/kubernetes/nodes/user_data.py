@@ -25,9 +25,9 @@ class UserData:
     cluster: str | None = None
     """Name of the cluster to join; None if user data contains none."""
     kubelet_flags: tuple[str, ...] = ()
-    """Kubelet flags in order. The last flag with the same name wins, including --node-labels."""
+    """Kubelet flags, in order. If a flag, even --node-labels, occurs more than once, the last one wins."""
     kubelet_config: Mapping[str, Any] = field(default_factory=dict)
-    """KubeletConfiguration fields that override the node's own."""
+    """KubeletConfiguration fields that override the node's defaults."""
     huge_pages: int = 0
     """Number of 2 MiB huge pages to reserve."""
 
@@ -66,7 +66,7 @@ def read(user_data: str | None) -> UserData:
 def _merged(specs: list[Mapping[str, Any]], scripts: str) -> UserData:
     """Merge all parts: https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/usage/#merging-configuration-objects
 
-    nodeadm passes the kubelet flags of all parts to the kubelet. The last flag with the same name wins.
+    nodeadm passes the kubelet flags of all parts to the kubelet. If a flag occurs more than once, the last one wins.
     """
     cluster, flags, config = None, [], {}  # type: ignore[var-annotated]
     for spec in specs:
@@ -79,7 +79,7 @@ def _merged(specs: list[Mapping[str, Any]], scripts: str) -> UserData:
 
 
 def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge two objects recursively. Values of the second take precedence."""
+    """Merge two objects recursively. Values in the second one take precedence."""
     result = dict(first)
     for key, value in second.items():
         ours = result.get(key)

@@ -1,4 +1,4 @@
-"""Raises the machine's limit of inotify instances. A node's daemons use eight, a control plane fourteen.
+"""Raises the machine's limit on inotify instances. A node's daemons use eight, and a control plane uses fourteen.
 
 https://man7.org/linux/man-pages/man7/inotify.7.html
 """
@@ -14,7 +14,7 @@ NEEDED = 1024
 
 
 def allow(limit: Path = LIMIT) -> None:
-    """Raise the machine's limit if it is too low. It stays raised, because other programs may depend on it by then."""
+    """Raise the machine's limit if it is too low. It is not lowered again: other programs may depend on it by then."""
     present = int(limit.read_text())
     if present >= NEEDED:
         return

@@ -1,6 +1,6 @@
 """Patch that EKS applies to pods with an association: https://github.com/aws/amazon-eks-pod-identity-webhook
 
-It also sets AWS_ENDPOINT_URL, so that SDKs in pods use the local AWS.
+Unlike EKS's patch, it also sets AWS_ENDPOINT_URL, so that SDKs in pods use the local AWS.
 """
 
 from collections.abc import Mapping, Sequence

@@ -73,7 +73,10 @@ class PodIdentity(Part):
             return credentials.assume(self.cluster.account, self.cluster.region, self.cluster.name, pod)
 
     def _pod_of(self, token: str) -> Pod:
-        """Get the token's pod from the API server. Must not hold the local AWS's lock: the API server may need it."""
+        """Get the token's pod from the API server.
+
+        The caller must not hold the local AWS's lock, because the API server may need it.
+        """
         review = {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenReview",

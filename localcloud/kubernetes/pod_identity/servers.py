@@ -19,9 +19,9 @@ CREDENTIALS_PATH = "/v1/credentials"
 _TIMEOUT_SECONDS = 20.0
 Json = dict[str, Any]
 Mutate = Callable[[Json], list[Json]]
-"""Returns the JSON patch for a pod, whose metadata includes the namespace."""
+"""Takes a pod, whose metadata must include its namespace, and returns the JSON patch for it."""
 Assume = Callable[[str], dict[str, str]]
-"""Returns the credentials for a pod's token. Raises Refused."""
+"""Takes a pod's token and returns the credentials for the pod. Raises Refused."""
 
 
 class _Handler(BaseHTTPRequestHandler):

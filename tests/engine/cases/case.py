@@ -21,17 +21,17 @@ class Case:
     instead: tuple[Callable[[World], Args], ...] = ()
     """Alternative inputs for mutually exclusive properties, such as a name prefix instead of a name."""
     updates: Values = field(default_factory=dict)
-    """New values that AWS accepts in place."""
+    """New values that AWS can apply in place."""
     removals: frozenset[str] = frozenset()
-    """Properties whose removal AWS accepts in place."""
+    """Properties that AWS can remove in place."""
     replaces: Values = field(default_factory=dict)
     """New values that require a replacement."""
     drift: Callable[[World, str], object] | None = None
     """Changes the resource with the given id outside Pulumi."""
     drifted: frozenset[str] = frozenset()
-    """Properties that then differ after a refresh."""
+    """Properties that `drift` changes, and that a refresh therefore reports as different."""
     remains: Args | None = None
-    """What remains of a setting that AWS can only turn off, not delete."""
+    """Properties that AWS still reports after a delete, for settings that it can only turn off."""
 
     @property
     def resource(self) -> Resource:
@@ -46,5 +46,5 @@ def names(*each: str) -> frozenset[str]:
 
 
 def value(fixed: Any) -> Callable[[World], Any]:
-    """Return a constant: a value that needs no other resource."""
+    """Return a function for a constant, that is, a value that needs no other resource."""
     return lambda world: fixed

@@ -17,12 +17,12 @@ from localcloud.engine.kubernetes.kubeconfig import Access
 from localcloud.kubernetes.pki import Authority
 
 Turn = Literal["drop", "answer"]
-"""What the server does with a connection: close it after receiving a request, or answer."""
+"""How the server handles a connection: it receives a request, then closes the connection or answers."""
 ANSWER = b'HTTP/1.1 200 OK\r\nContent-Length: 14\r\nConnection: close\r\n\r\n{"kind": "It"}'
 
 
 def hear(connection: socket.socket) -> None:
-    """Read the whole request: with unread bytes, closing the socket would send a reset."""
+    """Read the whole request: closing a socket that has unread bytes would send a reset."""
     heard = b""
     while b"\r\n\r\n" not in heard:
         heard += connection.recv(1 << 16)
@@ -34,7 +34,9 @@ def hear(connection: socket.socket) -> None:
 
 @contextmanager
 def api_server(turns: list[Turn], authority: Authority | None = None) -> Iterator[Api]:
-    """Run a server that takes one turn per connection; `turns` keeps the unused ones. With an authority it uses TLS."""
+    """Run a server that removes one item from `turns` per connection and acts on it. If an authority is given, the
+    server uses TLS.
+    """
     context = None
     if authority is not None:
         own = authority.issue("server", addresses=["127.0.0.1"])

@@ -1,4 +1,4 @@
-"""Failing waits for readiness, with the real Pulumi engine."""
+"""Waits for readiness that time out or are canceled, with the real Pulumi engine."""
 
 import signal
 

@@ -1,5 +1,5 @@
 """When the provider considers objects ready, and its message if they are not. Tests write the status that controllers
-would.
+would write.
 """
 
 from typing import Any
@@ -72,7 +72,7 @@ def test_a_claim_that_binds_with_its_first_pod_does_not_wait(maker: Maker, objec
 
 
 def definition(group: str, kind: str) -> dict[str, Any]:
-    """Return a custom resource definition whose plural name is `webs`, for any kind."""
+    """Return a custom resource definition for the given kind, with the plural name `webs`."""
     schema = {"openAPIV3Schema": {"type": "object"}}
     names = {"plural": "webs", "singular": kind.lower(), "kind": kind}
     versions = [{"name": "v1", "served": True, "storage": True, "schema": schema}]
@@ -104,7 +104,7 @@ def test_a_pod_is_ready_by_its_ready_condition(maker: Maker, objects: Objects) -
     with pytest.raises(TimeoutError):
         made.result(0.5)
     objects.set_status("pods", "web", conditions=TRUE_FOR_READY)
-    assert made.result(30).state["status"]["phase"] == "Running", "the recorded state is that of the ready object"
+    assert made.result(30).state["status"]["phase"] == "Running", "the recorded state is the state of the ready object"
 
 
 def test_skip_await_does_not_wait(maker: Maker) -> None:

@@ -1,4 +1,4 @@
-"""Helpers that create objects, wait for them, and write the status that a cluster's controllers would."""
+"""Helpers that create objects, wait for them, and write the status that a cluster's controllers would write."""
 
 import threading
 from collections.abc import Mapping

@@ -23,8 +23,8 @@ AWS_IN_PODS = f"http://{AWS_ADDRESS}:4566"
 
 @contextmanager
 def data_set(cluster: JobCluster, access_key: str | None = None) -> Iterator[None]:
-    """Create a bucket with the digits data set, and the Secret that the job reads, optionally with another access
-    key.
+    """Create a bucket with the digits data set, and the Secret with the job's credentials. `access_key` replaces the
+    valid access key.
     """
     variables = cluster.environment
     names = {

@@ -1,1 +1,1 @@
-"""Mistakes in stacks, by topic: each case is one mistake with its full message."""
+"""Mistakes in stack files, by topic. Each case contains one mistake and the full message that reports it."""

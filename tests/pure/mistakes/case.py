@@ -18,7 +18,7 @@ from tests.pure.world import (
 OfflineCase = tuple[dict[str, Any], list[dict[str, Any]], str]
 """Sections of the stack file, its pools, and the expected problem."""
 FactsCase = tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any], list[str]]
-"""Sections of the stack file, its pools, the changed facts, and the expected problems."""
+"""Sections of the stack file, its pools, the facts that differ from the default facts, and the expected problems."""
 
 ODCR = {"kind": "targeted-odcr", "reservationId": RESERVATION}
 BLOCK = {"kind": "capacity-block", "reservationId": RESERVATION}
@@ -28,7 +28,7 @@ A, B, C, D = ZONES
 
 
 def text(problem: Problem) -> str:
-    """Return a problem as the cases show it: warnings begin with "warning: "."""
+    """Return a problem in the form that the cases use: warnings begin with "warning: "."""
     return str(problem) if problem.is_error else f"warning: {problem}"
 
 

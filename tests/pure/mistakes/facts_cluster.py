@@ -14,13 +14,13 @@ from tests.pure.world import (
 
 CASES: dict[str, FactsCase] = {
     # versions
-    "version that EKS does not offer": (
+    "Kubernetes version that EKS does not offer": (
         {"target": {"kubernetesVersion": "1.36"}},
         [],
         {"kubernetes_versions": ("1.32", "1.33", "1.34", "1.35"), "addon_versions": {}},
         ['target.kubernetesVersion: EKS does not offer "1.36" in us-west-2. Choose 1.33, 1.34 or 1.35.'],
     ),
-    "version that skips a minor version": (
+    "upgrade that skips a minor version": (
         {"target": {"kubernetesVersion": "1.35"}},
         [],
         existing("1.33"),
@@ -63,7 +63,7 @@ CASES: dict[str, FactsCase] = {
         ],
     ),
     # quotas
-    "zero quota of a new account": (
+    "quota of zero in a new account": (
         {},
         [pool(instance_type="p5.48xlarge", minSize=1, maxSize=4)],
         {"quotas": {"L-417A185B": 0.0, "L-1216C47A": 64.0}},
@@ -121,7 +121,7 @@ CASES: dict[str, FactsCase] = {
         {"not_found": frozenset({ADMIN})},
         [f'target.admins[0]: "{ADMIN}" does not exist in account {ACCOUNT}. Create the role, or remove the ARN.'],
     ),
-    "admin under another IAM path": (
+    "admin with another IAM path": (
         {"target": {"admins": [ADMIN]}},
         [],
         {"admins": {ADMIN: f"arn:aws:iam::{ACCOUNT}:role/team/Admin"}},
@@ -145,7 +145,7 @@ CASES: dict[str, FactsCase] = {
             "so it was not checked. Make sure that it exists: otherwise EKS rejects it."
         ],
     ),
-    # settings that a running cluster cannot change
+    # settings that cannot be changed on a running cluster
     "other addresses": (
         {"network": {"cidr": "10.1.0.0/16"}},
         [],
@@ -155,7 +155,7 @@ CASES: dict[str, FactsCase] = {
             '"10.0.0.0/16", or create another stack.'
         ],
     ),
-    "stack's own VPC named as an existing VPC": (
+    "vpcId that names the stack's own VPC": (
         {"network": existing_network()},
         [],
         live(),
@@ -179,7 +179,7 @@ CASES: dict[str, FactsCase] = {
         live(own=False),
         [f"network.vpcId: must be {VPC}, because the cluster cannot leave that VPC. Set it, or create another stack."],
     ),
-    "zone list without a zone of the control plane": (
+    "zone list that omits a zone of the control plane": (
         {"network": {"zones": [A, C]}},
         [],
         live(),
@@ -188,7 +188,7 @@ CASES: dict[str, FactsCase] = {
             "zones, or create another stack."
         ],
     ),
-    "fewer zones than the control plane has": (
+    "fewer zones than the control plane uses": (
         {"network": {"zones": 2}},
         [],
         live(zones=(A, B, C)),
@@ -213,7 +213,7 @@ CASES: dict[str, FactsCase] = {
         {"caller": Caller(ACCOUNT, f"arn:aws:iam::{ACCOUNT}:root", None)},
         [f"caller: arn:aws:iam::{ACCOUNT}:root is the account's root user, which EKS does not accept. Use an IAM user or role."],
     ),
-    "caller role that IAM does not describe": (
+    "caller with a role that could not be read from IAM": (
         {},
         [],
         {"caller": Caller(ACCOUNT, f"arn:aws:sts::{ACCOUNT}:assumed-role/Ops/ada", None)},
@@ -233,7 +233,7 @@ CASES: dict[str, FactsCase] = {
             "the VPC."
         ],
     ),
-    "platform removed by default with the public endpoint": (
+    "removed public endpoint, without which the platform is removed by default": (
         {"platform": {"install": None}},
         [],
         {"existing": Existing("1.35", has_public_endpoint=True)},

@@ -19,7 +19,7 @@ CASES: dict[str, FactsCase] = {
         {},
         ['pools[0].instanceType: "g5.xlarg" is not an instance type in us-west-2; did you mean g5.xlarge?'],
     ),
-    "instance type that EC2 no longer has": (
+    "instance type that EC2 no longer offers": (
         {},
         [pool(instance_type="p3.16xlarge")],
         {},

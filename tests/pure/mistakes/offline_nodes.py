@@ -168,7 +168,7 @@ CASES: dict[str, OfflineCase] = {
         [pool(amiId="latest")],
         'pools[0].amiId: "latest" is not the ID of an AMI. Use one such as ami-0123456789abcdef0.',
     ),
-    "pool zone that the network does not have": (
+    "pool zone outside the zones of the network": (
         {"network": {"zones": ["us-west-2a", "us-west-2b"]}},
         [pool(zone="us-west-2c")],
         'pools[0].zone: "us-west-2c" is not in network.zones. Add it there, or choose us-west-2a or us-west-2b.',

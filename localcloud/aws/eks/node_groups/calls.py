@@ -40,7 +40,7 @@ def create_nodegroup(call: Call) -> Record:
     group = checks.checked_group(call, cluster, token)
     cluster.node_groups[name] = group
     access_entries.add_nodes(cluster, group.record["nodeRole"])
-    # Launch first: the instances are then in service before the node group becomes ACTIVE.
+    # Launch first, so that the instances are in service before the node group becomes ACTIVE.
     refusal = _launch(call, cluster, group)
     durations.schedule(
         group.record,

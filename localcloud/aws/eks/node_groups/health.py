@@ -88,14 +88,14 @@ def join_problems(cluster: Cluster, group: NodeGroup) -> list[Record]:
 
 
 def of_nodes(problem: str, name: str) -> list[Record]:
-    """Return the problem that the realizer reports for the nodes as a health issue."""
+    """Return a health issue for the problem that the realizer reports for the nodes, if any."""
     return [issue("NodeCreationFailure", problem, [name])] if problem else []
 
 
 def _knows_its_cluster(cluster: Cluster, group: NodeGroup) -> bool:
     """Return whether nodes know which cluster to join.
 
-    EKS configures nodes with its own AMIs; custom AMIs need the cluster in the user data.
+    EKS configures nodes that use its own AMIs. With a custom AMI, the user data must name the cluster.
     """
     if group.record["amiType"] != "CUSTOM":
         return True
@@ -147,7 +147,7 @@ def _reaches_control_plane(cluster: Cluster, instance: Any) -> bool:
 
 
 def _permits(rule: Any, group_ids: set[str], address: IPv4Address | None) -> bool:
-    """Return whether a rule allows HTTPS with one of the groups or with the address (None means any address)."""
+    """Return whether a rule allows HTTPS to or from one of the groups or the address (None means any address)."""
     if rule.ip_protocol not in ("-1", "tcp") or not (rule.from_port or 0) <= HTTPS <= (rule.to_port or HTTPS):
         return False
     if rule.source_group.get("GroupId") in group_ids:

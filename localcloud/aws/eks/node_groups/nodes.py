@@ -21,7 +21,7 @@ def in_service(cluster: Cluster, group: NodeGroup) -> list[Any]:
 
 
 def can_run_deployments(cluster: Cluster) -> bool:
-    """Return whether a node can run EKS's own Deployments. Their pods tolerate no taint of a node group."""
+    """Return whether a node can run EKS's own Deployments. Their pods do not tolerate the taints of node groups."""
     return any(
         group.record["status"] in JOINED
         and not any(taint["effect"] in ("NO_SCHEDULE", "NO_EXECUTE") for taint in group.record.get("taints", []))

@@ -15,9 +15,9 @@ from localcloud.aws.eks.state import Cluster, NodeGroup, Record
 _CAUSE = "in response to an update of the EKS node group"
 
 Finished = Callable[[str], None]
-"""Function called at the end of a node update, with the reason of its failure or "".
+"""Function called at the end of a node update, with the reason for the failure, or "" on success.
 
-It sets the template of later launches.
+It also sets the launch template version for later launches.
 """
 
 

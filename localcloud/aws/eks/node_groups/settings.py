@@ -15,7 +15,7 @@ UPDATE_STRATEGIES = ("DEFAULT", "MINIMAL")
 TAINT_EFFECTS = ("NO_SCHEDULE", "NO_EXECUTE", "PREFER_NO_SCHEDULE")
 REPAIR_ACTIONS = ("Replace", "Reboot", "NoAction")
 LIMIT = 50
-"""Maximum number of labels, and maximum number of taints."""
+"""Maximum number of labels or taints."""
 
 _LABEL_NAME = re.compile(r"[A-Za-z0-9]([\w.\-]{0,61}[A-Za-z0-9])?")
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([\w.\-]{0,61}[A-Za-z0-9])?)?")

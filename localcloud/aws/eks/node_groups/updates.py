@@ -156,7 +156,7 @@ def _types(group: NodeGroup, template: UserTemplate) -> list[str]:
 
 
 def _new_template(call: Call, group: NodeGroup) -> UserTemplate:
-    """Return the requested version of the node group's launch template, by default the current version.
+    """Return the requested version of the node group's launch template, or the current version by default.
 
     https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html
     """

@@ -78,7 +78,7 @@ def _is_mime(user_data: str) -> bool:
 
 
 def check_capacity(capacity_type: str, template: UserTemplate, instance_types: list[str]) -> None:
-    """Check the market options. Spot is set on the node group; only a capacity block is set in the template."""
+    """Check the market options. Spot is requested in the node group; the template can only request a capacity block."""
     market = template.data.get("InstanceMarketOptions", {}).get("MarketType")
     if capacity_type != "CAPACITY_BLOCK":
         if market:

@@ -23,7 +23,8 @@ HOOK = {
 
 @register
 class Group(Resource):
-    """Auto Scaling group without a wait for its instances. Requires `waitForCapacityTimeout: "0"` and `forceDelete`."""
+    """Auto Scaling group. The handler does not wait for its instances, so it requires `waitForCapacityTimeout: "0"` and
+    `forceDelete`."""
 
     token = "aws:autoscaling/group:Group"
     title = "Auto Scaling Group"
@@ -67,7 +68,7 @@ class Group(Resource):
             LifecycleHookSpecificationList=[to_request({**one, **_number(one)}, HOOK) for one in hooks],
             **self._wanted(args),
         )
-        # A new instance profile takes a while to propagate to Auto Scaling:
+        # A new instance profile takes some time to propagate to Auto Scaling:
         # https://github.com/hashicorp/terraform-provider-aws (resourceGroupCreate)
         retry(
             aws,

@@ -1,7 +1,7 @@
-"""Inline rules of a security group, as sets of `{fromPort, toPort, protocol, cidrBlocks, ...}`.
+"""Inline rules of a security group, represented as sets of `{fromPort, toPort, protocol, cidrBlocks, ...}`.
 
-EC2 stores one rule per source, whereas a program may combine several sources in one rule. The state keeps the program's
-combined rules while EC2 has all of their single rules, so that an unchanged program shows no diff.
+EC2 stores one rule per source, whereas a program may combine several sources in one rule. As long as EC2 has all single
+rules that make up a combined rule, the state contains the combined rule, so that an unchanged program shows no diff.
 """
 
 from collections import defaultdict
@@ -67,8 +67,8 @@ def rules_seen(permissions: Iterable[dict[str, Any]]) -> dict[Rule, None]:
 
 
 def bundles(known: Iterable[Args], seen: dict[Rule, None], group: str) -> list[Args]:
-    """Combine EC2's rules as in the program where all single rules exist. Combine the remaining rules by protocol and
-    ports."""
+    """Combine EC2's rules as the program does, provided that all single rules of a combined rule exist. Group the
+    remaining rules by protocol, ports and description."""
     left, complete = dict(seen), []
     for bundle in known:
         rules = rules_of([bundle], group)

@@ -1,4 +1,4 @@
-"""EC2 instances that are fully defined by a launch template, except for their tags."""
+"""EC2 instances that are defined entirely by a launch template, except for their tags."""
 
 from functools import partial
 from typing import Any
@@ -15,7 +15,7 @@ ABSENT = "InvalidInstanceID.NotFound"
 
 @register
 class Instance(Resource):
-    """EC2 instance. A new launch template version replaces it only if the program sets `replace_on_changes`.
+    """EC2 instance. A new launch template version causes a replacement only if the program sets `replace_on_changes`.
 
     Without `replace_on_changes`, the official provider's behavior depends on the fields that the new version changes.
     """
@@ -47,7 +47,7 @@ class Instance(Resource):
             LaunchTemplate={**named, "Version": str(template.get("version") or "$Default")},
             TagSpecifications=tag_specification("instance", args),
         )
-        # A new instance profile takes a while to propagate to EC2:
+        # A new instance profile takes some time to propagate to EC2:
         # https://github.com/hashicorp/terraform-provider-aws (resourceInstanceCreate)
         transient, words = "InvalidParameterValue", "nvalid IAM Instance Profile"
         made = retry(aws, f"{self.title} create", launch, transient, containing=words, timeout=PROFILE_KNOWN)

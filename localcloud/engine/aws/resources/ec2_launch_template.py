@@ -1,4 +1,4 @@
-"""EC2 launch templates. Every change of the template data creates a new version."""
+"""EC2 launch templates. Every change to the template data creates a new version."""
 
 from typing import Any
 

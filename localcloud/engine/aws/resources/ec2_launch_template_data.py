@@ -1,4 +1,4 @@
-"""Mapping of launch template data between Pulumi's and EC2's names, for inputs, requests and responses.
+"""Conversion of launch template data between Pulumi's property names and EC2's, for inputs, requests and responses.
 
 Terraform, and therefore Pulumi, represents some booleans as strings, to distinguish "not set" from false.
 """
@@ -28,9 +28,9 @@ class Part:
     tags: bool = False
     number: bool = False
     always: Any = None
-    """Default to send to EC2 if the property is not set."""
+    """Default value that is sent to EC2 if the property is not set."""
     empty: Any = ""
-    """Value that means "not set"."""
+    """Value that stands for "not set"."""
 
     @property
     def prop(self) -> Prop:

@@ -41,7 +41,8 @@ INLINE = {
     "destinationPrefixListId": "DestinationPrefixListId",
     **TARGETS,
 }
-"""Property names of a route inside a route table. Destinations have shorter names there than in separate routes."""
+"""Property names of inline routes in a route table. The destination properties have shorter names there than in
+separate route resources."""
 
 
 def describe_table(aws: Aws, id: str) -> dict[str, Any] | None:
@@ -50,7 +51,7 @@ def describe_table(aws: Aws, id: str) -> dict[str, Any] | None:
 
 
 def destination_of(route: Mapping[str, Any]) -> dict[str, str]:
-    """Return the destination of a route in a request or response. It identifies the route in its table."""
+    """Return the destination of a route in a request or response. The destination identifies the route in its table."""
     return {key: route[key] for key in DESTINATIONS.values() if route.get(key)}
 
 
@@ -125,8 +126,8 @@ def destination_key(route: Mapping[str, Any]) -> str:
 
 
 def is_ours(route: Mapping[str, Any]) -> bool:
-    """Return whether a Pulumi program can manage the route: not the local route, nor a propagated or gateway endpoint
-    route."""
+    """Return whether a Pulumi program can manage the route. It cannot manage the local route, propagated routes or
+    routes to gateway endpoints."""
     gateway = str(route.get("GatewayId") or "")
     by_endpoint = gateway.startswith("vpce-") and bool(route.get("DestinationPrefixListId"))
     return gateway != "local" and route.get("Origin") != "EnableVgwRoutePropagation" and not by_endpoint
@@ -148,7 +149,7 @@ class Route(Resource):
         "routeTableId": Prop(replace=True),
         **dict.fromkeys(DESTINATIONS, Prop(replace=True, default="")),
         **dict.fromkeys(TARGETS, Prop(default="")),
-        "networkInterfaceId": Prop(),  # AWS also sets it for routes with other targets
+        "networkInterfaceId": Prop(),  # AWS also sets this for routes with other targets
     }
 
     def create(self, aws: Aws, args: Args) -> str:

@@ -1,4 +1,4 @@
-"""Security groups that the program creates, and the default group of a VPC, which it adopts."""
+"""Security groups that the program creates, and the default security group of a VPC, which the program adopts."""
 
 from functools import partial
 from typing import Any
@@ -102,7 +102,8 @@ class SecurityGroup(Resource):
         update_group(aws, id, old, new, changed)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        """Delete the group, with retries: network interfaces and rules being deleted still reference it for a while."""
+        """Delete the group, with retries, because network interfaces and rules that are being deleted still reference
+        it for a while."""
         revoke = bool(state.get("revokeRulesOnDelete"))
         what, delete = f"Security Group ({id})", partial(aws.client("ec2").delete_security_group, GroupId=id)
         with unless_gone("InvalidGroup.NotFound"):
@@ -120,7 +121,7 @@ class SecurityGroup(Resource):
 
 
 def revoke_rules(aws: Aws, id: str, filters: list[dict[str, Any]]) -> None:
-    """Revoke the group's rules. Without a filter, also revoke the rules of other groups that reference it."""
+    """Revoke the group's rules. Without a filter, also revoke rules in other groups that reference this group."""
     ec2 = aws.client("ec2")
     for rule in ec2.describe_security_group_rules(Filters=filters)["SecurityGroupRules"]:
         if id in (rule["GroupId"], (rule.get("ReferencedGroupInfo") or {}).get("GroupId")):
@@ -136,7 +137,7 @@ class DefaultSecurityGroup(Resource):
     props = {"vpcId": Prop(replace=True), "ingress": RULES, "egress": RULES, **TAGS}
 
     def create(self, aws: Aws, args: Args) -> str:
-        """Adopt the default group of the VPC, and replace its rules with the program's."""
+        """Adopt the default group of the VPC, and replace its rules with the program's rules."""
         filters = [{"Name": "group-name", "Values": ["default"]}, {"Name": "vpc-id", "Values": [args["vpcId"]]}]
         group = only(lambda: aws.client("ec2").describe_security_groups(Filters=filters)["SecurityGroups"])
         if group is None:

@@ -1,4 +1,4 @@
-"""Security group rules that are resources of their own, one per rule."""
+"""Security group rules as separate resources, one per rule."""
 
 from typing import Any, ClassVar
 

@@ -76,8 +76,8 @@ class Vpc(Resource):
             retry(aws, f"EC2 VPC ({id}) delete", delete, "DependencyViolation", timeout=VPC_TIMEOUT)
 
     def _set_attributes(self, aws: Aws, id: str, args: Args, names: frozenset[str]) -> None:
-        """Set the VPC attributes in separate requests, as EC2 requires. DNS hostnames require DNS support, so set that
-        first."""
+        """Set the VPC attributes in separate requests, as EC2 requires. DNS hostnames require DNS support, so set DNS
+        support first."""
         for name, theirs in self.ATTRIBUTES.items():
             wanted = args.get(name, self.props[name].default)
             if name in names and wanted is not None and (wanted or name in args):

@@ -19,7 +19,7 @@ CREATION = {"ownerGid": "OwnerGid", "ownerUid": "OwnerUid", "permissions": "Perm
 class MountTarget(Resource):
     token = "aws:efs/mountTarget:MountTarget"
     title = "EFS Mount Target"
-    delete_before_replace = True  # EFS allows one mount target per Availability Zone
+    delete_before_replace = True  # EFS allows only one mount target per Availability Zone
     CREATE_NAMES = {
         "fileSystemId": "FileSystemId",
         "subnetId": "SubnetId",

@@ -1,4 +1,4 @@
-"""EKS access: access entries for IAM principals, Pod Identity associations for pods."""
+"""EKS access: access entries for IAM principals, and Pod Identity associations for pods."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -101,7 +101,8 @@ class Cluster(Resource):
         }
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
-        """Apply changes one at a time, as EKS requires. Upgrade the version first, like the official provider."""
+        """Apply changes one at a time, as EKS requires. Upgrade the version before other settings, as the official
+        provider does."""
         if "tags" in changed:
             update_tags(aws, old["arn"], old, new)
         if "version" in changed:
@@ -123,7 +124,7 @@ class Cluster(Resource):
                 self._configure(aws, id, "VPC configuration", resourcesVpcConfig=part)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        """Delete the cluster, with retries while an update is in progress."""
+        """Delete the cluster. Retry while an update is in progress."""
         eks, doing = aws.client("eks"), f"EKS Cluster ({id}) delete"
         remove = lambda: eks.delete_cluster(name=id)  # noqa: E731
         with unless_gone(GONE):
@@ -154,7 +155,8 @@ class Cluster(Resource):
 
     @staticmethod
     def _access(found: State, known: State) -> State:
-        """Return the access configuration. AWS does not report the creator's admin setting, so keep it from the state.
+        """Return the access configuration. AWS does not report whether the creator is an administrator, so keep the
+        value from the state.
 
         https://github.com/aws/containers-roadmap/issues/185
         """
@@ -204,8 +206,8 @@ def logging_request(args: Args) -> dict[str, Any]:
 
 
 def vpc_changes(old: State, new: Args) -> list[dict[str, Any]]:
-    """Return requests that update the VPC configuration. EKS requires separate requests for endpoint, subnets and
-    security groups."""
+    """Return requests that update the VPC configuration. EKS requires separate requests for the endpoint, the subnets
+    and the security groups."""
     requests: list[dict[str, Any]] = []
     before = {"endpointPrivateAccess": False, "endpointPublicAccess": True, **old}
     after = {

@@ -101,7 +101,7 @@ class NodeGroup(Resource):
         }
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
-        """Update the node version first, then scaling and other settings, like the official provider."""
+        """Update the node version first, then the scaling and other settings, as the official provider does."""
         if "tags" in changed:
             update_tags(aws, old["arn"], old, new)
         if changed & {"launchTemplate", "releaseVersion", "version"}:
@@ -158,7 +158,8 @@ def creation_request(args: Args) -> dict[str, Any]:
 
 
 def configuration_request(old: State, new: Args, changed: frozenset[str]) -> dict[str, Any]:
-    """Return an UpdateNodegroupConfig request: labels and taints as differences, other settings in full."""
+    """Return an UpdateNodegroupConfig request, which contains labels and taints as differences and all other settings
+    in full."""
     request: dict[str, Any] = {}
     if "labels" in changed:
         before, after = old.get("labels") or {}, new.get("labels") or {}
@@ -180,7 +181,8 @@ def configuration_request(old: State, new: Args, changed: frozenset[str]) -> dic
 
 
 def template_request(template: Args) -> dict[str, Any]:
-    """Reference the launch template by id if known, else by name. EKS refuses a request with both."""
+    """Reference the launch template by id if the id is known, else by name. EKS refuses a request that contains
+    both."""
     names = ("id", "version") if template.get("id") else ("name", "version")
     return to_request(template, _same(*names))
 

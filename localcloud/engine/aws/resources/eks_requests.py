@@ -25,7 +25,8 @@ def described(aws: Aws, operation: str, member: str, **key: str) -> dict[str, An
 def wait_for_update(
     aws: Aws, what: str, update: Mapping[str, Any], owner: Mapping[str, str], timeout: float = UPDATE_TIMEOUT
 ) -> None:
-    """Wait until the update completes. `owner`: DescribeUpdate's parameters name, and nodegroupName or addonName."""
+    """Wait until the update completes. `owner`: the parameters of DescribeUpdate that identify the resource (name, and
+    nodegroupName or addonName)."""
     eks = aws.client("eks")
     id = str(update["id"])
 

@@ -1,4 +1,4 @@
-"""Physical names of resources, including those with only a name prefix."""
+"""Physical names of resources, including resources for which the program sets only a name prefix."""
 
 import secrets
 
@@ -6,7 +6,7 @@ from localcloud.engine.aws.resource import Args
 
 
 def physical_name(args: Args, name: str = "name", prefix: str = "namePrefix") -> str:
-    """Return the name set by the program or by auto-naming. If there is none, return the prefix with a unique
+    """Return the name set by the program or by auto-naming. If there is no such name, return the prefix with a unique
     suffix."""
     given = args.get(name)
     return str(given) if given else f"{args.get(prefix) or ''}{secrets.token_hex(13)}"

@@ -19,8 +19,8 @@ class Seen(NamedTuple):
 def until(
     aws: Aws, doing: str, look: Callable[[], Seen | None], *, target: str, pending: Iterable[str], timeout: float = 20 * MINUTE
 ) -> None:
-    """Wait until `look` returns the status `target`. Raise Failed for a status that is not in `pending`; None means not
-    found yet."""
+    """Wait until `look` returns the status `target`. Raise Failed for a status that is not in `pending`. If `look`
+    returns None, the resource does not exist yet."""
     transient = frozenset(pending)
 
     def attempt() -> Seen | None:
@@ -50,14 +50,14 @@ def until_gone(
 
 
 def unexpected(seen: Seen, target: str) -> str:
-    """Format the status like Terraform's UnexpectedStateError, so that users find the message on the web:
+    """Format the status like Terraform's UnexpectedStateError, so that users can find the message on the web:
     https://github.com/hashicorp/terraform-plugin-sdk/blob/main/helper/retry/error.go
     """
     return f"unexpected state '{seen.status}', wanted target '{target}'. last error: {seen.cause or '%!s(<nil>)'}"
 
 
 def issues(health: Mapping[str, Any] | None) -> str:
-    """Format the health issues of an EKS resource, one per line: resources, code, message."""
+    """Format the health issues of an EKS resource, one per line, as `resources: code: message`."""
     return "\n".join(
         f"{', '.join(issue.get('resourceIds') or ())}: {issue.get('code', '')}: {issue.get('message', '')}"
         for issue in (health or {}).get("issues") or ()

@@ -76,23 +76,23 @@ def wait_gone(aws: Aws, what: str, describe: Callable[[], Any], *, timeout: floa
 
 
 def refused(unsuccessful: list[dict[str, Any]], operation: str) -> None:
-    """Raise ClientError if a response with status 200 lists failures."""
+    """Raise ClientError if a response lists failures despite its status code 200."""
     for item in unsuccessful:
         raise ClientError({"Error": item["Error"]}, operation)
 
 
 def to_request(args: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """Return the properties that are set, renamed to AWS's names."""
+    """Return the properties that are set, under their AWS names."""
     return {theirs: args[ours] for ours, theirs in names.items() if args.get(ours) is not None}
 
 
 def to_state(seen: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """Return the values of an AWS response, renamed to Pulumi's names. Missing values and empty strings are omitted."""
+    """Return the values of an AWS response, under their Pulumi names. Missing values and empty strings are omitted."""
     return {ours: seen[theirs] for ours, theirs in names.items() if seen.get(theirs) not in (None, "")}
 
 
 def client_token() -> str:
-    """Return a random client token. It prevents a retried request from creating a second resource.
+    """Return a random client token, which prevents a retried request from creating a second resource.
 
     The official provider does the same.
     """

@@ -16,7 +16,7 @@ PARTS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "abortIncompleteMultipartUpload": ("AbortIncompleteMultipartUpload", {"daysAfterInitiation": "DaysAfterInitiation"}),
     "noncurrentVersionExpiration": ("NoncurrentVersionExpiration", NONCURRENT),
 }
-"""Object-valued properties of a lifecycle rule: Pulumi's name -> (S3's name, names of the members)."""
+"""Object-valued properties of a lifecycle rule: Pulumi name -> (S3 name, member names)."""
 MOVES: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "noncurrentVersionTransitions": ("NoncurrentVersionTransitions", {**NONCURRENT, "storageClass": "StorageClass"}),
     "transitions": ("Transitions", {"days": "Days", "storageClass": "StorageClass"}),

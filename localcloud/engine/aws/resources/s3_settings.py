@@ -19,10 +19,10 @@ BY_DEFAULT = {"sseAlgorithm": "SSEAlgorithm", "kmsMasterKeyId": "KMSMasterKeyID"
 
 
 class BucketSetting(Resource):
-    """Setting of an S3 bucket. Its id is the bucket name, and `put` creates or changes it."""
+    """Setting of an S3 bucket. Its id is the bucket name, and `put` creates or changes the setting."""
 
     absent: str
-    """Error code that S3 returns if the bucket lacks the setting."""
+    """Error code that S3 returns if the bucket does not have the setting."""
 
     @abstractmethod
     def put(self, aws: Aws, id: str, args: Args) -> None: ...

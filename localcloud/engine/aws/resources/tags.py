@@ -1,4 +1,4 @@
-"""Resource tags of all services except EC2. Pulumi uses a dict; AWS uses a dict or a list of key-value pairs."""
+"""Resource tags in all services except EC2. Pulumi uses a dict; AWS uses a dict or a list of key-value pairs."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -9,7 +9,7 @@ TAGS: Mapping[str, Prop] = {"tags": Prop(default={})}
 
 
 class TagChanges(NamedTuple):
-    """Tags to write and to remove so that a resource has the program's tags."""
+    """Tags that must be written or removed so that a resource has the tags that the program sets."""
 
     written: dict[str, str]
     removed: list[str]
@@ -20,7 +20,7 @@ def wanted_tags(args: Args) -> dict[str, str]:
 
 
 def tag_changes(old: State, new: Args) -> TagChanges:
-    """Return the tag changes between state and inputs. Tags that are not in the state are kept."""
+    """Return the tag changes between the state and the inputs. AWS keeps tags that are not in the state."""
     before: Mapping[str, str] = old.get("tagsAll") or old.get("tags") or {}
     after = wanted_tags(new)
     written = {key: value for key, value in after.items() if before.get(key) != value}
@@ -30,7 +30,7 @@ def tag_changes(old: State, new: Args) -> TagChanges:
 def change_tags(
     old: State, new: Args, *, remove: Callable[[list[str]], object], write: Callable[[dict[str, str]], object]
 ) -> None:
-    """Apply the tag changes with a service's requests. Skip empty changes, which some services refuse."""
+    """Apply the tag changes with the requests of a service. Skip empty changes, since some services refuse them."""
     tags = tag_changes(old, new)
     if tags.removed:
         remove(tags.removed)

@@ -23,12 +23,12 @@ def called(obj: Mapping[str, Any]) -> str:
 
 
 def complaints(pods: list[Object]) -> list[str]:
-    """Return why these Pods are not ready, with one entry per Pod that has a known reason."""
+    """Return the reasons why these Pods are not ready. Pods without a known reason are omitted."""
     return [line for pod in pods if not _is_ready(pod) for line in _complaints_of(pod)]
 
 
 def of_owner(scene: Scene, owner: Object) -> list[str]:
-    """Return why the Pods of a workload are not ready."""
+    """Return the reasons why the Pods of a workload are not ready."""
     return complaints(scene.owned(POD, owner, nested(owner, "spec", "selector")))
 
 

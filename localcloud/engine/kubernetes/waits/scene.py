@@ -15,7 +15,7 @@ POD = Kind("", "v1", "Pod")
 
 @dataclass
 class Scene:
-    """Input of a readiness check: the object, and access to the other objects in its namespace."""
+    """Input of a readiness check: the object itself, and access to other objects in its namespace."""
 
     cluster: Cluster
     live: Object
@@ -51,7 +51,7 @@ class Verdict:
 
     ready: bool
     progress: str = ""
-    """Status message: what the object is waiting for."""
+    """Status message that describes what the object is waiting for."""
     failed: tuple[str, ...] = ()
     """Reasons why the object will never become ready."""
 
@@ -65,11 +65,12 @@ class Condition:
 
     look: Callable[[Scene], Verdict]
     explain: Callable[[Scene], Sequence[str]] = lambda scene: ()
-    """Returns the likely reasons after a timeout."""
+    """Function that returns the likely reasons for a timeout."""
     related: bool = False
-    """True if the check also depends on other objects. A watch on this object does not report their changes."""
+    """True if the check also depends on other objects. A watch on this object does not report changes to those
+    objects."""
     when_read: bool = False
-    """True if a refresh also reports that the object is not ready."""
+    """True if a refresh also reports when the object is not ready."""
     seconds: float | None = None
     """Maximum timeout for this kind, in seconds."""
 

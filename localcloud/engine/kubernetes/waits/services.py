@@ -1,4 +1,4 @@
-"""Readiness of Services: a Service is ready when it has an address and its Pods are ready."""
+"""Readiness of Services: a Service is ready once it has an address and its Pods are ready."""
 
 import time
 

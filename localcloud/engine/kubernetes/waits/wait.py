@@ -1,4 +1,4 @@
-"""Waits for an object: until it is ready after a create or update, until it is gone after a delete."""
+"""Waits for an object: until it is ready after a create or update, and until it is gone after a delete."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -23,8 +23,8 @@ DELETED_WITHOUT_WAIT = frozenset(
     {"v1/Namespace", "v1/Pod", "v1/ReplicationController", "apps/v1/DaemonSet", "apps/v1/Deployment", "apps/v1/StatefulSet"}
     | {"batch/v1/Job"}
 )
-"""Kinds for which skipAwait also skips the wait for deletion. For other kinds, it affects only create and update.
-https://github.com/pulumi/pulumi-kubernetes/issues/1232"""
+"""Kinds for which skipAwait also skips the wait for deletion. For other kinds, skipAwait affects only create and
+update. https://github.com/pulumi/pulumi-kubernetes/issues/1232"""
 
 
 class NotReady(Exception):
@@ -46,7 +46,7 @@ class Patience:
 
 
 def seconds_for(inputs: Mapping[str, Any], custom: float) -> float:
-    """Return the timeout: from the resource option `customTimeouts`, else from the annotation, else ten minutes."""
+    """Return the timeout from the resource option `customTimeouts`, else from the annotation, else ten minutes."""
     if custom:
         return custom
     annotated = objects.annotation(inputs, objects.TIMEOUT_SECONDS)
@@ -90,7 +90,8 @@ def until_ready(
 
 
 def unready(cluster: Cluster, inputs: Object, live: Object) -> tuple[str, ...] | None:
-    """Return why a refresh reports the object as not ready. None if it is ready or has no readiness check."""
+    """Return the reasons why a refresh reports the object as not ready, or None if it is ready or has no readiness
+    check."""
     if objects.is_true(inputs, objects.SKIP_AWAIT):
         return None
     wanted = CONDITIONS.get(str(Kind.of(live)))
@@ -127,7 +128,7 @@ def until_gone(cluster: Cluster, inputs: Object, live: Object, patience: Patienc
 
 
 def _look(wanted: Condition, scene: Scene) -> Any:
-    """Run the readiness check. Return None if the API server is unavailable: it may restart during the wait."""
+    """Run the readiness check. Return None if the API server is unavailable, since it may restart during the wait."""
     try:
         return wanted.look(scene)
     except (ApiError, Unreachable):
