@@ -18,7 +18,9 @@ Kubeconfig = Annotated[
 Context = Annotated[str | None, typer.Option("--context", help="Context of the kubeconfig.", show_default="the current one")]
 Namespace = Annotated[
     str | None,
-    typer.Option("--namespace", "-n", help="Namespace of the jobs.", show_default="the context's, or the cluster's first"),
+    typer.Option(
+        "--namespace", "-n", help="Namespace of the jobs.", show_default="the context's, or the cluster's first job namespace"
+    ),
 ]
 
 Identity = Annotated[Path | None, typer.Option("--identity", "-i", help="Your private SSH key.", show_default="chosen by ssh")]

@@ -209,7 +209,7 @@ BOXES: Final = (
         74,
         "input",
         "Your Kubernetes cluster",
-        ("on premises or anywhere, by its", "kubeconfig; nodes found by labels"),
+        ("on premises or elsewhere, through its", "kubeconfig; nodes selected by label"),
     ),
     Box(666, 520, 278, 54, "kubernetes", "Platform and Jobs", ("the same components; nothing in AWS",)),
 )

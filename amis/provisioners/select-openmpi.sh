@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Make one CUDA-aware Open MPI the machine's MPI: the one that AWS's EFA installer ships, or one compiled from source.
-#   OPENMPI_ORIGIN   aws (default), upstream or debian; the last two compile, see build-openmpi.sh
+#   OPENMPI_ORIGIN   aws (default), upstream or debian; the last two are compiled (see build-openmpi.sh)
 #   OPENMPI_SERIES   5 (default) or 4; AWS's 4.1 is not CUDA-aware, so 4 must be compiled
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")

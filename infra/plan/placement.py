@@ -166,7 +166,7 @@ def wants_placement_group(pool: Pool, facts: Facts) -> bool:
 
 
 def placement_choice(pool: Pool, facts: Facts) -> str | None:
-    """Return the choice of `placementGroup: auto`: a group if there is EFA between nodes.
+    """Return what `placementGroup: auto` resolves to: a placement group if the pool can have several nodes with EFA.
 
     None if there is nothing to choose: another setting, no EFA, or reserved capacity, where a placement group would
     reduce what can be launched. The choice made for an existing pool is kept, because a resize must not restart its

@@ -12,7 +12,8 @@ Object = dict[str, Any]
 
 
 def register(name: str, manifest: Mapping[str, Any], opts: pulumi.ResourceOptions) -> pulumi.CustomResource:
-    """Register an object of a built-in kind. The resource is named after its parent, kind and name."""
+    """Register an object of a built-in kind. The Pulumi resource's name combines the parent's name
+    with the object's kind and name."""
     content = {_snake(key): value for key, value in manifest.items() if key not in ("apiVersion", "kind", "status")}
     own = f"{name}-{manifest['kind'].lower()}-{manifest['metadata']['name']}"
     resource: pulumi.CustomResource = _class_of(manifest["apiVersion"], manifest["kind"])(own, **content, opts=opts)

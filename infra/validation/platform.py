@@ -103,5 +103,5 @@ def missing_manifests(manifests: Manifests) -> Iterator[Problem]:
         by_upstream.setdefault("/".join(path.split("/")[:2]), []).append(reason)
     if by_upstream:
         reason = next(iter(by_upstream.values()))[0]
-        fix = f"Set a directory or URL that has it, here or in {MIRROR_VARIABLE}."
+        fix = f"Set platform.manifestMirror or {MIRROR_VARIABLE} to a directory or URL that contains the manifests."
         yield Problem("platform.manifestMirror", f"{all_of(by_upstream)}: {reason}. {fix}")

@@ -1,4 +1,4 @@
-"""A resource's lifecycle as in a Pulumi operation, implemented with the code that the provider and the mocks share."""
+"""Drive one resource through its lifecycle as Pulumi operations do, with the code that the provider and the mocks share."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -52,7 +52,9 @@ def test_the_layout_is_as_large_where_the_sdk_does_not_tell_what_a_card_takes(na
     blind = InstanceType.from_ec2(described)
     assert all(card.efa is None for card in blind.network_cards)
     if name in ONE_EFA_ON_TWO_CARDS:
-        assert efa_only(efa_layout(blind)) == [Interface(1, 0, "efa-only")], "the other card works as well"
+        assert efa_only(efa_layout(blind)) == [Interface(1, 0, "efa-only")], (
+            "the only EFA interface is on card 1, which also supports EFA"
+        )
     else:
         assert efa_layout(blind) == efa_layout(instance_type(name))
 

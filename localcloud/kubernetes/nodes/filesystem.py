@@ -1,4 +1,6 @@
-"""A node's file system: its own /etc, /run and /var, the machine's programs, and the memory size of its instance type.
+"""A node's file system: its own /etc, /run and /var, and the machine's programs.
+
+Mounted kernel files such as /proc/meminfo report the memory of the node's instance type.
 
 All mounts are in the node's mount namespace and disappear with its last process. On the node, standard paths such as
 /var/lib/kubelet belong to that node alone, so upstream DaemonSets with hostPath volumes work.

@@ -247,8 +247,8 @@ CASES: dict[str, FactsCase] = {
         [],
         {"manifests": Manifests({}, {"kubeflow/mpi-operator/v0/a.yaml": "a cannot be read: No such file or directory"})},
         [
-            "platform.manifestMirror: kubeflow/mpi-operator: a cannot be read: No such file or directory. Set a "
-            "directory or URL that has it, here or in GPUMPI_MANIFEST_MIRROR."
+            "platform.manifestMirror: kubeflow/mpi-operator: a cannot be read: No such file or directory. Set "
+            "platform.manifestMirror or GPUMPI_MANIFEST_MIRROR to a directory or URL that contains the manifests."
         ],
     ),
     "manifests of several": (
@@ -257,7 +257,7 @@ CASES: dict[str, FactsCase] = {
         {"manifests": Manifests({}, {"a/b/v1/1": "no route to 1", "a/b/v1/2": "no route to 2", "c/d/v1/3": "no route to 3"})},
         [
             "platform.manifestMirror: a/b and c/d: no route to 1. "
-            "Set a directory or URL that has it, here or in GPUMPI_MANIFEST_MIRROR."
+            "Set platform.manifestMirror or GPUMPI_MANIFEST_MIRROR to a directory or URL that contains the manifests."
         ],
     ),
 }
