@@ -22,8 +22,8 @@ LIFECYCLE: Final = {
 are only previewed.
 """
 IN_KUBERNETES: Final = ("platform", "jobs")
-"""Settings left out of the coverage check, because its EKS clusters are recorded but not run. The demo, test_platform_changes.py and tests/kubernetes
-cover them.
+"""Settings left out of the coverage check, because its EKS clusters are recorded but not run. The demo,
+test_platform_changes.py and tests/kubernetes cover them.
 """
 FREE_KEYS: Final = ("tags", "pools[].labels", "target.addonVersions")
 """Maps whose keys the user chooses."""
