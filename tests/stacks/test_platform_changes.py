@@ -173,5 +173,5 @@ def test_up_from_outside_a_private_cluster_reports_the_fix(cloud: LocalCloud, st
     refused = closed.run("up")
     assert not refused.ok
     told = next((error for error in refused.errors if "cannot be reached from here" in error), refused.output)
-    assert "run `pulumi up` from inside its network" in told and "write `platform: {install: false}`" in told
+    assert "run `pulumi up` from inside its network" in told and "set `platform: {install: false}`" in told
     assert not editing.operations(refused), "no operation was started"
