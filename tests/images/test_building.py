@@ -65,7 +65,7 @@ def test_without_apt_the_error_names_the_programs_to_install(monkeypatch: pytest
     monkeypatch.setattr(root, "require", lambda: None)
     monkeypatch.setattr(debian, "SYSTEM_FOLDERS", ())
     monkeypatch.setenv("PATH", str(tmp_path))
-    missing = "mmdebstrap, mmtarfilter: not found on PATH, and only Debian-based systems can fetch them"
+    missing = r"mmdebstrap, mmtarfilter: not found on PATH\. They are fetched automatically only on Debian-based systems"
     with pytest.raises(ImageError, match=missing):
         build.ensure_image(Image("docker.io/test/debian:1", "", (Root(),)), print)
 
