@@ -6,8 +6,8 @@
 
 - status: what `scripts/cluster status` prints, from a sample cluster
 
-demo.json is a sample, not a recorded run. The total and the durations of create, job and destroy are close to those in
-docs/measurements.md; the other durations and the node names are invented. To use a real run, copy its .local/demo.json.
+demo.json was recorded by `make demo` on a fresh clone on 2026-11-23, while other work ran on the machine. To renew it,
+copy .local/demo.json of another run over it.
 """
 
 import io
