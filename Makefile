@@ -4,10 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SOURCES := infra cli localcloud testkit tests bench __main__.py
-WORKERS ?= auto
+# Two per core: most tests wait for servers, nodes or jobs half of the time.
+WORKERS ?= $(shell expr 2 \* $$(nproc))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tools demo demo-ec2 test test-ami mission check format format-check lint types bench lock conformance clean
+.PHONY: help setup tools demo demo-ec2 test test-ami mission check format format-check lint types bench lock outdated conformance clean
 
 help: ## show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -64,18 +65,22 @@ bench: tools ## run the benchmarks whose figures are in docs/measurements.md
 	$(BIN)/python -m bench.objects
 	$(BIN)/python -m bench.jobs
 	$(BIN)/python -m bench.mpi_start
+	$(BIN)/python -m bench.pod_lists
 	$(BIN)/python -m bench.kubernetes_scale
 	$(BIN)/python -m bench.hosts
 
-conformance: setup ## run the stacks with the official Pulumi CLI and providers, if they are installed
+conformance: setup ## compare our programs with the official Pulumi CLI, language host and providers, if they are installed
 	@$(BIN)/python -m localcloud.conformance
+
+outdated: setup ## list every pinned version with the newest known version, its source and date; asks the configured package registries
+	@$(BIN)/python -m localcloud.pins
 
 lock: ## update requirements.lock from requirements*.txt (needs uv)
 	uv pip compile --quiet --generate-hashes --no-emit-index-url --python-version 3.11 requirements.txt requirements-dev.txt -o requirements.lock
 	uv pip compile --quiet --generate-hashes --no-emit-index-url --python-version 3.11 tests/audit/requirements.in -o tests/audit/requirements.lock
 	uv pip compile --quiet --generate-hashes --no-emit-index-url --python-version 3.11 localcloud/tools/aws-cli/requirements.in -o localcloud/tools/aws-cli/requirements.lock
 	uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --python-version 3.10 --build-constraints amis/frameworks/build-constraints.in amis/frameworks/chainermn.in -o amis/frameworks/chainermn.txt
-	for set in tensorflow horovod boto3; do uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --build-constraints amis/frameworks/build-constraints.in amis/frameworks/$$set.in -o amis/frameworks/$$set.txt; done
+	for set in tensorflow horovod boto3 jax; do uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --build-constraints amis/frameworks/build-constraints.in amis/frameworks/$$set.in -o amis/frameworks/$$set.txt; done
 
 clean: ## stop the local cloud and remove everything created in this folder; the cache of built tools stays
 	@test ! -x $(BIN)/python || $(BIN)/python scripts/cluster local stop

@@ -1,5 +1,15 @@
-"""Entry point of the Pulumi program."""
+"""Entry point of the Pulumi program.
 
-from infra.program import run
+The program runs once and keeps most of its objects. Without garbage collection, also at exit, it needs a quarter less CPU
+time (docs/measurements.md).
+"""
+
+import atexit
+import gc
+
+gc.disable()
+atexit.register(gc.freeze)
+
+from infra.program import run  # noqa: E402  garbage collection must be off before the imports
 
 run()

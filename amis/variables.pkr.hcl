@@ -23,7 +23,7 @@ variable "instance_type" {
   default     = "c7i.4xlarge"
   validation {
     # The family of a Graviton type has a g after its number: m7g, c8gn, g5g; GB200 is p6e.
-    condition     = !can(regex("^([a-z]+[0-9]+g[a-z]*|p6e-[a-z0-9]+|a1|t4g)\\.", var.instance_type))
+    condition     = !can(regex("^([a-z]+[0-9]+g[a-z]*|p6e-[a-z0-9]+|a1)\\.", var.instance_type))
     error_message = "There is no arm64 recipe yet. Set instance_type to an x86_64 type such as c7i.4xlarge."
   }
 }
@@ -84,7 +84,7 @@ variable "skip" {
   default     = {}
   validation {
     condition     = length([for reason in values(var.skip) : reason if trimspace(reason) == ""]) == 0
-    error_message = "Give a reason for each skipped provisioner, as in skip={\"check-gdrcopy\":\"jobs do not use GDRCopy\"}."
+    error_message = "Give a reason for each skipped provisioner, as in skip={\"install-gdrcopy\":\"jobs do not use GDRCopy\"}."
   }
 }
 

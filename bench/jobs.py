@@ -19,7 +19,7 @@ from bench.timed_job import LIMIT_SECONDS, PROGRAM, Bench
 from bench.timeline import Timeline
 from infra.naming import JOB_LABEL, ROLE_LABEL
 
-STACK, POOL, IMAGE = "start", "train", "gpumpi/openmpi:5"
+STACK, POOL, IMAGE = "start", "train", "openmpi:5"
 WORKERS = 2
 REPEATS = 5
 SUCCEEDED_SECONDS, NOTICED_SECONDS, RECOVERED_SECONDS = 15.0, 5.0, 60.0

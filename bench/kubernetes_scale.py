@@ -26,8 +26,8 @@ from localcloud.kubernetes.nodes.labels import SIMULATED
 STACK, POOL = "thousand", "train"
 NODES, BIG, SMALL_JOBS, SMALL = 1000, 512, 200, 4
 """Nodes, workers of the big job, number of small jobs, workers per small job. The jobs do not all fit at once."""
-ANY_QUOTA = {"L-417A185B": 1e6}
-"""Code of the vCPU quota for P instances -> a value that is high enough for any number of nodes."""
+ANY_QUOTA = {"L-417A185B": 1e6, "L-DF5E4CA3": 1e6, "L-BD136A63": 1e6}
+"""Quotas of P instances' vCPUs, network interfaces and nodes per group -> a value for any number of nodes."""
 LIMIT_SECONDS = 1500.0
 
 
@@ -232,7 +232,7 @@ def _let_queue_know(bench: Bench, described: ClusterDescription) -> None:
 
 
 def _job(name: str, workers: int) -> dict[str, object]:
-    return {"name": name, "pool": POOL, "workers": workers, "image": "gpumpi/openmpi:5", "command": ["true"], "volumes": []}
+    return {"name": name, "pool": POOL, "workers": workers, "image": "openmpi:5", "command": ["true"], "volumes": []}
 
 
 def _show(result: dict[str, Any]) -> None:

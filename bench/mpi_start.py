@@ -15,9 +15,9 @@ from bench.platform_cluster import machine, running, say
 from bench.timed_job import LIMIT_SECONDS, PROGRAM, Bench, JobFailed
 
 WORKERS = (2, 4, 8, 16, 32, 64)
-LAUNCHERS = ("mpijob", "openmpi")
+LAUNCHERS = ("mpijob", "standalone")
 REPEATS = 3
-IMAGE = "gpumpi/openmpi:5"
+IMAGE = "openmpi:5"
 STACK, POOL = "start", "train"
 RESOURCES = {"cpu": "1", "memory": "256Mi", "sharedMemoryMib": 64}
 """Resource requests of a worker that shares its node with many others."""
@@ -88,7 +88,7 @@ def measure(bench: Bench, launcher: str, workers: int, image: str) -> dict[str, 
         "image": image,
         "command": ["python3", "-c", PROGRAM],
         "resources": RESOURCES,
-        "backoffLimit": 0,
+        "maxRestarts": 0,
     }
     load = os.getloadavg()[0]
     with bench.watched(name, workers, launcher) as timeline:

@@ -1,49 +1,83 @@
-"""`cancel`: delete a job and everything that belongs to it."""
+"""`cancel`: end a job and delete everything that belongs to it, except its record."""
 
-from typing import Annotated, Final
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final
 
 import typer
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
-from cli import job_objects, options
+from cli import ec2_runs, job_objects, options, records
 from cli.cluster_access import Access, Cluster
-from cli.console import print_json
-from cli.errors import CommandError
+from cli.console import print_json, say
+from cli.errors import CommandError, NotFound
 from cli.exit_codes import OK
+from cli.installation import NAME
+from cli.installation import command as program
 from cli.job_state import JobState
+from cli.workdir.in_cluster import remove_workdir
 
-PODS_GONE_SECONDS: Final = 120.0
+PODS_GONE_SECONDS: Final = 90.0
+"""Time limit in addition to the grace period of the pods."""
 POLL_SECONDS: Final = 0.5
 
 
 def command(
     name: Annotated[str, typer.Argument(help="Job name.")],
+    stack: options.Ec2Stack = None,
     wait: Annotated[bool, typer.Option(help="Wait until the pods of the job are gone.")] = True,
     kubeconfig: options.Kubeconfig = None,
     context: options.Context = None,
     namespace: options.Namespace = None,
+    identity: options.Identity = None,
+    config_dir: options.ConfigDir = options.STACK_FILES,
     as_json: options.Json = False,
 ) -> int:
-    """Also stops and deletes jobs that are still running."""
+    """Ranks of a running job get `checkpointSignal` and their grace period to save. `jobs --all` still lists the job.
+
+    With --stack, NAME is a run on the head node of an EC2 cluster.
+    """
+    if stack:
+        with ec2_runs.on_head_node(stack, config_dir, identity) as runs:
+            was = runs.delete(name).phase
+        print_json({"name": name, "was": was}) if as_json else print(f"run {name} deleted")
+        return OK
     cluster = Access(kubeconfig, context).connect()
     place = job_objects.default_namespace(cluster, namespace)
-    state = job_objects.find(cluster, name, place)
-    cluster.delete(state.kind, state.object_name, place)
-    if wait:
-        _wait_for_pods(cluster, state)
+    try:
+        state = job_objects.find(cluster, name, place)
+    except NotFound:
+        if not remove_workdir(cluster, place, name):
+            raise
+        say(f"{NAME}: job {name} was deleted before; its folder and its logs are removed now")
+        return OK
+    end(cluster, state, wait=wait)
     if as_json:
         print_json({"name": name, "namespace": place, "was": state.phase})
     else:
-        print(f"job {name} deleted")
+        kept = any(one.content["name"] == name for one in records.all_records(cluster, place))
+        print(f"job {name} canceled" + (f"; its record stays until: {program()} delete {name}" if kept else ""))
     return OK
 
 
-def _wait_for_pods(cluster: Cluster, state: JobState) -> None:
-    polling = Retrying(retry=retry_if_result(bool), stop=stop_after_delay(PODS_GONE_SECONDS), wait=wait_fixed(POLL_SECONDS))
+def end(cluster: Cluster, state: JobState, *, wait: bool) -> None:
+    """Delete the objects of a job, and wait until its pods are gone."""
+    limit = PODS_GONE_SECONDS + _grace_seconds(job_objects.pods(cluster, state)) if wait else 0
+    cluster.delete(state.kind, state.object_name, state.namespace)
+    if wait:
+        wait_for_pods(cluster, state, limit)
+    remove_workdir(cluster, state.namespace, state.name)
+
+
+def _grace_seconds(pods: Sequence[Mapping[str, Any]]) -> int:
+    """Return the longest time that a pod has to end."""
+    return max((pod["spec"].get("terminationGracePeriodSeconds") or 0 for pod in pods), default=0)
+
+
+def wait_for_pods(cluster: Cluster, state: JobState, limit: float) -> None:
+    """Wait until a deleted job has no pods. Raises CommandError after `limit` seconds."""
+    polling = Retrying(retry=retry_if_result(bool), stop=stop_after_delay(limit), wait=wait_fixed(POLL_SECONDS))
     try:
         polling(job_objects.pods, cluster, state)
     except RetryError as timeout:
         left = ", ".join(pod["metadata"]["name"] for pod in timeout.last_attempt.result()[:3])
-        raise CommandError(
-            f"job {state.name} was deleted, but these pods still exist after {PODS_GONE_SECONDS:.0f} s: {left}"
-        ) from None
+        raise CommandError(f"job {state.name} was deleted, but these pods still exist after {limit:.0f} s: {left}") from None

@@ -1,12 +1,14 @@
 """Access to a Kubernetes cluster through a kubeconfig. Every failure raises a one-sentence CommandError."""
 
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from cli.errors import CommandError, NotFound
+from cli import local_parts
+from cli.errors import CommandError, Conflict, Forbidden, NotFound
 from cli.exit_codes import REFUSED, UNREACHABLE
 from infra.config.messages import shown
 from infra.jobs.cluster import CONFIG_MAP, CONFIG_MAP_KEY, CONFIG_MAP_NAMESPACE, VERSION, ClusterDescription
@@ -14,25 +16,33 @@ from infra.kubernetes import kubeconfigs
 
 PATHS: Final = {
     "ConfigMap": "api/v1/{namespace}configmaps",
+    "CustomResourceDefinition": "apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+    "DaemonSet": "apis/apps/v1/{namespace}daemonsets",
     "Event": "api/v1/{namespace}events",
     "Job": "apis/batch/v1/{namespace}jobs",
+    "JobSet": "apis/jobset.x-k8s.io/v1alpha2/{namespace}jobsets",
     "LocalQueue": "apis/kueue.x-k8s.io/v1beta2/{namespace}localqueues",
     "MPIJob": "apis/kubeflow.org/v2beta1/{namespace}mpijobs",
     "Namespace": "api/v1/namespaces",
     "Node": "api/v1/nodes",
     "PersistentVolumeClaim": "api/v1/{namespace}persistentvolumeclaims",
     "Pod": "api/v1/{namespace}pods",
+    "PyTorchJob": "apis/kubeflow.org/v1/{namespace}pytorchjobs",
+    "RayJob": "apis/ray.io/v1/{namespace}rayjobs",
     "Role": "apis/rbac.authorization.k8s.io/v1/{namespace}roles",
     "RoleBinding": "apis/rbac.authorization.k8s.io/v1/{namespace}rolebindings",
     "Secret": "api/v1/{namespace}secrets",
     "Service": "api/v1/{namespace}services",
     "ServiceAccount": "api/v1/{namespace}serviceaccounts",
     "StatefulSet": "apis/apps/v1/{namespace}statefulsets",
+    "TrainJob": "apis/trainer.kubeflow.org/v1alpha1/{namespace}trainjobs",
     "Workload": "apis/kueue.x-k8s.io/v1beta2/{namespace}workloads",
 }
 """API path of each kind that the verbs read or write."""
 
 Object = dict[str, Any]
+_WEBHOOK: Final = re.compile(r'failed calling webhook "([^"]+)": .*https://([\w-]+)\.([\w-]+)\.svc[^"]*": (.+)', re.DOTALL)
+"""`ToStatusErr` in https://github.com/kubernetes/kubernetes/blob/v1.35.0/staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/errors/statuserror.go"""
 
 
 class Cluster:
@@ -43,6 +53,7 @@ class Cluster:
             self._connection = kubeconfigs.load(kubeconfig, context)
         except kubeconfigs.Unusable as error:
             raise CommandError(str(error), UNREACHABLE) from None
+        self._is_checked = False
 
     def __repr__(self) -> str:
         return f"{self._connection.context} at {self.server}"
@@ -78,15 +89,40 @@ class Cluster:
         except NotFound:
             return None
 
-    def list(self, kind: str, namespace: str | None = None, selector: Mapping[str, str] | None = None) -> "list[Object]":
+    def list(
+        self,
+        kind: str,
+        namespace: str | None = None,
+        selector: Mapping[str, str] | None = None,
+        fields: Mapping[str, str] | None = None,
+    ) -> "list[Object]":
         """Return all objects of a kind, or an empty list if the cluster does not serve this kind."""
-        query = {"labelSelector": ",".join(f"{key}={value}" for key, value in selector.items())} if selector else {}
+        selectors = {"labelSelector": selector, "fieldSelector": fields}
+        query = {name: ",".join(f"{key}={value}" for key, value in one.items()) for name, one in selectors.items() if one}
         try:
             answer = self._call("GET", _path(kind, namespace), query, doing=f"list {_words(kind, None, namespace)}")
         except NotFound:
             return []
         items: list[Object] = answer["items"]
         return items
+
+    def list_labeled(self, kind: str, label: str, namespace: str | None) -> Sequence[Object]:
+        """Return all objects of a kind that have a label, whatever its value."""
+        doing = f"list {_words(kind, None, namespace)}"
+        items: Sequence[Object] = self._call("GET", _path(kind, namespace), {"labelSelector": label}, doing=doing)["items"]
+        return items
+
+    def list_at(self, path: str, kind: str) -> Sequence[Object]:
+        """Return all objects of a kind that has no entry in PATHS, in all namespaces."""
+        items: Sequence[Object] = self._call("GET", path.format(namespace=""), doing=f"list {_words(kind, None, None)}")["items"]
+        return items
+
+    def replace(self, manifest: Object, path: str | None = None, subresource: str = "") -> None:
+        """Write an object that was read before. Raises Conflict if it has changed since."""
+        kind, name, namespace = manifest["kind"], manifest["metadata"]["name"], manifest["metadata"].get("namespace")
+        where = (path or PATHS[kind]).format(namespace=f"namespaces/{namespace}/" if namespace else "")
+        address = f"{where}/{name}/{subresource}".rstrip("/")
+        self._call("PUT", address, body=manifest, doing=f"write {_words(kind, name, namespace)}")
 
     def create(self, manifest: Object) -> Object:
         kind, metadata = manifest["kind"], manifest["metadata"]
@@ -95,6 +131,13 @@ class Cluster:
         doing = f"create {_words(kind, metadata['name'], namespace)}"
         made: Object = self._call("POST", _path(kind, namespace), query, manifest, doing=doing)
         return made
+
+    def dry_run(self, manifest: Object) -> None:
+        """Let the API server check and admit a new object without creating it."""
+        kind, metadata = manifest["kind"], manifest["metadata"]
+        query = {"fieldManager": "gpumpi", "fieldValidation": "Strict", "dryRun": "All"}
+        doing = f"create {_words(kind, metadata['name'], metadata['namespace'])}"
+        self._call("POST", _path(kind, metadata["namespace"]), query, manifest, doing=doing)
 
     def delete(
         self, kind: str, name: str, namespace: str | None, propagation: Literal["Background", "Foreground"] = "Background"
@@ -128,6 +171,11 @@ class Cluster:
         if rest:
             yield rest.decode(errors="replace")
 
+    def websocket(self, pod: str, namespace: str, subresource: str, query: Sequence[tuple[str, str]], *, doing: str) -> Any:
+        """Open a WebSocket of a pod's subresource: `exec` or `portforward`."""
+        path = f"{_path('Pod', namespace)}/{pod}/{subresource}"
+        return self._reported(lambda: self._connection.websocket(path, query), doing)
+
     def _call(
         self,
         method: str,
@@ -138,15 +186,32 @@ class Cluster:
         stream: bool = False,
         doing: str,
     ) -> Any:
+        answer = self._reported(lambda: self._connection.call(method, path, query, body, stream=stream), doing)
+        return answer if stream else json.loads(answer.data)
+
+    def _reported(self, request: Callable[[], Any], doing: str) -> Any:
+        """Return the answer to a request. Failures become CommandErrors."""
         from kubernetes.client.exceptions import ApiException
 
         try:
-            answer = self._connection.call(method, path, query, body, stream=stream)
+            self._check_once()
+            return request()
         except ApiException as error:
             raise self._refused(error, doing) from None
         except kubeconfigs.NoAnswer as error:
-            raise CommandError(f"no cluster answers at {self.server} ({error})", UNREACHABLE) from None
-        return answer if stream else json.loads(answer.data)
+            local_parts.refuse_dead_cluster(self.server)
+            fix = local_parts.hint(self.server)
+            raise CommandError(f"no cluster answers at {self.server} ({error}){fix}", UNREACHABLE) from None
+
+    def _check_once(self) -> None:
+        """Before the first request: an API server without etcd would leave each request unanswered for a minute."""
+        if self._is_checked:
+            return
+        local_parts.refuse_dead_cluster(self.server)
+        if unready := self._connection.unready():
+            parts, fix = ", ".join(unready), local_parts.hint(self.server)
+            raise CommandError(f"the API server at {self.server} is not ready: {parts}{fix}", UNREACHABLE)
+        self._is_checked = True
 
     def _refused(self, error: Any, doing: str) -> CommandError:
         """Convert an API error into a one-sentence CommandError."""
@@ -162,13 +227,20 @@ class Cluster:
             case 403 if "namespaces" in message and "not found" in message:
                 return NotFound(message)
             case 403 if status.get("reason") == "Forbidden" and "cannot" in message:
-                return CommandError(f"{self._context} may not {doing}; ask for access: {message}", UNREACHABLE)
+                return Forbidden(f"{self._context} may not {doing}; ask for access: {message}", UNREACHABLE)
             case 404:
                 return NotFound(f"cannot {doing}: {message}")
+            case 409 if status.get("reason") == "Conflict":
+                return Conflict(f"cannot {doing}: it has changed meanwhile; try again")
             case 409:
-                return CommandError(f"cannot {doing}: it already exists", REFUSED)
+                return Conflict(f"cannot {doing}: it already exists")
             case 400 | 403 | 422:
                 return CommandError(f"cannot {doing}: {message}", REFUSED)
+            case 500 if webhook := _WEBHOOK.search(message):
+                name, service, namespace, reason = webhook.groups()
+                fix = f"try again, or see `kubectl get pods -n {namespace}`; `pulumi up --refresh` restores what was deleted"
+                why = f"the webhook {name} of service {service} in namespace {namespace} does not work: {reason}"
+                return CommandError(f"cannot {doing}: {why}; {fix}", UNREACHABLE)
         return CommandError(f"cannot {doing}: {self.server} answers {error.status}: {message}", UNREACHABLE)
 
     # --- written by `pulumi up` ----------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Console, tables and JSON output shared by all verbs."""
 
 import json
+import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -19,6 +20,11 @@ def make_console(*, stderr: bool = False) -> Console:
     if not console.is_terminal:
         console.width = ENDLESS
     return console
+
+
+def say(line: str) -> None:
+    """Print a line about the progress on stderr, at once."""
+    print(line, file=sys.stderr, flush=True)
 
 
 def print_json(document: Any) -> None:

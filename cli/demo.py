@@ -9,10 +9,9 @@ import typer
 
 from cli import demo_ec2, options
 from cli.demo_steps import FOLDER, Show, Steps, StepSkipped, must
-from infra.jobs.smoke import IMAGES as SMOKE_IMAGES
 from infra.naming import GPU_RESOURCE
 from localcloud.images import build
-from localcloud.images.catalogue import PLATFORM_IMAGES, whole_name
+from localcloud.images.catalogue import MPI_RECIPE, PLATFORM_IMAGES
 from localcloud.kubernetes import capability
 from localcloud.processes import ROOT
 
@@ -44,7 +43,7 @@ class EksDemo(Steps):
         _must_run_containers("nodes on this machine pull no images")
         for image in PLATFORM_IMAGES:
             build.ensure_image(image, self.tell)
-        build.ensure(whole_name(SMOKE_IMAGES["OpenMPI"]), self.tell)
+        build.ensure_image(MPI_RECIPE, self.tell)
         return f"{len(PLATFORM_IMAGES) + 1} images, each built once and kept in {build.cache_folder()}"
 
     def start(self) -> str:

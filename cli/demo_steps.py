@@ -43,8 +43,13 @@ class StepResult:
     step: str
     seconds: float = 0.0
     ok: bool = False
+    """Whether the step ran and its verification succeeded."""
     skipped: bool = False
     detail: str = ""
+
+    @property
+    def failed(self) -> bool:
+        return not self.ok and not self.skipped
 
 
 @dataclass
@@ -63,9 +68,9 @@ class Steps(ABC):
         """Call `step` for each step of the demo."""
 
     def run(self) -> bool:
-        """Run all steps; return whether all of them succeeded."""
+        """Run all steps that this machine can run; return whether none of them failed."""
         self.steps()
-        return all(result.ok for result in self.results)
+        return not any(result.failed for result in self.results)
 
     def unchanged(self) -> str:
         """Step: check that a second `up` changes nothing."""
@@ -101,7 +106,7 @@ class Steps(ABC):
     def step(self, title: str, action: Callable[[], str], *, always: bool = False) -> None:
         result = StepResult(title)
         self.results.append(result)
-        if not always and any(not earlier.ok for earlier in self.results[:-1]):
+        if not always and any(earlier.failed for earlier in self.results[:-1]):
             result.skipped, result.detail = True, "an earlier step failed"
             return
         self.console.print(title, style="bold")
@@ -110,7 +115,7 @@ class Steps(ABC):
             result.detail = action()
             result.ok = True
         except StepSkipped as reason:
-            result.ok = result.skipped = True
+            result.skipped = True
             result.detail = str(reason)
         except Exception as error:  # show any error in the table, and run the step that stops the cloud
             result.detail = str(error) if isinstance(error, StepFailed) else f"{type(error).__name__}: {error}"

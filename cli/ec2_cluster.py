@@ -53,7 +53,7 @@ class WorkerGroup:
 
 @dataclass(frozen=True)
 class BootLog:
-    """Log that a node uploaded because it could not join."""
+    """Text that a node uploaded: the log of a boot that failed, or the reason why it has not joined yet."""
 
     instance_id: str
     written: str
@@ -151,9 +151,16 @@ class DeployedEc2Cluster:
 
     def boot_logs(self) -> Iterator[BootLog]:
         """Yield the logs of nodes that could not join, oldest first."""
+        return self._uploads("boot.log")
+
+    def waiting(self) -> Iterator[BootLog]:
+        """Yield the reasons why nodes have not joined yet or took long to join, oldest first."""
+        return self._uploads("waiting.txt")
+
+    def _uploads(self, name: str) -> Iterator[BootLog]:
         s3, bucket = self._clients.s3, self.bucket
         pages = self._ask(lambda: list(s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=NODES)))
-        listed = [one for page in pages for one in page.get("Contents", ()) if one["Key"].endswith("/boot.log")]
+        listed = [one for page in pages for one in page.get("Contents", ()) if one["Key"].endswith(f"/{name}")]
         for one in sorted(listed, key=lambda one: one["LastModified"]):
             text = self._object(one["Key"])
             if text is not None:

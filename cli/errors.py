@@ -21,6 +21,7 @@ CODES: Final = {
     "localcloud.instance.NotOurFolder": REFUSED,
     "localcloud.instance.NotRunning": NOT_FOUND,
     "localcloud.machine.ledger.StillThere": FAILED,
+    "localcloud.officials.NotInstalled": NOT_FOUND,
     "localcloud.processes.StartError": FAILED,
     "localcloud.stack.NoStack": NOT_FOUND,
     "localcloud.stack.PulumiError": FAILED,
@@ -49,6 +50,17 @@ class NotFound(CommandError):
         super().__init__(message, NOT_FOUND)
 
 
+class Forbidden(CommandError):
+    """The cluster does not let the caller do this."""
+
+
+class Conflict(CommandError):
+    """Another client has changed or created the object."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, REFUSED)
+
+
 def code_of(error: BaseException) -> int | None:
     """Return the exit code for an error that the user can fix; None for a bug."""
     if isinstance(error, CommandError):
@@ -61,12 +73,17 @@ def code_of(error: BaseException) -> int | None:
 
 def problem_line(problem: "Problem") -> str:
     """Format a problem as one line of text. Warnings start with `warning:`."""
-    return installation.pasteable(f"warning: {problem}" if problem.severity == "warning" else str(problem))
+    return installation.pasteable(str(problem) if problem.is_error else f"warning: {problem}")
 
 
 def problem_json(problem: "Problem") -> dict[str, str]:
     """Format a problem for a JSON document."""
     return {"path": problem.path, "message": installation.pasteable(problem.message), "severity": problem.severity}
+
+
+def problem_count(name: str, number: int, undone: str) -> str:
+    """The line below the problems of a file or job that was refused, such as `a.yaml: 2 problems; nothing was created`."""
+    return f"{name}: {number} problem{'' if number == 1 else 's'}; nothing was {undone}"
 
 
 def report(error: BaseException, code: int, verb: str, *, as_json: bool) -> None:

@@ -8,6 +8,7 @@ USAGE: Final = 2
 REFUSED: Final = 3
 NOT_FOUND: Final = 4
 UNREACHABLE: Final = 5
+NOT_RUN: Final = 6
 INTERRUPTED: Final = 130
 """128 plus the signal number of SIGINT, as in shells."""
 NOT_STARTED: Final = 255
@@ -20,9 +21,10 @@ MEANINGS: Final = {
     REFUSED: "the stack file, job or answer is invalid, or the name is already in use",
     NOT_FOUND: "no such stack, cluster, local cloud, job or file",
     UNREACHABLE: "AWS or the cluster is unreachable or denies access",
+    NOT_RUN: "nothing failed, but something was not run: a program that it needs is missing (`make conformance`)",
     INTERRUPTED: "interrupted by ^C",
 }
-REMOTE: Final = "run, ssh: the exit code of the remote command; 255 if it could not be started or its exit code is unknown"
+REMOTE: Final = "run, ssh, exec: the exit code of the remote command; 255 if it could not be started or its exit code is unknown"
 
 
 def help_text() -> str:

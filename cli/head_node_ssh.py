@@ -21,7 +21,8 @@ PROGRAMS: Final = {
     "session-manager-working-with-install-plugin.html",
 }
 KEEPALIVE_SECONDS: Final = 15
-CONNECT_SECONDS: Final = 30
+CONNECT_SECONDS: Final = 120
+"""Includes the start of the AWS CLI and of its plugin, which can take half a minute on a loaded machine."""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import typer
 
+from cli.cost import lines
 from cli.errors import problem_line
 from cli.exit_codes import INTERRUPTED, OK, REFUSED, USAGE
 from cli.init_forms import FORMS
@@ -18,7 +19,11 @@ from infra.config import stack_file
 from infra.config.messages import did_you_mean, one_of, shown
 from infra.config.preflight import Examined
 from infra.config.problems import Problem, is_below
+from infra.cost.prices import snapshot
+from infra.facts import price_list
+from infra.facts.price_list import Wanted
 from infra.settings.existing import ExistingSettings, ExistingTarget
+from infra.settings.stack import Settings
 from infra.validation import names
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -229,6 +234,15 @@ def _report(path: Path, stack: str, form: Form, agreed: Agreed, *, offline: bool
         for command in (*first, *steps.commands):
             print(f"  {command}")
         first = ()
+    _report_cost(agreed, offline=offline)
+
+
+def _report_cost(agreed: Agreed, *, offline: bool) -> None:
+    """Print what the stack will cost, as the last line; nothing for an existing cluster."""
+    settings, facts = agreed.examined.settings, agreed.examined.facts
+    if isinstance(settings, Settings):
+        prices = snapshot(settings.region) if offline or facts is None else price_list.read(Wanted.of(settings))
+        print(lines.of_stack(settings, facts, prices))
 
 
 def _commands_before(path: Path) -> tuple[str, ...]:

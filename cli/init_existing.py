@@ -186,6 +186,8 @@ config:
     kubeconfig: {flow({**path, "context": answers["context"]})}
 {storage}  gpumpi:pools:
     - {flow(pool)}
+  # The repository to which short image names such as openmpi:5 refer; without one, jobs need full image names:
+  # gpumpi:platform: {{imageRepository: registry.example.com/team}}
 """
 
 
@@ -193,7 +195,7 @@ def _next_steps(stack: str, answers: Answers) -> tuple[NextSteps, ...]:
     cluster = f"--context {shlex.quote(answers['context'])}"
     if not _is_list(answers["kubeconfig"]):
         cluster = f"--kubeconfig {_quoted(at_home(answers['kubeconfig']))} {cluster}"
-    smoke = f"scripts/cluster smoke --pool {answers['pool']} --workers {min(2, int(answers['size']))} {cluster}"
+    smoke = f"scripts/cluster smoke --pool {answers['pool']} --workers {min(2, int(answers['size']))} {cluster} --image IMAGE"
     return (
         NextSteps(
             "next",

@@ -38,7 +38,7 @@ PRIVATE_EKS: Final = (
 PRIVATE_COMMENT: Final = """\
     # The Kubernetes API is private: only machines inside the VPC (or on a VPN into it) reach it. `pulumi up` from
     # anywhere else creates the cluster without the operators, the queue and the namespaces for jobs. Run it again from
-    # inside the VPC with `gpumpi:platform: {install: true}`, and submit jobs from there.
+    # inside the VPC with `install: true` below `gpumpi:platform`, and submit jobs from there.
     # To open the API to your own addresses, now or later, write here: endpointAccess: {publicCidrs: [ADDRESS/32]}
 """
 
@@ -54,6 +54,7 @@ config:
     kind: eks
 {access if allowed else PRIVATE_COMMENT}{_storage_text(answers)}  gpumpi:pools:
     - {{name: train, instanceType: {answers["instance-type"]}, maxSize: {answers["size"]}}}
+  gpumpi:platform: {{imageRepositories: true}} # ECR repositories, to which short image names such as openmpi:5 refer
 """
 
 
@@ -62,6 +63,7 @@ def _eks_steps(stack: str, answers: Answers) -> tuple[NextSteps, ...]:
     use = (
         f"scripts/cluster status -s {stack}",
         f"scripts/cluster kubeconfig -s {stack} -o ~/.kube/{stack}.yaml && export KUBECONFIG=~/.kube/{stack}.yaml",
+        f"scripts/cluster image build mpi --push -s {stack}",
         f"scripts/cluster smoke --workers {min(2, int(answers['size']))}",
     )
     if cidrs(answers["allow"]):
@@ -137,7 +139,7 @@ config:
   aws:region: {answers["region"]}
   gpumpi:target:
     kind: ec2
-    masterType: {Ec2Target(kind="ec2").head_node_type}{ssh}
+    headNodeType: {Ec2Target(kind="ec2").head_node_type}{ssh}
 {_storage_text(answers)}  gpumpi:pools:
     # desiredSize is the number at creation; change it later with `scripts/cluster scale N -s {stack}`
     - {{name: workers, instanceType: {answers["instance-type"]}, desiredSize: {answers["size"]}, maxSize: {answers["size"]}}}

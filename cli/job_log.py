@@ -9,19 +9,22 @@ from typing import Any, TextIO
 
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
-from cli import job_objects
+from cli import foreign_jobs, job_objects
 from cli.cluster_access import Cluster, Object
 from cli.errors import CommandError, NotFound
 from cli.exit_codes import FAILED, OK, UNREACHABLE
 from cli.installation import NAME
 from cli.installation import command as program
-from cli.job_state import JobState, containers, role, unusable_image, waits_for
+from cli.job_state import JobState, containers, lacks_reason, role, stuck, unusable_image, waits_for
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-]\d\d:\d\d)")
 
 EVERY_SECONDS = 1.0
 DRAIN_SECONDS = 10.0
 """How long to retry reading the rest of a finished job's log after an error."""
+
+STUCK_SECONDS = 300.0
+"""How long to follow a job that cannot start, for example because its image does not exist."""
 
 API_SERVER_SECONDS = 120.0
 """How long the API server may be unavailable while a job is followed, for example during a control plane upgrade."""
@@ -30,15 +33,17 @@ API_SERVER_SECONDS = 120.0
 def log_pods(found: list[Object], state: JobState) -> list[Object]:
     """Return the pods whose logs make up the job's log: the launcher of each attempt or, without one, rank 0's pod."""
     if state.launcher == "torchrun":
-        chosen = [pod for pod in found if _index(pod) == "0"]
+        chosen = [pod for pod in found if _index(pod) == "0" or role(pod) == "setup"]
+    elif not state.has_launcher:
+        chosen = foreign_jobs.first_rank(found)
     else:
-        chosen = [pod for pod in found if role(pod) == "launcher"]
+        chosen = [pod for pod in found if role(pod) in ("launcher", "setup")]
     return sorted(chosen, key=lambda pod: (pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]))
 
 
 def lacks_workers(found: list[Object], state: JobState) -> bool:
     """Return whether the launcher waits for workers. Following its log would hide why the workers do not start."""
-    if state.launcher != "openmpi":  # the MPI operator starts the launcher once the workers are ready
+    if state.launcher != "standalone":  # the MPI operator starts the launcher once the workers are ready
         return False
     workers = [pod for pod in found if role(pod) == "worker"]
     return not all(one.get("ready") for pod in workers for one in pod["status"].get("containerStatuses") or [{}])
@@ -94,11 +99,14 @@ class Follower:
     _logs: dict[tuple[str, str, int], PodLog] = field(default_factory=dict)
     """Logs by pod, container and restart count. By default, the MPI operator restarts the launcher within its pod."""
     _last_note: str = ""
+    _stuck_since: float | None = None
+    clock: Callable[[], float] = time.monotonic
 
     def run(self) -> tuple[JobState | None, int]:
         """Follow until the job ends; return its last state (None if it was deleted) and the exit code.
 
-        Raises CommandError if the cluster does not answer, or if the job can never run with its image.
+        Raises CommandError if the cluster does not answer, if the job can never run with its image, or if it does not
+        start for STUCK_SECONDS because its pods are refused or its image cannot be pulled.
         """
         last: JobState | None = None
         while True:
@@ -110,16 +118,14 @@ class Follower:
                 self._note(f"job {self.name} was deleted")
                 return None, FAILED
             last = state
-            if state.is_over or not lacks_workers(found, state):
-                for number, pod in enumerate(log_pods(found, state)):
-                    self._stream(pod, number)
+            self._print_new(found, state)
             if state.is_over:
                 self._drain(found, state)
                 return state, OK if state.phase == "Succeeded" else FAILED
             if reason := unusable_image(found):
                 fix = f"the job can never run; delete it: {program()} cancel {self.name}"
                 raise CommandError(f"{reason}; {fix}", FAILED)
-            self._note_why_it_waits(state, found)
+            self._note_why_it_waits(state, found, self._stuck(state, found))
             time.sleep(EVERY_SECONDS)
 
     def _look(self) -> tuple[JobState, list[Object]]:
@@ -140,6 +146,11 @@ class Follower:
             reraise=True,
         )
         return retrying(look)
+
+    def _print_new(self, found: list[Object], state: JobState) -> None:
+        if state.is_over or not lacks_workers(found, state):
+            for number, pod in enumerate(log_pods(found, state)):
+                self._stream(pod, number)
 
     def _stream(self, pod: Object, number: int) -> None:
         """Print the logs of a pod's containers in order, each until the container or the connection ends."""
@@ -180,11 +191,27 @@ class Follower:
             return False
         return True
 
-    def _note_why_it_waits(self, state: JobState, found: list[Object]) -> None:
+    def _note_why_it_waits(self, state: JobState, found: list[Object], suffix: str) -> None:
         if state.phase not in ("Queued", "Starting"):
             return
         held = job_objects.workload(self.cluster, state) if state.phase == "Queued" else None
-        self._note(waits_for(state, found, held))
+        self._note(waits_for(state, found, held, self._warnings(state, found)) + suffix)
+
+    def _warnings(self, state: JobState, found: list[Object]) -> list[Object]:
+        return job_objects.warnings(self.cluster, self.namespace) if lacks_reason(state, found) else []
+
+    def _stuck(self, state: JobState, found: list[Object]) -> str:
+        """Return what to add to the note about a job that cannot start. Raises CommandError after STUCK_SECONDS."""
+        reason = stuck(state, found, self._warnings(state, found))
+        if not reason:
+            self._stuck_since = None
+            return ""
+        now, minutes = self.clock(), f"{STUCK_SECONDS / 60:g} minutes"
+        self._stuck_since = now if self._stuck_since is None else self._stuck_since
+        if now - self._stuck_since >= STUCK_SECONDS:
+            fix = f"delete it: {program()} cancel {self.name}"
+            raise CommandError(f"not started for {minutes}: {reason}; {fix}", FAILED)
+        return f"; following ends after {minutes} of this"
 
     def _note(self, text: str) -> None:
         if text and text != self._last_note:

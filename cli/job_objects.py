@@ -2,16 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
+from cli import foreign_jobs, local_parts
 from cli.cluster_access import Cluster, Object
-from cli.errors import CommandError, NotFound
+from cli.errors import CommandError, Forbidden, NotFound
 from cli.exit_codes import REFUSED
 from cli.installation import command as program
-from cli.job_state import JobState, state_of
+from cli.job_state import JobState, state_of, stopped
 from infra.config.messages import did_you_mean
-from infra.jobs.render import Piece, owner_reference
+from infra.jobs.pieces import Piece
+from infra.jobs.render import owner_reference
 from infra.naming import JOB_LABEL, JOB_NAMESPACE, POOL_LABEL, ROLE_LABEL
 
 OURS = {ROLE_LABEL: "job"}
@@ -37,8 +40,21 @@ def all_jobs(cluster: Cluster, namespace: str | None) -> list[JobState]:
     if any(one["kind"] == "Job" for one in found):  # without the MPI operator, a StatefulSet runs the workers
         for one in cluster.list("StatefulSet", namespace, {ROLE_LABEL: "workers"}):
             workers[one["metadata"]["namespace"], one["metadata"]["labels"][JOB_LABEL]] = one
+    found += [one for kind in foreign_jobs.KINDS for one in _foreign(cluster, kind, namespace)]
     states = [_with_workers(state_of(one), workers.get((one["metadata"]["namespace"], _name(one)))) for one in found]
+    if any(state.phase == "Queued" for state in states):
+        workloads = cluster.list("Workload", namespace)
+        states = [_if_stopped(cluster, state, workloads) for state in states]
     return sorted(states, key=lambda state: state.created, reverse=True)
+
+
+def _foreign(cluster: Cluster, kind: str, namespace: str | None) -> list[Object]:
+    """Return the jobs of other operators; none if the caller may not list them."""
+    try:
+        found = cluster.list(kind, namespace)
+    except Forbidden:
+        return []
+    return [{**one, "kind": kind} for one in found if foreign_jobs.is_foreign(one)]
 
 
 def _name(found: Object) -> str:
@@ -57,21 +73,43 @@ def find(cluster: Cluster, name: str, namespace: str) -> JobState:
     """Return the state of a job. Raises NotFound, whose message suggests a similar name."""
     found = cluster.find("MPIJob", name, namespace)
     if found is not None:
-        return state_of({**found, "kind": "MPIJob"})
+        return _if_stopped(cluster, state_of({**found, "kind": "MPIJob"}))
     jobs = cluster.list("Job", namespace, {**OURS, JOB_LABEL: name})
     if not jobs:
+        others = (one for kind in foreign_jobs.KINDS for one in _foreign(cluster, kind, namespace))
+        other = next((one for one in others if one["metadata"]["name"] == name), None)
+        if other is not None:
+            return _if_stopped(cluster, state_of(other))
         existing = [state.name for state in all_jobs(cluster, namespace)]
         raise NotFound(f"there is no job {name} in namespace {namespace}{did_you_mean(name, existing)}")
     state = state_of({**jobs[0], "kind": "Job"})
-    return _with_workers(state, cluster.find("StatefulSet", f"{name}-worker", namespace))
+    return _if_stopped(cluster, _with_workers(state, cluster.find("StatefulSet", f"{name}-worker", namespace)))
+
+
+def _if_stopped(cluster: Cluster, state: JobState, workloads: Sequence[Object] | None = None) -> JobState:
+    """Return the state, as failed if the queue has stopped the job for good because its pods did not start."""
+    if state.phase != "Queued":
+        return state
+    found = workloads if workloads is not None else cluster.list("Workload", state.namespace)
+    held = next((one for one in found if is_of(one, state)), None)
+    if held is None or held.get("spec", {}).get("active", True):
+        return state
+    reason = stopped(state, held, warnings(cluster, state.namespace))
+    return replace(state, phase="Failed", reason=reason)
+
+
+def warnings(cluster: Cluster, namespace: str) -> list[Object]:
+    """Return the warnings about objects in a namespace; none if they may not be read."""
+    try:
+        return cluster.list("Event", namespace, fields={"type": "Warning"})
+    except CommandError:
+        return []
 
 
 def pods(cluster: Cluster, state: JobState) -> list[Object]:
     """Return all pods of a job, even if `submit` did not create the job."""
     found = cluster.list("Pod", state.namespace, {JOB_LABEL: state.name})
-    if not found and state.kind == "MPIJob":
-        found = cluster.list("Pod", state.namespace, {"training.kubeflow.org/job-name": state.name})
-    return found
+    return found or cluster.list("Pod", state.namespace, {foreign_jobs.POD_LABELS[state.kind]: state.name})
 
 
 def workload(cluster: Cluster, state: JobState) -> Object | None:
@@ -82,7 +120,8 @@ def workload(cluster: Cluster, state: JobState) -> Object | None:
 def is_of(workload: Object, state: JobState) -> bool:
     """Return whether Kueue created the Workload for this job."""
     owners = workload["metadata"].get("ownerReferences", ())
-    return any(owner["kind"] == state.kind and owner["name"] == state.object_name for owner in owners)
+    place = workload["metadata"].get("namespace", state.namespace)
+    return place == state.namespace and any((one["kind"], one["name"]) == (state.kind, state.object_name) for one in owners)
 
 
 def create(cluster: Cluster, pieces: Sequence[Piece]) -> None:
@@ -119,6 +158,29 @@ def _create(cluster: Cluster, manifest: Object) -> Object:
         reraise=True,
     )
     return retrying(cluster.create, manifest)
+
+
+class Beside(Protocol):
+    """What a job needs besides its objects, such as a folder on the shared volume."""
+
+    def create(self, cluster: Cluster) -> None: ...
+
+    def remove(self, cluster: Cluster) -> None: ...
+
+
+def submit(cluster: Cluster, pieces: Sequence[Piece], beside: Beside | None = None) -> None:
+    """Create the objects of a job. Raises CommandError if a job with that name exists."""
+    local_parts.refuse_dead_cluster(cluster.server, nodes=True)
+    refuse_existing(cluster, pieces)
+    if beside is None:
+        create(cluster, pieces)
+        return
+    beside.create(cluster)
+    try:
+        create(cluster, pieces)
+    except BaseException:
+        beside.remove(cluster)
+        raise
 
 
 def refuse_existing(cluster: Cluster, pieces: Sequence[Piece]) -> None:

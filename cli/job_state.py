@@ -5,13 +5,21 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from cli import foreign_jobs
 from infra.jobs.in_pods import UNUSABLE_IMAGE
-from infra.naming import JOB_LABEL, LAUNCHER_LABEL, POOL_LABEL, ROLE_LABEL
+from infra.naming import JOB_LABEL, LAUNCHER_LABEL, POOL_LABEL, launcher_of
 
-Phase = Literal["Queued", "Starting", "Running", "Succeeded", "Failed", "Ending"]
-ENDED: tuple[Phase, ...] = ("Succeeded", "Failed")
+Phase = Literal["Queued", "Starting", "Running", "Succeeded", "Failed", "Ending", "Canceled"]
+ENDED: tuple[Phase, ...] = ("Succeeded", "Failed", "Canceled")
 
 Object = Mapping[str, Any]
+PASSING = ("Unhealthy", "BackOff", "FailedScheduling", "NodeNotReady")
+"""Reasons of warnings that are normal while a pod starts, or that a condition of the pod reports, too."""
+STUCK = ("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "CreateContainerConfigError")
+"""Reasons of the kubelet for containers that need another image or a missing object:
+https://github.com/kubernetes/kubernetes/blob/v1.35.0/pkg/kubelet/images/types.go and kuberuntime/kuberuntime_container.go"""
+REFUSED_PODS = ("FailedCreate", "MPIJobFailed")
+"""Reasons of events with which controllers, and the MPI operator 0.8.2 (mpi_job_controller.go), report refused pods."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +29,7 @@ class JobState:
     name: str
     namespace: str
     kind: str
-    """MPIJob or Job."""
+    """MPIJob, Job, or one of `foreign_jobs.KINDS`."""
     object_name: str
     """Name of the Kubernetes object. If it is the launcher's Job, its name differs from the name of the job."""
     launcher: str
@@ -29,7 +37,7 @@ class JobState:
     workers: int
     phase: Phase
     reason: str
-    """Reason for the failure, as reported by Kubernetes."""
+    """Reason for the failure, as reported by Kubernetes or the queue."""
     failures: int
     """Number of failed attempts."""
     created: datetime
@@ -38,6 +46,11 @@ class JobState:
     @property
     def is_over(self) -> bool:
         return self.phase in ENDED
+
+    @property
+    def has_launcher(self) -> bool:
+        """True if one pod starts the ranks; otherwise the log of rank 0 is the log of the job."""
+        return self.kind == "MPIJob" or (self.kind == "Job" and self.launcher not in ("torchrun", "job"))
 
     def seconds(self, now: datetime) -> int:
         """Return the number of seconds from the job's creation to its end, or until now if it has not ended."""
@@ -60,8 +73,42 @@ class JobState:
 
 
 def state_of(found: Object) -> JobState:
-    """Return the state of a job from its MPIJob or main Job."""
-    return _of_mpi_job(found) if found["kind"] == "MPIJob" else _of_job(found)
+    """Return the state of a job from its main object."""
+    match found["kind"]:
+        case "MPIJob":
+            return _of_mpi_job(found)
+        case "Job":
+            return _of_job(found)
+    return _of_foreign_job(found)
+
+
+def _of_foreign_job(found: Object) -> JobState:
+    metadata, progress = found["metadata"], foreign_jobs.progress_of(found)
+    phase: Phase = "Running" if progress.running else "Starting"
+    if "deletionTimestamp" in metadata:
+        phase = "Ending"
+    elif progress.succeeded:
+        phase = "Succeeded"
+    elif progress.failed:
+        phase = "Failed"
+    elif progress.suspended:
+        phase = "Queued"
+    end = progress.ended or (progress.succeeded or progress.failed or {}).get("lastTransitionTime")
+    reason = (progress.failed or {}) if phase == "Failed" else {}
+    return JobState(
+        name=metadata["name"],
+        namespace=metadata["namespace"],
+        kind=found["kind"],
+        object_name=metadata["name"],
+        launcher=found["kind"].lower(),
+        pool="",
+        workers=progress.workers,
+        phase=phase,
+        reason=str(reason.get("message") or reason.get("reason") or ""),
+        failures=progress.failures,
+        created=_time(metadata["creationTimestamp"]),
+        ended=_time(end) if end and phase in ENDED else None,
+    )
 
 
 def _of_mpi_job(found: Object) -> JobState:
@@ -111,7 +158,7 @@ def _of_job(found: Object) -> JobState:
         phase = "Queued"
     elif status.get("ready", 0) >= spec.get("parallelism", 1):
         phase = "Running"
-    launcher = labels.get(LAUNCHER_LABEL, "")
+    launcher = launcher_of(labels.get(LAUNCHER_LABEL, "job"))
     indexed = spec.get("completionMode") == "Indexed"
     failed = next((one for one in conditions if one["type"] == "Failed"), None)
     end = status.get("completionTime") or (failed or {}).get("lastTransitionTime")
@@ -155,8 +202,13 @@ def _time(text: str) -> datetime:
 # --- what a job waits for ----------------------------------------------------------------------------------------------
 
 
-def waits_for(state: JobState, pods: Sequence[Object], workload: Object | None) -> str:
-    """Return one line that explains why the ranks are not running yet; empty if the reason is unknown."""
+def waits_for(state: JobState, pods: Sequence[Object], workload: Object | None, events: Sequence[Object] = ()) -> str:
+    """Return one line that explains why the ranks are not running yet; empty if the reason is unknown.
+
+    `events` are warnings. They are needed if `lacks_reason`.
+    """
+    if state.phase == "Queued" and (setup := [pod for pod in pods if role(pod) == "setup"]):
+        return f"setup: {_trouble(setup[-1]) or setup[-1]['status'].get('phase', 'Pending').lower()}"
     if state.phase == "Queued":
         held = [
             one
@@ -166,15 +218,82 @@ def waits_for(state: JobState, pods: Sequence[Object], workload: Object | None) 
         return f"waits in the queue{': ' + held[-1]['message'] if held and held[-1].get('message') else ''}"
     workers = [pod for pod in pods if role(pod) == "worker"]
     ready = sum(_is(_conditions(pod["status"]), "Ready") for pod in workers)
-    trouble = next((text for pod in pods if (text := _trouble(pod))), "")
+    trouble = next((text for pod in pods if (text := _trouble(pod))), "") or warning(state, pods, events)
     if state.workers and ready < state.workers:
         return f"{ready} of {state.workers} workers ready{': ' + trouble if trouble else ''}"
     return trouble
 
 
+def lacks_reason(state: JobState, pods: Sequence[Object]) -> bool:
+    """Return whether workers are missing or not ready for a reason that only events report, such as a refused pod."""
+    ready = sum(role(pod) == "worker" and _is(_conditions(pod["status"]), "Ready") for pod in pods)
+    return state.phase == "Starting" and ready < state.workers and not any(map(_trouble, pods))
+
+
+def warning(state: JobState, pods: Sequence[Object], events: Sequence[Object]) -> str:
+    """Return the latest warning about a job or its pods that are not ready; empty if there is none.
+
+    Controllers report here why the API server refuses their pods: Pod Security, a quota or a webhook.
+    """
+    well = {pod["metadata"]["name"] for pod in pods if _is(_conditions(pod["status"]), "Ready")}
+    names = {state.name, state.object_name, f"{state.name}-launcher", f"{state.name}-worker"}
+    names |= {pod["metadata"]["name"] for pod in pods} - well
+    found = [
+        event
+        for event in events
+        if (event["involvedObject"].get("name") in names or _is_part(event["involvedObject"], state))
+        and event.get("type") == "Warning"
+        and event.get("reason") not in PASSING
+        and _event_time(event) >= state.created
+    ]
+    if not found:
+        return ""
+    last = max(found, key=_event_time)
+    about, message = last["involvedObject"], " ".join(str(last.get("message", "")).split())
+    return f"{about.get('kind', '')} {about['name']}: {last.get('reason', '')}: {message}"
+
+
+def _is_part(involved: Object, state: JobState) -> bool:
+    """Return whether an object is a Job that a JobSet created, which is the one that reports refused pods."""
+    of_set = state.kind in ("JobSet", "TrainJob") and involved.get("kind") in ("Job", "JobSet")
+    return of_set and str(involved.get("name", "")).startswith(f"{state.name}-")
+
+
+def _event_time(event: Object) -> datetime:
+    when = event.get("lastTimestamp") or event.get("eventTime") or event["metadata"]["creationTimestamp"]
+    return _time(when)
+
+
+def stuck(state: JobState, pods: Sequence[Object], events: Sequence[Object]) -> str:
+    """Return why a job does not start, if it is a reason that does not pass by waiting for nodes; empty otherwise."""
+    if state.phase != "Starting":
+        return ""
+    for pod in pods:
+        for container in containers(pod):
+            if container.get("state", {}).get("waiting", {}).get("reason") in STUCK:
+                return _trouble(pod)
+    roles = [role(pod) for pod in pods]
+    complete = roles.count("worker") >= state.workers and ("launcher" in roles or not state.has_launcher)
+    return "" if complete else warning(state, pods, [one for one in events if one.get("reason") in REFUSED_PODS])
+
+
+def stopped(state: JobState, workload: Object, events: Sequence[Object]) -> str:
+    """Return why the queue has stopped the job for good; empty if it has not.
+
+    https://kueue.sigs.k8s.io/docs/concepts/workload/#active
+    """
+    if workload.get("spec", {}).get("active", True):
+        return ""
+    evicted = _reason(_conditions(workload.get("status", {})), "Evicted") or "its workload is not active"
+    prefixes = tuple(f"{state.name}-{role}-" for role in ("worker", "launcher"))
+    about = {event["involvedObject"].get("name", "") for event in events}
+    gone = [{"metadata": {"name": name}, "status": {}} for name in sorted(about) if name.startswith(prefixes)]
+    why = warning(state, gone, events)
+    return f"the queue stopped it: {evicted}{f' ({why})' if why else ''}"
+
+
 def role(pod: Object) -> str:
-    labels = pod["metadata"].get("labels", {})
-    return str(labels.get(ROLE_LABEL) or labels.get("training.kubeflow.org/job-role", ""))
+    return foreign_jobs.role_of(pod)
 
 
 def unusable_image(pods: Sequence[Object]) -> str:

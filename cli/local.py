@@ -4,6 +4,7 @@ import os
 import shlex
 import signal
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -11,13 +12,16 @@ from typing import Annotated, Any, Literal
 import typer
 import yaml
 
-from cli import options, progress
+from cli import local_parts, options, progress
 from cli.console import make_console, print_json
-from cli.errors import CommandError, NotFound
+from cli.errors import CommandError, NotFound, problem_count
 from cli.exit_codes import FAILED, NOT_FOUND, OK, REFUSED
 from cli.installation import command as program
+from cli.installation import pasteable
+from cli.local_parts import DEFAULT_HOME
 from cli.recover import describe
 from infra.config import preflight, stack_file
+from localcloud import mending
 from localcloud.engine_events import Step
 from localcloud.environment import foreign
 from localcloud.hosts.ami import MANIFESTS, build
@@ -33,7 +37,6 @@ Home = Annotated[
         "--home", resolve_path=True, help="Folder of the local cloud; several can run side by side.", show_default=".local/cloud/"
     ),
 ]
-DEFAULT_HOME = ROOT / ".local" / "cloud"
 AMI_MANIFESTS = ROOT / ".local" / MANIFESTS
 
 
@@ -58,23 +61,52 @@ def start(
     ] = None,
     kubernetes: Annotated[bool, typer.Option(help="Run EKS clusters as real Kubernetes on this machine.")] = True,
     hosts: Annotated[bool, typer.Option(help="Run EC2 instances as hosts on this machine.")] = True,
+    account: Annotated[
+        Literal["established", "new"] | None,
+        typer.Option(help="A new account has AWS's default quotas and no service-linked roles.", show_default="established"),
+    ] = None,
+    providers: Annotated[
+        Literal["emulated", "official", "official-kubernetes"],
+        typer.Option(help="Resource providers: our emulators, or installed official plugins (all, or only Kubernetes)."),
+    ] = "emulated",
     as_json: options.Json = False,
 ) -> int:
     """The first start builds Pulumi and Kubernetes, which takes several minutes."""
     cloud = LocalCloud(home)
-    started = cloud.start(progress_line, delay_factor=delay_factor or 0.0, kubernetes=kubernetes, hosts=hosts)
+    factor, plugins = delay_factor or 0.0, _plugins(providers)
+    crashed_before = cloud.crashed()
+    local_parts.refuse_other_account(cloud, account)
+    started = cloud.start(
+        progress_line, delay_factor=factor, kubernetes=kubernetes, hosts=hosts, plugins=plugins, account=account or "established"
+    )
     if not started and delay_factor is not None:
         cloud.control().set_delays(delay_factor)
+    crashed = [server.name for server in crashed_before]
+    restarted = [] if started else [*crashed, *mending.restart(cloud)]
     if as_json:
-        print_json({"home": str(cloud.folder), "running": True, "started": started})
+        print_json({"home": str(cloud.folder), "running": True, "started": started, "restarted": restarted})
         return OK
     report("local cloud started" if started else "local cloud is already running")
+    for part in restarted:
+        report(f"restarted {part}")
     if not started and delay_factor is not None:
         report(f"its delay factor is now {delay_factor:g}")
     local = f"{program()} local"
-    option = "" if home == DEFAULT_HOME else f" --home {shlex.quote(str(home))}"
+    option = local_parts.home_option(cloud)
     progress_line(f'next: {local} up -s local{option}; or for plain pulumi: eval "$({local} env{option})"')
     return OK
+
+
+def _plugins(providers: str) -> dict[str, Path]:
+    """Return the official plugins to use instead of emulators. Raises NotInstalled."""
+    if providers == "emulated":
+        return {}
+    from localcloud import officials  # imports grpc, which is slow
+
+    found = {name: officials.provider(name) for name in (officials.PROVIDERS if providers == "official" else ("kubernetes",))}
+    for plugin in found.values():
+        progress_line(f"using {plugin.path}, version {plugin.version}")
+    return {name: plugin.path for name, plugin in found.items()}
 
 
 def stop(home: Home = DEFAULT_HOME, as_json: options.Json = False) -> int:
@@ -89,11 +121,11 @@ def stop(home: Home = DEFAULT_HOME, as_json: options.Json = False) -> int:
 def status(home: Home = DEFAULT_HOME, as_json: options.Json = False) -> int:
     """Exits with 0 only if everything runs, and with 4 if there is no local cloud."""
     cloud = LocalCloud(home)
-    servers, clusters, hosts = cloud.servers(), cloud.clusters(), cloud.hosts()
+    servers, clusters, hosts, problems = cloud.servers(), cloud.clusters(), cloud.hosts(), cloud.problems()
     if as_json:
         rows = [{"name": s.name, "pid": s.pid, "url": s.url, "log": s.log, "running": s.is_serving()} for s in servers]
         alive = {"clusters": [asdict(cluster) for cluster in clusters], "hosts": [asdict(host) for host in hosts]}
-        print_json({"home": str(cloud.folder), "running": cloud.is_running(), "servers": rows, **alive})
+        print_json({"home": str(cloud.folder), "running": cloud.is_running(), "problems": problems, "servers": rows, **alive})
     elif not servers:
         raise NotFound(f"no local cloud is running in {cloud.folder}; start it with: {program()} local start")
     else:
@@ -103,15 +135,20 @@ def status(home: Home = DEFAULT_HOME, as_json: options.Json = False) -> int:
         for server in cloud.crashed():
             report(f"the end of {server.log}:\n{server.log_tail()}")
         if cloud.crashed():
-            progress_line(f"{program()} local start restarts it with an empty account")
+            emptied = any(server.name == "aws" for server in cloud.crashed())
+            progress_line(f"{program()} local start restarts it{' with an empty account' if emptied else ''}")
+        for problem in problems:
+            report(f"{problem}; the log of the aws server has the details")
         for cluster in clusters:
             _print_cluster(cluster)
+        if mending.dead_parts(cloud):
+            progress_line(f"{program()} local start restarts the processes that ended by themselves")
         for host in hosts:
             _print_host(host)
     if not servers:
         return NOT_FOUND
     is_well = all(one.is_well for one in clusters) and all(one.is_well for one in hosts)
-    return OK if cloud.is_running() and is_well else FAILED
+    return OK if cloud.is_running() and is_well and not problems else FAILED
 
 
 def _print_cluster(cluster: ClusterState) -> None:
@@ -120,6 +157,8 @@ def _print_cluster(cluster: ClusterState) -> None:
         print(f"  {process.name:<40} running          pid {process.pid:<8} log {process.log}")
     for crash in cluster.crashes:
         print(f"  {crash.name:<40} ended by itself  {'':<12} log {crash.log}")
+    if cluster.network_policies:
+        print(f"  network policies: {cluster.network_policies}")
     for problem in [cluster.problem, *map(str, cluster.crashes)]:
         if problem:
             report(problem)
@@ -212,7 +251,8 @@ def grant(
     local = LocalStack(LocalCloud(home), stack, config_dir)
     source = local.source
     local.cloud.server("aws")
-    _refuse(source, preflight.examine_aws(stack_file.read(source), offline=True))
+    raw = stack_file.read(source)
+    _refuse(source, _examination(raw)(raw, offline=True))
     created = local.grant()
     if as_json:
         print_json({"created": created})
@@ -228,7 +268,9 @@ def recover(
     as_json: options.Json = False,
 ) -> int:
     """Removes the lock and records what AWS created, so that the next `up` or `destroy` continues."""
-    recovered = LocalStack(LocalCloud(home), stack, config_dir).recover(progress_line)
+    cloud = LocalCloud(home)
+    local_parts.refuse_dead(cloud)
+    recovered = LocalStack(cloud, stack, config_dir).recover(progress_line)
     if as_json:
         print_json(recovered._asdict())
     else:
@@ -255,6 +297,7 @@ def outputs(
 def _run(verb: Verb, stack: LocalStack, as_json: bool) -> int:
     """Run one Pulumi operation and print its output. With --json, print a document on stdout and progress on stderr."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM stops the engine cleanly, as ^C does
+    local_parts.refuse_dead(stack.cloud)
     if verb in ("preview", "up"):
         _check_file(stack)
         stack.prepare()
@@ -269,6 +312,8 @@ def _run(verb: Verb, stack: LocalStack, as_json: bool) -> int:
     else:
         console = make_console()
         run = stack.run(verb, stream=sys.stdout, color=console.is_terminal and not console.no_color)
+        if fix := stack.how_to_unlock(run.output):
+            report(pasteable(fix))
     return OK if run.ok else FAILED
 
 
@@ -278,13 +323,16 @@ def _check_file(stack: LocalStack) -> None:
     os.environ.clear()
     os.environ.update(variables)
     raw = stack_file.read(stack.source)
-    examine = preflight.examine_existing if stack_file.is_existing(raw.values) else preflight.examine_aws
-    _refuse(stack.source, examine(raw))
+    _refuse(stack.source, _examination(raw)(raw))
+
+
+def _examination(raw: stack_file.RawStack) -> Callable[..., preflight.Examined[Any, Any]]:
+    return preflight.examine_existing if stack_file.is_existing(raw.values) else preflight.examine_aws
 
 
 def _refuse(source: Path, examined: preflight.Examined[Any, Any]) -> None:
     if number := len(examined.problems):
-        message = f"{source.name}: {number} problem{'' if number == 1 else 's'}; nothing was created"
+        message = problem_count(source.name, number, "created")
         raise CommandError(message, REFUSED, problems=(*examined.warnings, *examined.problems))
 
 
@@ -297,7 +345,7 @@ def summary(name: str, run: Run) -> dict[str, Any]:
         "ok": run.ok,
         "seconds": round(run.seconds, 2),
         "changes": run.changes,
-        "errors": list(run.errors),
+        "errors": [pasteable(error) for error in run.errors],
         "slowest": [_step(step) for step in slowest[:10]],
     }
 

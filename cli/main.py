@@ -1,5 +1,7 @@
 """Table of all `scripts/cluster` verbs. A new verb needs a line in this table and a function; see CONTRIBUTING.md."""
 
+import atexit
+import gc
 from collections.abc import Iterator
 from typing import Annotated, Any, Final
 
@@ -10,9 +12,12 @@ from cli import lazy
 from cli.installation import NAME, version
 from cli.lazy import Verb
 
+OBJECTS_PER_COLLECTION: Final = 100_000
+"""Number of new objects after which Python collects garbage."""
 
-def _local(function: str, summary: str) -> Verb:
-    return Verb(f"cli.local:{function}", summary, needs_clone=True)
+
+def _local(function: str, summary: str, module: str = "cli.local") -> Verb:
+    return Verb(f"{module}:{function}", summary, needs_clone=True)
 
 
 LOCAL: Final = {
@@ -26,28 +31,59 @@ LOCAL: Final = {
     "up": _local("up", "Create or update the stack."),
     "refresh": _local("refresh", "Update the stack's state to match AWS."),
     "destroy": _local("destroy", "Delete everything the stack created."),
+    "break": Verb("cli.local_break:command", "Break a GPU of a local node.", needs_clone=True),
     "grant": _local("grant", "Create what the stack references but does not create: VPC, reservations, AMI, users."),
     "recover": _local("recover", "Repair the stack after `pulumi` was killed."),
     "outputs": _local("outputs", "Print the stack's outputs as YAML or JSON."),
+    "scarce": _local("scarce", "Let a zone have no capacity for an instance type.", "cli.local_account"),
+    "quota": _local("quota", "Show or set a quota of the account.", "cli.local_account"),
+    "deny": _local("deny", "Deny an action to everyone in the account.", "cli.local_account"),
+    "clock": _local("clock", "Show the date of the local AWS, or put it forward.", "cli.local_account"),
+}
+
+CAPACITY: Final = {
+    "find": Verb("cli.capacity.verb:find", "Find GPU capacity: reservations, Capacity Blocks, Spot, offerings by zone."),
+    "reserve": Verb("cli.capacity.verb:reserve", "Buy a Capacity Block and write it into the stack file."),
+}
+
+IMAGE: Final = {
+    "build": Verb("cli.image.verb:build", "Build a job image, and push it if requested.", needs_clone=True),
+    "list": Verb("cli.image.verb:list_recipes", "List the recipes of job images.", needs_clone=True),
 }
 
 VERBS: Final = {
     "Stacks": {
         "init": Verb("cli.init_command:command", "Ask a few questions and write a stack file."),
         "validate": Verb("cli.validate:command", "Check a stack file or a job file and report every problem."),
+        "plan": Verb("cli.plan.verb:command", "Show what `pulumi up` will do, whether AWS allows it, and what it costs."),
+        "cost": Verb("cli.cost.verb:command", "Show what a stack has cost so far: pools, namespaces, jobs, idle GPUs."),
         "settings": Verb("cli.settings:command", "List all settings of a stack file or a job file."),
         "kubeconfig": Verb("cli.kubeconfig:command", "Print the kubeconfig of a stack's EKS cluster."),
         "recover": Verb("cli.recover:command", "Repair a stack after `pulumi` was killed.", needs_clone=True),
     },
+    "Capacity": {
+        "capacity": Verb("", "Find and reserve GPU capacity.", verbs=CAPACITY),
+    },
     "All clusters": {
         "status": Verb("cli.status.verb:command", "Show a cluster on one screen: pools, queues, jobs, volumes."),
+        "acceptance": Verb(
+            "cli.acceptance.verb:command", "Check a running stack row by row and write a report.", needs_clone=True
+        ),
     },
     "EKS and existing Kubernetes clusters": {
         "submit": Verb("cli.submit:command", "Run a job."),
-        "jobs": Verb("cli.jobs:command", "List jobs and their phases."),
-        "logs": Verb("cli.logs:command", "Print a job's log."),
-        "cancel": Verb("cli.cancel:command", "Delete a job and everything that belongs to it."),
-        "smoke": Verb("cli.smoke:command", "Test a pool with a job: ranks, GPUs, a correct sum, the expected network."),
+        "import": Verb("cli.importing.verb:command", "Turn a job of Kubeflow, Kubernetes or Slurm into a job file."),
+        "jobs": Verb("cli.jobs:command", "List jobs and their phases; with --all, also those that were deleted."),
+        "logs": Verb("cli.logs:command", "Print a job's log, or the logs of its workers."),
+        "exec": Verb("cli.exec:command", "Run a command in a pod of a job.", context={"ignore_unknown_options": True}),
+        "port-forward": Verb("cli.port_forward:command", "Open a port of a job's pod on this machine, such as TensorBoard's."),
+        "cancel": Verb("cli.cancel:command", "End a job and delete everything that belongs to it, except its record."),
+        "delete": Verb("cli.delete:command", "Delete a job and its record."),
+        "smoke": Verb(
+            "cli.smoke:command",
+            "Test a pool with a job: ranks, GPUs, a sum, the network; on request CUDA and NCCL.",
+        ),
+        "migrate-queue": Verb("cli.migrate_queue:command", "After an upgrade of Kueue, rewrite its stored objects."),
     },
     "EC2 clusters": {
         "wait": Verb("cli.wait:command", "Wait until all nodes of an EC2 cluster have joined."),
@@ -55,6 +91,9 @@ VERBS: Final = {
         "run": Verb("cli.run:command", "Run a command on the head node.", context={"ignore_unknown_options": True}),
         "ssh": Verb("cli.ssh:command", "Open a shell on the head node, or run a command."),
         "scale": Verb("cli.scale:command", "Change the number of workers."),
+    },
+    "Job images": {
+        "image": Verb("", "Build job images and push them to a registry.", verbs=IMAGE),
     },
     "Local cloud": {
         "local": Verb("", "Run stacks on this machine, without an AWS account.", verbs=LOCAL),
@@ -97,6 +136,12 @@ def _program(
     """GPU clusters for MPI jobs: one YAML file per cluster."""
 
 
+def verb(name: str) -> Any:
+    """Return the loaded command of a verb, such as `smoke`."""
+    root: Any = typer.main.get_command(app)
+    return root.commands[name].load()
+
+
 def every_command() -> Iterator[tuple[str, Any]]:
     """Yield each verb (`validate`, `local up`) with its loaded command. Imports all modules."""
     root: Any = typer.main.get_command(app)
@@ -120,4 +165,7 @@ def markdown() -> str:
 
 
 def main() -> None:
+    # Searching for garbage took a quarter of the CPU time of short verbs (docs/measurements.md).
+    gc.set_threshold(OBJECTS_PER_COLLECTION)
+    atexit.register(gc.freeze)  # skips the search at exit
     app(prog_name=NAME)

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import BinaryIO, Final
+from typing import AnyStr, BinaryIO, Final
 
 RUNS: Final = "~/.gpumpi/runs"
 PAUSES: Final = (1.0, 2.0, 5.0, 10.0)
@@ -35,9 +35,11 @@ def new_id() -> str:
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(3)}"
 
 
-def start_script(id: str, words: Sequence[str], folder: str | None) -> str:
+def start_script(id: str, words: Sequence[str], folder: str | None, restarts: int = 0) -> str:
     """Return the script that starts the command. It can be sent repeatedly, because its mkdir succeeds only once."""
     line = shlex.join(words)
+    if restarts:
+        line = _repeated(line, restarts)
     place = f"cd {shlex.quote(folder)}" if folder else "cd"
     inner = f'{line}; code=$?; echo "$code" >"$GPUMPI_RUN/exit.part"; mv "$GPUMPI_RUN/exit.part" "$GPUMPI_RUN/exit"'
     return f"""set -e
@@ -51,6 +53,20 @@ GPUMPI_RUN=$run setsid bash -lc {shlex.quote(inner)} >"$run/log" 2>&1 </dev/null
 echo $! >"$run/pid.part"
 mv "$run/pid.part" "$run/pid"
 """
+
+
+def _repeated(line: str, restarts: int) -> str:
+    """Return a command that runs a command again while it fails. It ends with the exit code of the last attempt."""
+    return f"""restarts=0
+until {line}; do
+  code=$?
+  if [ "$restarts" -ge {restarts} ]; then break; fi
+  restarts=$((restarts + 1))
+  echo "$restarts" >"$GPUMPI_RUN/restarts"
+  echo "run: restart $restarts of {restarts} after exit code $code" >&2
+  code=0
+done
+(exit "${{code:-0}}")"""
 
 
 def follow_script(id: str, offset: int) -> str:
@@ -73,20 +89,38 @@ def stop_script(id: str) -> str:
 
 
 def start(
-    ssh: Command, id: str, words: Sequence[str], folder: str | None, *, wait: Callable[[float], object] = time.sleep
+    ssh: Command,
+    id: str,
+    words: Sequence[str],
+    folder: str | None,
+    restarts: int = 0,
+    *,
+    wait: Callable[[float], object] = time.sleep,
 ) -> None:
     """Start the command. Raises Lost with ssh's message if the head node is unreachable."""
-    for pause in (*PAUSES[:3], None):
-        done = subprocess.run(ssh(start_script(id, words, folder)), capture_output=True, text=True, stdin=subprocess.DEVNULL)
-        if done.returncode == 0:
-            return
-        if done.returncode != SSH_FAILED or pause is None or _is_final(done.stderr):
-            raise Lost(done.stderr.strip() or f"ssh ended with {done.returncode}")
+    command = ssh(start_script(id, words, folder, restarts))
+    done = connected(lambda: subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL), wait=wait)
+    if done.returncode:
+        raise Lost(done.stderr.strip() or f"ssh ended with {done.returncode}")
+
+
+def connected(
+    attempt: "Callable[[], subprocess.CompletedProcess[AnyStr]]", *, wait: Callable[[float], object] = time.sleep
+) -> "subprocess.CompletedProcess[AnyStr]":
+    """Run an ssh command, up to three more times if ssh cannot connect or loses its connection. What it runs on the head
+    node may therefore run repeatedly.
+    """
+    for pause in PAUSES[:3]:
+        done = attempt()
+        if done.returncode != SSH_FAILED or _is_final(done.stderr):
+            return done
         wait(pause)
+    return attempt()
 
 
-def _is_final(message: str) -> bool:
+def _is_final(message: str | bytes) -> bool:
     """Return whether another attempt would fail the same way."""
+    message = message.decode(errors="replace") if isinstance(message, bytes) else message
     return "Permission denied" in message or "Host key verification failed" in message
 
 

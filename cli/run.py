@@ -4,26 +4,44 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from cli import options, remote_run
-from cli.console import print_json
+from cli.assignments import pairs
+from cli.console import print_json, say
 from cli.ec2_cluster import DeployedEc2Cluster
+from cli.ec2_runs import Runs, selected
 from cli.errors import CommandError
 from cli.exit_codes import INTERRUPTED, NOT_FOUND, NOT_STARTED, OK, USAGE
 from cli.head_node_ssh import HeadNodeSsh, to_head_node
 from cli.installation import command as program
 from cli.remote_run import Lost
+from cli.workdir.selection import LIMIT_MIB
 
 
 def command(
     stack: options.Stack,
     words: Annotated[list[str] | None, typer.Argument(metavar="-- COMMAND", help="The command and its arguments.")] = None,
     workdir: Annotated[
+        str | None, typer.Option(help="Send this folder to the shared file system; the command starts in it.")
+    ] = None,
+    workdir_limit: options.WorkdirLimit = LIMIT_MIB,
+    directory: Annotated[
         str | None, typer.Option(help="Working directory on the head node.", show_default="the shared file system")
     ] = None,
+    variables: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--env",
+            metavar="NAME=VALUE",
+            help="Environment variable of the command; `mpiexec -x NAME` passes it on to the ranks.",
+            show_default=False,
+        ),
+    ] = None,
+    restarts: Annotated[int, typer.Option(min=0, help="Start a failed command again, up to this number of times.")] = 0,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Print the ID of the run and return.")] = False,
     attach: Annotated[str | None, typer.Option(help="Follow the run with this ID, which was started earlier.")] = None,
     identity: options.Identity = None,
@@ -36,13 +54,22 @@ def command(
     """
     if bool(words) == bool(attach):
         raise CommandError("give either a command after --, like `-- mpiexec hostname`, or --attach ID", USAGE)
+    if workdir and directory:
+        raise CommandError("--workdir and --directory exclude each other", USAGE)
+    if workdir and workdir.startswith("/") and not Path(workdir).is_dir():
+        say(f"warning: --workdir: {workdir} is not a folder on this machine; for one on the head node, use --directory")
+        workdir, directory = None, workdir
     with not_started(stack):
         cluster = DeployedEc2Cluster(stack, config_dir)
+        selection = selected(cluster, Path(workdir), workdir_limit) if workdir else None
         with to_head_node(cluster, identity) as head_node:
             if attach:
                 return _follow(head_node, attach, stack)
             id = remote_run.new_id()
-            remote_run.start(_bash(head_node), id, words or [], workdir or cluster.shared)
+            environment = [f"{name}={value}" for name, value in pairs("--env", variables)]
+            line = [*(["env", *environment] if environment else []), *(words or [])]
+            folder = Runs(cluster, head_node).send(selection, id) if selection else directory or cluster.shared
+            remote_run.start(_bash(head_node), id, line, folder, restarts)
             if detach:
                 print_json({"id": id}) if as_json else print(id)
                 return OK

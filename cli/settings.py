@@ -12,8 +12,9 @@ from pydantic.fields import FieldInfo
 from cli import options
 from cli.console import Listing, make_console, print_json
 from cli.exit_codes import OK
-from infra.config.parse import leaf_types
+from infra.config.model_types import leaf_types
 from infra.jobs.model import Job
+from infra.jobs.pod_overrides import RoleOverrides
 from infra.settings.existing import ExistingSettings
 from infra.settings.stack import Settings
 
@@ -21,6 +22,8 @@ FURTHER_DOWN = "see the individual fields."
 """`Change:` text of a field that only contains other fields."""
 INTERNAL = ("region", "stack")
 """Fields without a row: a stack file sets them outside `gpumpi:`, or not at all."""
+LIKE_WORKER = (RoleOverrides, "launcher")
+"""Field whose own fields are those of the field before it."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ def rows(model: type[BaseModel] = Settings, prefix: str = "") -> Iterator[Settin
         if model in (Settings, ExistingSettings) and name in INTERNAL:
             continue
         path = f"{prefix}{info.alias or name}"
-        inner = [part for part in _models(info.annotation) if part is not Job]
+        inner = [part for part in _models(info.annotation) if part is not Job and (model, name) != LIKE_WORKER]
         if _discriminator(model, name):
             continue
         meaning, _, change = (info.description or "").partition(" Change: ")

@@ -3,31 +3,42 @@
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 import yaml
 
-from cli import job_objects, options
+from cli import assignments, job_objects, options
 from cli.cluster_access import Access, Cluster
 from cli.console import print_json
-from cli.errors import CommandError, NotFound
+from cli.cost import lines
+from cli.errors import CommandError, NotFound, problem_count, problem_line
 from cli.exit_codes import INTERRUPTED, OK, REFUSED
 from cli.installation import NAME
 from cli.installation import command as program
 from cli.job_log import Follower
 from cli.job_state import JobState
+from cli.workdir.in_cluster import Files
+from cli.workdir.selection import LIMIT_MIB
+from cli.worker_logs import Choice, FollowerOfPods
 from infra.config.problems import Problem
 from infra.jobs.model import Job
+from infra.jobs.pieces import Piece
+from infra.jobs.pods import PlacedJob
 from infra.jobs.reading import JobRefused, read
-from infra.jobs.render import Piece, render
+from infra.jobs.render import render
 
 
 def command(
     job: Annotated[Path, typer.Argument(metavar="JOB.yaml", help="Job file; `settings --of job` lists its fields.")],
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Print the launcher's log until the job ends.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the objects and create nothing.")] = False,
+    assigned: assignments.Set = None,
+    variables: assignments.Env = None,
+    workdir: options.Workdir = None,
+    workdir_limit: options.WorkdirLimit = LIMIT_MIB,
     kubeconfig: options.Kubeconfig = None,
     context: options.Context = None,
     namespace: options.Namespace = None,
@@ -36,32 +47,38 @@ def command(
     """With --follow, the exit code shows whether the job succeeded, and --json prints the log on stderr."""
     if not job.is_file():
         raise NotFound(f"there is no job file {job}")
+    changes = assignments.pairs("--set", assigned), assignments.pairs("--env", variables)
     cluster = Access(kubeconfig, context).connect()
     described = cluster.description()
     try:
-        requested = read(job, described, namespace, cluster.namespace, on_warning=_warn)
+        edit = partial(assignments.edited, assigned=changes[0], variables=changes[1])
+        requested = read(job, described, namespace, cluster.namespace, on_warning=warn, edit=edit)
     except JobRefused as error:
         raise refused(job.name, error.problems) from None
-    pieces = render(requested, described)
+    folder = workdir or (job.parent / requested.workdir if requested.workdir else None)
+    files = Files(PlacedJob.of(requested, described), folder, workdir_limit)
+    pieces = files.used_by(render(requested, described))
     if dry_run:
         return _print_objects(pieces, as_json=as_json)
-    return _submit(cluster, requested, pieces, follow=follow, as_json=as_json)
+    if (cost := lines.of_job(requested, described)) is not None:
+        print(cost, file=sys.stderr, flush=True)
+    return create(cluster, requested, pieces, files, follow=follow, as_json=as_json)
 
 
-def _warn(warning: Problem) -> None:
-    print(f"warning: {warning}", file=sys.stderr, flush=True)
+def warn(warning: Problem) -> None:
+    print(problem_line(warning), file=sys.stderr, flush=True)
 
 
 def refused(name: str, problems: Sequence[Problem]) -> CommandError:
-    number = len(problems)
-    summary = f"{name}: {number} problem{'' if number == 1 else 's'}; nothing was submitted"
-    return CommandError(summary, REFUSED, problems=problems)
+    return CommandError(problem_count(name, len(problems), "submitted"), REFUSED, problems=problems)
 
 
-def _submit(cluster: Cluster, job: Job, pieces: Sequence[Piece], *, follow: bool, as_json: bool) -> int:
+def create(
+    cluster: Cluster, job: Job, pieces: Sequence[Piece], files: Files | None = None, *, follow: bool, as_json: bool
+) -> int:
+    """Create the objects of a job; with `follow`, wait for its end. Return the exit code."""
     namespace = pieces[0].manifest["metadata"]["namespace"]
-    job_objects.refuse_existing(cluster, pieces)
-    job_objects.create(cluster, pieces)
+    job_objects.submit(cluster, pieces, files)
     if follow:
         print(f"{NAME}: job {job.name} submitted to namespace {namespace}", file=sys.stderr, flush=True)
         return follow_job(cluster, job.name, namespace, as_json=as_json)
@@ -73,9 +90,14 @@ def _submit(cluster: Cluster, job: Job, pieces: Sequence[Piece], *, follow: bool
     return OK
 
 
-def follow_job(cluster: Cluster, name: str, namespace: str, *, as_json: bool) -> int:
-    """Print the job's log, then its result. With `--json` the log goes to stderr."""
-    follower = Follower(cluster, name, namespace, out=sys.stderr if as_json else sys.stdout)
+def follow_job(
+    cluster: Cluster, name: str, namespace: str, *, as_json: bool, choose: Choice | None = None, prefixed: bool = False
+) -> int:
+    """Print the job's log, or those of the chosen pods, then its result. With `--json` the log goes to stderr."""
+    out = sys.stderr if as_json else sys.stdout
+    follower = Follower(cluster, name, namespace, out)
+    if choose:
+        follower = FollowerOfPods(cluster, name, namespace, out, choose=choose, prefixed=prefixed)
     try:
         state, code = follower.run()
     except KeyboardInterrupt:
@@ -98,7 +120,7 @@ def result(state: JobState) -> str:
     reason = f": {state.reason}" if state.reason else ""
     log = f"{program()} logs {state.name}"
     deadline = "deadline" in state.reason.lower()  # from the message of the Kubernetes Job controller
-    cause = "a rank hung, or deadlineSeconds is too short" if deadline else "see its log"
+    cause = "a rank hung, or activeDeadlineSeconds is too short" if deadline else "see its log"
     return f"job {state.name} failed in {seconds} s{reason}; {cause}: {log}"
 
 

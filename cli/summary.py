@@ -9,6 +9,7 @@ from cli.console import Listing
 from infra.facts import Facts
 from infra.facts.instance_types import InstanceType
 from infra.plan.efa_interfaces import efa_layout
+from infra.plan.lustre import SMALLEST_GIB
 from infra.plan.placement import desired_size, has_efa, offering_zones, pool_zone, vpc_zones, wants_placement_group
 from infra.settings.pools import Pool
 from infra.settings.stack import Settings
@@ -121,6 +122,9 @@ def show(console: Console, settings: Settings, facts: Facts | None) -> None:
     console.print(f"  network {vpc}; zones {zones}")
     if efs != "none":
         console.print(f"  storage {efs.file_system_id or 'new'}, at {efs.mount_path}")
+    if (lustre := settings.storage.lustre) is not None:
+        size = "" if lustre.is_existing else f", {lustre.size_gib or SMALLEST_GIB} GiB"
+        console.print(f"  FSx for Lustre {lustre.file_system_id or 'new'}{size}, at {lustre.mount_path}")
     found = list(rows(settings, facts))
     console.print(_table(found))
     if settings.pools and facts:

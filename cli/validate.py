@@ -5,13 +5,16 @@ from typing import Annotated
 
 import typer
 
-from cli import existing_summary, options, summary, validate_job
+from cli import existing_summary, options, summary, validate_job, validate_manifest
+from cli.cluster_access import Access
 from cli.console import make_console, print_json
 from cli.errors import CommandError, NotFound
 from cli.exit_codes import USAGE
 from cli.verdict import Verdict
 from infra.config import preflight, stack_file
 from infra.config.stack_file import RawStack
+from infra.settings.stack import Settings
+from infra.versions import FSX_CSI_DRIVER, not_verified
 
 AWS_LEFT_OUT = (
     "whether AWS offers the types, zones, versions and add-ons, whether resources that the file references by ID exist and fit, "
@@ -30,9 +33,13 @@ def command(
     stack: Annotated[str | None, typer.Option("--stack", "-s", help="Same as STACK.", show_default=False)] = None,
     config_dir: options.ConfigDir = options.STACK_FILES,
     offline: Annotated[bool, typer.Option("--offline", help="Check only the file; do not query AWS or the cluster.")] = False,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.Context = None,
+    namespace: options.Namespace = None,
     as_json: options.Json = False,
 ) -> int:
-    """Creates nothing. Queries AWS, or the existing cluster, unless --offline. A job file is checked without a cluster.
+    """Creates nothing. Queries AWS, or the existing cluster, unless --offline. A job file is checked without a cluster. Of a
+    Kubernetes manifest, says why its pods would not run in a job namespace as they are.
 
     Exits with 3 if there are problems, and with 5 if there are none but AWS or the cluster could not be queried.
     """
@@ -43,6 +50,9 @@ def command(
     path = Path(name or "")
     if not path.is_file():
         raise NotFound(f"there is no file {path}")
+    if manifests := validate_manifest.documents(path):
+        access = Access(kubeconfig, context)
+        return validate_manifest.run(path, manifests, access, namespace, offline=offline, as_json=as_json)
     if validate_job.is_job(path):
         return validate_job.run(path, as_json=as_json)
     return _check_stack(path, offline=offline, as_json=as_json)
@@ -76,9 +86,17 @@ def _of_aws(path: Path, raw: RawStack, offline: bool) -> Verdict:
         offline,
         AWS_LEFT_OUT,
         unchecked=facts.unchecked if facts else (),
+        unverified=_unverified(settings) if settings else {},
         pools=lambda: [row.as_json() for row in summary.rows(settings, facts)] if settings else [],
         show=lambda console: summary.show(console, settings, facts) if settings else None,
     )
+
+
+def _unverified(settings: Settings) -> dict[str, str]:
+    if not settings.is_eks:
+        return {}
+    unused = () if settings.storage.lustre else (FSX_CSI_DRIVER,)
+    return not_verified(settings.eks.kubernetes_version, {*settings.eks.addon_versions, *unused})
 
 
 def _of_existing(path: Path, raw: RawStack, offline: bool) -> Verdict:
@@ -90,6 +108,7 @@ def _of_existing(path: Path, raw: RawStack, offline: bool) -> Verdict:
         offline,
         CLUSTER_LEFT_OUT,
         unchecked=existing_summary.unchecked(settings, facts) if settings and facts else (),
+        unverified={},
         pools=lambda: existing_summary.rows(settings, facts) if settings and facts else [],
         show=lambda console: existing_summary.show(console, settings, facts) if settings else None,
     )

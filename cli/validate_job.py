@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Final
 
 from cli.console import make_console, print_json
+from cli.errors import problem_count, problem_json, problem_line
 from cli.exit_codes import OK, REFUSED
 from infra.config import yaml_text
-from infra.config.parse import parse
-from infra.config.problems import Problem, is_unreliable, path_text, without_echoes
-from infra.jobs.model import Job
+from infra.config.problems import Problem, without_echoes
+from infra.jobs.reading import content_of, examined
 from infra.jobs.validation import ALONE
 
 LEFT_OUT: Final = "whether the cluster has the pool, namespace, volumes and priority; whether the job fits its nodes"
@@ -28,17 +28,14 @@ def run(path: Path, *, as_json: bool) -> int:
     found = problems(path)
     errors = [problem for problem in found if problem.is_error]
     if as_json:
-        listed = [{"path": problem.path, "message": problem.message, "severity": problem.severity} for problem in found]
+        listed = [problem_json(problem) for problem in found]
         print_json({"file": str(path), "ok": not errors, "problems": listed, "unchecked": [LEFT_OUT]})
     else:
         console = make_console()
         for problem in found:
-            if problem.is_error:
-                console.print(str(problem), style="red")
-            else:
-                console.print(f"warning: {problem}", style="yellow")
+            console.print(problem_line(problem), style="red" if problem.is_error else "yellow")
         if number := len(errors):
-            console.print(f"{path.name}: {number} problem{'' if number == 1 else 's'}; nothing was submitted", style="bold")
+            console.print(problem_count(path.name, number, "submitted"), style="bold")
         else:
             console.print(f"{path.name}: no problems found", style="bold green")
         console.print(f"not checked: {LEFT_OUT}", style="yellow")
@@ -46,16 +43,7 @@ def run(path: Path, *, as_json: bool) -> int:
 
 
 def problems(path: Path) -> list[Problem]:
-    try:
-        content, twice = yaml_text.read(path)
-    except yaml_text.NotYaml as error:
-        return [Problem(path.name, str(error))]
-    found = [Problem(path_text(one.path), one.message) for one in twice]
-    if not isinstance(content, dict):
-        return [*found, Problem(path.name, "is not a job: it has no keys like name, pool and command")]
-    job, form, placeholders = parse(Job, {str(key): value for key, value in content.items()})
-    found += form
-    if job is not None:
-        rules = [problem for rule in ALONE for problem in rule(job)]
-        found += [problem for problem in rules if not is_unreliable(problem.path, placeholders)]
+    content, found = content_of(path)
+    if content is not None:
+        found += examined(content, lambda job: (problem for rule in ALONE for problem in rule(job)))[1]
     return list(dict.fromkeys(without_echoes(found)))

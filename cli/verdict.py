@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from cli.errors import problem_json, problem_line
+from cli.errors import problem_count, problem_json, problem_line
 from cli.exit_codes import OK, REFUSED, UNREACHABLE
 from infra.config.preflight import Examined
 
@@ -21,6 +21,8 @@ class Verdict:
     """Text that lists the checks skipped with --offline."""
     unchecked: Sequence[str]
     """Sentences about checks that could not be completed although AWS or the cluster was queried."""
+    unverified: Mapping[str, str]
+    """Pinned version -> what is known of it, for versions that no source confirms."""
     pools: Callable[[], list[Mapping[str, object]]]
     """Returns the pools; called only if the stack has no problems."""
     show: Callable[[Console], None]
@@ -43,6 +45,7 @@ class Verdict:
             "problems": [problem_json(one) for one in (*self.examined.problems, *self.examined.warnings)],
             "notAsked": self.examined.not_queried,
             "unchecked": list(self.unchecked),
+            "notVerified": dict(self.unverified),
             "pools": self.pools() if self.is_fine else [],
         }
 
@@ -52,7 +55,7 @@ class Verdict:
         for problem in self.examined.problems:
             console.print(problem_line(problem), style="red")
         if number := len(self.examined.problems):
-            console.print(f"{self.path.name}: {number} problem{'' if number == 1 else 's'}; nothing was created", style="bold")
+            console.print(problem_count(self.path.name, number, "created"), style="bold")
         if self.is_fine:
             self.show(console)
             console.print(f"{self.path.name}: {_found(len(self.examined.warnings))}", style="bold green")
@@ -61,6 +64,8 @@ class Verdict:
         elif self.examined.not_queried:
             file = "only the file was checked" if self.examined.problems else "the file looks fine, but only the file was checked"
             console.print(f"{file}: {self.examined.not_queried}", style="yellow")
+        for pin, known in self.unverified.items():
+            console.print(f"not verified: {pin} ({known})", style="yellow")
         for sentence in self.unchecked:
             console.print(f"not checked: {sentence}", style="yellow")
 

@@ -1,6 +1,5 @@
 """`wait`: wait until all nodes have joined and are in the hostfile, and show why a node could not join."""
 
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -9,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from cli import hostfile, options
-from cli.console import print_json
+from cli.console import print_json, say
 from cli.ec2_cluster import BootLog, DeployedEc2Cluster, Ec2Node, WorkerGroup
 from cli.errors import CommandError
 from cli.exit_codes import FAILED, OK
@@ -17,7 +16,8 @@ from cli.head_node_ssh import must_exist
 from cli.hostfile import Look, Unseen
 from cli.installation import command as program
 
-DEFAULT_MINUTES: Final = 20.0
+DEFAULT_MINUTES: Final = 40.0
+"""Longer than the time limit of workers with 4 TiB of memory to join (`infra.plan.join_time`)."""
 POLL_SECONDS: Final = 5.0
 HOSTFILE_SECONDS: Final = 120.0
 """Time for the head node to update its hostfile; its join service polls AWS every ten seconds."""
@@ -83,10 +83,6 @@ def until_ready(cluster: DeployedEc2Cluster, minutes: float, identity: Path | No
     return wait(cluster, minutes * 60, say, partial(hostfile.look, identity=identity))
 
 
-def say(line: str) -> None:
-    print(line, file=sys.stderr)
-
-
 def wait(
     cluster: DeployedEc2Cluster,
     seconds: float,
@@ -142,6 +138,8 @@ class _Failures:
     def __init__(self, report: Callable[[str], None]) -> None:
         self._report = report
         self._seen: set[str] = set()
+        self._reasons: dict[str, str] = {}
+        """Instance -> why it had not joined yet when this was last reported."""
         self._is_first_check = True
         self._failed_workers = 0
 
@@ -160,11 +158,20 @@ class _Failures:
             self._failed_workers += 1
             if self._failed_workers == MAX_FAILED_WORKERS:
                 raise CommandError(f"{MAX_FAILED_WORKERS} workers in a row could not join; their logs are above", FAILED)
+        for waiting in cluster.waiting():
+            if waiting.instance_id in existing and not self._is_known(waiting):
+                self._report(f"{waiting.instance_id} has not joined yet ({waiting.written}): {waiting.text.strip()}")
         for id, message in cluster.failed_launches().items():
             if id not in self._seen and not self._is_first_check:
                 self._report(f"a launch failed: {message}")
             self._seen.add(id)
         self._is_first_check = False
+
+    def _is_known(self, waiting: BootLog) -> bool:
+        """Return whether this node already gave this reason, and remember it."""
+        known = self._reasons.get(waiting.instance_id) == waiting.text
+        self._reasons[waiting.instance_id] = waiting.text
+        return known
 
 
 def _shown(boot_log: BootLog) -> str:

@@ -6,6 +6,8 @@
 
 - status: what `scripts/cluster status` prints, from a sample cluster
 
+- plan: what `scripts/cluster plan` prints for stacks/Pulumi.02-p4d-efa.yaml, with the snapshot's prices and sample answers
+
 demo.json was recorded by `make demo` on a fresh clone on 2026-11-23, while other work ran on the machine. To renew it,
 copy .local/demo.json of another run over it.
 """
@@ -31,8 +33,17 @@ from rich.console import Console, RenderableType
 from cli.demo_steps import StepResult, _table
 from cli.job_state import JobState, Phase
 from cli.launches import FailedLaunch
+from cli.plan.changes import Changes
+from cli.plan.report import Report
+from cli.plan.screen import screen as plan_screen
 from cli.status.model import JobLine, PoolStatus, QueueStatus, Status, VolumeStatus
 from cli.status.screen import screen
+from infra.checks.model import Answer, no, unknown
+from infra.config import stack_file
+from infra.config.parse import parse
+from infra.cost.prices import snapshot
+from infra.plan.bill import bill
+from infra.settings.stack import Settings
 
 # --- terminals ---------------------------------------------------------------------------------------------------------
 
@@ -115,6 +126,26 @@ def status() -> str:
     return terminal("status", "scripts/cluster status -s mine", screen(CLUSTER, NOW), 112)
 
 
+def plan() -> str:
+    raw = stack_file.read(ROOT / "stacks" / "Pulumi.02-p4d-efa.yaml")
+    settings = parse(Settings, raw.values, stack=raw.stack, region=raw.region).model
+    assert settings is not None
+    quota = (
+        'pools[0].maxSize: 4 p4d.24xlarge need 384 vCPUs, but the quota "Running On-Demand P instances" is 192. Request an '
+        "increase (`aws service-quotas request-service-quota-increase --service-code ec2 --quota-code L-417A185B "
+        "--desired-value 384 --region us-west-2`) or lower maxSize."
+    )
+    answers = (
+        *(Answer(check, "yes") for check in ("stack file", "instance types and zones", "existing VPC", "EKS clusters")),
+        no("vCPU quotas", quota),
+        unknown("permissions", "you are not allowed to call iam:SimulatePrincipalPolicy"),
+    )
+    heading = "gpumpi-mine: EKS cluster, Kubernetes 1.35, in us-west-2; account 123456789012"
+    cost = bill(settings, None, snapshot(raw.region))
+    report = Report(heading, "mine", raw.region, answers, cost, Changes({"create": 87}))
+    return terminal("plan", "scripts/cluster plan -s mine", plan_screen(report, strict=False), 112)
+
+
 # --- architecture ------------------------------------------------------------------------------------------------------
 
 TITLE_PIXELS, TEXT_PIXELS, MARGIN = 8.1, 6.1, 10
@@ -189,7 +220,7 @@ BOXES: Final = (
         568,
         74,
         "kubernetes",
-        "Jobs: mpijob, openmpi, torchrun",
+        "Jobs: mpijob, standalone, torchrun",
         (
             "one launcher and its workers, connected over SSH: all start, or all wait.",
             "scripts/cluster submit, logs, jobs, cancel",
@@ -246,7 +277,7 @@ def architecture() -> str:
 
 
 def pictures() -> Mapping[Path, str]:
-    made = {"architecture": architecture(), "demo": demo(), "status": status()}
+    made = {"architecture": architecture(), "demo": demo(), "plan": plan(), "status": status()}
     return {FOLDER / f"{name}.svg": text for name, text in made.items()}
 
 

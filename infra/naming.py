@@ -48,9 +48,18 @@ EFA_LABEL: Final = "vpc.amazonaws.com/efa.present"
 ACCELERATOR_LABEL: Final = "k8s.amazonaws.com/accelerator"
 """Without this label the autoscaler adds more nodes while the device plugin of the first one is still starting."""
 
+EMULATED_LABEL: Final = "gpumpi.io/emulated-devices"
+"""Label, with the value `true`, of nodes whose GPUs and EFA interfaces only exist in the reports of device plugins. Only an
+emulator of nodes sets it: the smoke job does not demand device files and a driver there, and demands them everywhere else."""
+
+EMULATED_DEVICES_FILE: Final = "/usr/lib/ec2-hardware/emulated-devices.json"
+"""File with which the local cloud's hosts declare, with the reasons, that they have no GPUs and no EFA."""
+
 GPU_RESOURCE: Final = "nvidia.com/gpu"
 EFA_RESOURCE: Final = "vpc.amazonaws.com/efa"
 HUGEPAGES_RESOURCE: Final = "hugepages-2Mi"
+RDMA_PREFIX: Final = "rdma/"
+"""Prefix of the resources of RDMA device plugins: https://github.com/Mellanox/k8s-rdma-shared-dev-plugin"""
 
 # --- jobs --------------------------------------------------------------------------------------------------------------
 
@@ -79,6 +88,9 @@ PRIORITIES: Final = {"job-low": 100, "job-normal": 1000, "job-high": 10000}
 PLATFORM_NAMESPACE: Final = "gpumpi-system"
 MPI_OPERATOR_NAMESPACE: Final = "mpi-operator"
 QUEUE_NAMESPACE: Final = "kueue-system"
+JOBSET_NAMESPACE: Final = "jobset-system"
+TRAINER_NAMESPACE: Final = "kubeflow-system"
+QUEUE_GROUP: Final = "kueue.x-k8s.io"
 AUTOSCALER_ACCOUNT: Final = "cluster-autoscaler"
 """Service account of the autoscaler, which has an IAM role."""
 
@@ -86,13 +98,25 @@ SHARED_CLAIM: Final = "shared"
 """Name of the claim on the shared file system in each job namespace, and of the volume in jobs."""
 SHARED_VOLUME_LABEL: Final = "gpumpi.io/shared-volume"
 """Label of the volume bound to such a claim. Its value is the namespace of the jobs that share the volume."""
+LUSTRE_CLAIM: Final = "fsx"
+"""Name of the claim on the FSx for Lustre file system in each job namespace, and of the volume in jobs."""
+LUSTRE_VOLUME_LABEL: Final = "gpumpi.io/lustre-volume"
 
 KUBE_SYSTEM: Final = "kube-system"
 """Namespace of privileged node agents."""
 
 JOB_LABEL: Final = "gpumpi.io/job"
 LAUNCHER_LABEL: Final = "gpumpi.io/launcher"
+LAUNCHER_LABELS: Final = {"standalone": "openmpi"}
+"""Launchers whose label has another value, their former name: labels of objects in users' clusters must not change."""
 ROLE_LABEL: Final = "gpumpi.io/role"
+POLICY_ANNOTATION: Final = "gpumpi.io/policy"
+"""Annotation of a job with what the job controller does for it."""
+RECORD_LABEL: Final = "gpumpi.io/record"
+"""Label of a job's record, with the name of the job."""
+RECORD_KEY: Final = "record.json"
+HELD_QUEUE: Final = "held-until-setup-ends"
+"""Queue of jobs whose `setup` has not succeeded. It does not exist, so Kueue admits no such job."""
 
 ANYWHERE: Final = "0.0.0.0/0"
 
@@ -193,9 +217,18 @@ def pool_labels(pool: str, *, accelerator: str | None = None, efa: bool = False)
 def job_labels(job: str, launcher: str | None = None, role: str | None = None) -> dict[str, str]:
     """Return the labels of a job's objects. Without `launcher` and `role`, return the labels that select all objects of
     the job."""
-    more = {LAUNCHER_LABEL: launcher, ROLE_LABEL: role}
+    more = {LAUNCHER_LABEL: LAUNCHER_LABELS.get(launcher or "", launcher), ROLE_LABEL: role}
     managed = {"app.kubernetes.io/managed-by": PROJECT} if launcher else {}
     return {JOB_LABEL: job, **managed, **{key: value for key, value in more.items() if value}}
+
+
+def launcher_of(label: str) -> str:
+    """Return the launcher that a value of the launcher label stands for.
+
+    >>> launcher_of("openmpi"), launcher_of("torchrun")
+    ('standalone', 'torchrun')
+    """
+    return next((launcher for launcher, value in LAUNCHER_LABELS.items() if value == label), label)
 
 
 def autoscaler_tags(

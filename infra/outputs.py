@@ -7,13 +7,14 @@ import pulumi
 from infra.components.ec2_cluster import Ec2Cluster
 from infra.components.eks_cluster import EksCluster
 from infra.components.key_bucket import KeyBucket
+from infra.components.lustre_storage import LustreStorage
 from infra.components.network import Subnets
 from infra.components.node_pool import NodePool
 from infra.components.node_security_group import NodeSecurityGroup
 from infra.components.shared_storage import SharedStorage
 from infra.jobs.cluster import ClusterDescription
 from infra.kubernetes.eks_kubeconfig import kubeconfig
-from infra.kubernetes.reachability import Check
+from infra.kubernetes.reachability import ApiServer, Check
 from infra.plan.ec2_cluster import Ec2ClusterPlan
 from infra.plan.efa_interfaces import efa_count
 from infra.plan.eks_pools import PoolPlan
@@ -55,15 +56,21 @@ def network(subnets: Subnets, nodes: NodeSecurityGroup) -> dict[str, object]:
     }
 
 
-def kubeconfig_once_reachable(control_plane: EksCluster, *, name: str, region: str, reach: Check) -> pulumi.Output[str]:
-    """Return the kubeconfig for this program, after checking that the API server is reachable."""
-    parts = pulumi.Output.all(control_plane.endpoint, control_plane.certificate_authority)
+def kubeconfig_once_usable(control_plane: EksCluster, *, name: str, region: str, check: Check) -> pulumi.Output[str]:
+    """Return the kubeconfig for this program, after checking that the API server accepts this program's credentials."""
+    granted = [one.id for one in control_plane.access]  # the check must not start before AWS has granted the access
+    parts = pulumi.Output.all(control_plane.endpoint, control_plane.certificate_authority, *granted)
 
     def config(known: Sequence[str]) -> str:
-        reach(known[0], name, known[1])
+        check(ApiServer(name, region, known[0], known[1]))
         return kubeconfig(name=name, endpoint=known[0], certificate_authority=known[1], region=region)
 
     return pulumi.Output.secret(parts.apply(config))
+
+
+def images(description: ClusterDescription) -> dict[str, str]:
+    """Return the repository to which short image names refer, if there is one."""
+    return {"imageRepository": description.image_repository} if description.image_repository else {}
 
 
 def platform(description: ClusterDescription, *, installed: bool) -> dict[str, object]:
@@ -147,3 +154,14 @@ def storage(file_system: SharedStorage | None, keys: KeyBucket) -> dict[str, obj
     """Return the IDs of storage resources. A stack without a file system has only the bucket."""
     ids = {"fileSystemId": file_system.file_system_id, "accessPointId": file_system.access_point_id} if file_system else {}
     return {**ids, "keyBucket": keys.name}
+
+
+def lustre(file_system: LustreStorage | None) -> dict[str, object]:
+    """Return what a client needs to mount the Lustre file system, if there is one."""
+    if file_system is None:
+        return {}
+    return {
+        "lustreFileSystemId": file_system.file_system_id,
+        "lustreDnsName": file_system.dns_name,
+        "lustreMountName": file_system.mount_name,
+    }

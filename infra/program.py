@@ -6,18 +6,25 @@
 Read `infra.clusters.eks.build` first: it shows the whole architecture.
 """
 
+import os
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final
 
 import pulumi
 
 from infra.clusters import ec2, eks, existing
 from infra.config import stack_file
-from infra.config.preflight import examine_aws, examine_existing
+from infra.config.preflight import Examined, examine_aws, examine_existing
 from infra.config.problems import Problem, SettingsError
 from infra.config.stack_file import RawStack
+from infra.config.stopping import stop
 from infra.facts import Facts, FactsError
-from infra.kubernetes.reachability import Check, assume_reachable, must_be_reachable
+from infra.kubernetes.reachability import Check, assume_usable, must_be_usable
 from infra.settings.stack import Settings
+
+SKIP_CHECKS: Final = "GPUMPI_SKIP_CHECKS"
+"""Environment variable; `1` lets `pulumi up` go on in spite of problems."""
 
 
 def run() -> None:
@@ -29,21 +36,32 @@ def run() -> None:
     try:
         outputs = _build_existing(raw) if stack_file.is_existing(raw.values) else _build_aws(raw)
     except (SettingsError, FactsError) as error:
-        raise pulumi.RunError(str(error)) from None
+        stop(str(error))
     for name, value in outputs.items():
         pulumi.export(name, value)
 
 
-def build(settings: Settings, facts: Facts, *, reach: Check = assume_reachable) -> Mapping[str, object]:
+def build(settings: Settings, facts: Facts, *, check: Check = assume_usable) -> Mapping[str, object]:
     """Register every resource of an AWS stack and return its outputs."""
-    return eks.build(settings, facts, reach) if settings.is_eks else ec2.build(settings, facts)
+    return eks.build(settings, facts, check) if settings.is_eks else ec2.build(settings, facts)
 
 
 def _build_aws(raw: RawStack) -> Mapping[str, object]:
     examined = examine_aws(raw)
+    if os.environ.get(SKIP_CHECKS) == "1":
+        examined = _without_checks(examined)
     _log_warnings(examined.warnings)
     settings, facts = examined.whole
-    return build(settings, facts, reach=must_be_reachable)
+    for sentence in facts.unchecked:
+        pulumi.log.warn(f"not checked: {sentence}")
+    return build(settings, facts, check=must_be_usable)
+
+
+def _without_checks(examined: Examined[Settings, Facts]) -> Examined[Settings, Facts]:
+    """Turn errors into warnings, to see what AWS itself says. A stack that cannot be planned still stops."""
+    pulumi.log.warn(f"{SKIP_CHECKS}=1: no check stops this operation; AWS may refuse some resources after it created others")
+    warnings = [replace(one, severity="warning") for one in examined.problems]
+    return replace(examined, problems=(), warnings=(*warnings, *examined.warnings))
 
 
 def _build_existing(raw: RawStack) -> Mapping[str, object]:

@@ -4,6 +4,7 @@
 when it was looked up. `infra.facts` queries EKS at plan time, and validation reports a withdrawn version before
 anything is created. `gpumpi:target.addonVersions` overrides any of them."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -13,8 +14,13 @@ POD_IDENTITY_AGENT: Final = "eks-pod-identity-agent"
 KUBE_PROXY: Final = "kube-proxy"
 COREDNS: Final = "coredns"
 EFS_CSI_DRIVER: Final = "aws-efs-csi-driver"
+FSX_CSI_DRIVER: Final = "aws-fsx-csi-driver"
 NODE_MONITORING_AGENT: Final = "eks-node-monitoring-agent"
 METRICS_SERVER: Final = "metrics-server"
+
+# The newest upstream release (2026-08). Seen as an add-on version in a public CDK program of 2026, without its Kubernetes
+# version; see _NOT_VERIFIED. The EKS user guide names v1.7.0-eksbuild.1 (2026-02).
+_FSX_CSI: Final = "v1.9.0-eksbuild.1"
 
 _ADDONS: Final = MappingProxyType(
     {
@@ -23,7 +29,8 @@ _ADDONS: Final = MappingProxyType(
             POD_IDENTITY_AGENT: "v1.3.10-eksbuild.3",  # default of 1.33, looked up 2026-06-05
             KUBE_PROXY: "v1.33.10-eksbuild.29",  # a public 1.33 cluster, 2026-09
             COREDNS: "v1.13.2-eksbuild.31",  # the same cluster
-            EFS_CSI_DRIVER: "v3.4.2-eksbuild.1",  # seen with 1.34 to 1.36; NOT VERIFIED for 1.33
+            EFS_CSI_DRIVER: "v3.4.2-eksbuild.1",  # seen with 1.34 to 1.36; see _NOT_VERIFIED
+            FSX_CSI_DRIVER: _FSX_CSI,
             NODE_MONITORING_AGENT: "v1.4.0-eksbuild.2",  # a public 1.33 cluster, 2025
             METRICS_SERVER: "v0.8.1-eksbuild.14",  # newest for 1.33 in a table of 2026-07
         },
@@ -33,7 +40,8 @@ _ADDONS: Final = MappingProxyType(
             KUBE_PROXY: "v1.34.6-eksbuild.29",  # log of an upgrade to 1.34, 2026-09
             COREDNS: "v1.12.4-eksbuild.29",  # default of 1.34, a public cluster of 2026-08
             EFS_CSI_DRIVER: "v3.4.2-eksbuild.1",  # a public 1.34 cluster, 2026-09
-            NODE_MONITORING_AGENT: "v1.7.0-eksbuild.1",  # seen with 1.35; NOT VERIFIED for 1.34 (v1.4.2-eksbuild.1 was)
+            FSX_CSI_DRIVER: _FSX_CSI,
+            NODE_MONITORING_AGENT: "v1.7.0-eksbuild.1",  # seen with 1.35; see _NOT_VERIFIED
             METRICS_SERVER: "v0.9.0-eksbuild.11",  # log of an upgrade to 1.34, 2026-09
         },
         "1.35": {
@@ -42,6 +50,7 @@ _ADDONS: Final = MappingProxyType(
             KUBE_PROXY: "v1.35.3-eksbuild.29",  # default of 1.35, looked up 2026-10-02
             COREDNS: "v1.13.2-eksbuild.31",  # default of 1.35, looked up 2026-10-02; v1.14.6-eksbuild.4 is newer
             EFS_CSI_DRIVER: "v3.4.2-eksbuild.1",  # looked up for 1.35 on 2026-09-07
+            FSX_CSI_DRIVER: _FSX_CSI,
             NODE_MONITORING_AGENT: "v1.7.0-eksbuild.1",  # a public 1.35 cluster, 2026-08
             METRICS_SERVER: "v0.9.0-eksbuild.7",  # a public 1.35 cluster, 2026-08
         },
@@ -51,34 +60,80 @@ _ADDONS: Final = MappingProxyType(
             KUBE_PROXY: "v1.36.0-eksbuild.25",
             COREDNS: "v1.14.3-eksbuild.23",
             EFS_CSI_DRIVER: "v3.4.2-eksbuild.1",
+            FSX_CSI_DRIVER: _FSX_CSI,
             NODE_MONITORING_AGENT: "v1.7.2-eksbuild.1",
             METRICS_SERVER: "v0.9.0-eksbuild.11",
         },
     }
 )
 
-KUBERNETES_VERSIONS: Final = tuple(_ADDONS)
-"""The supported Kubernetes versions, oldest first."""
+_NOT_VERIFIED: Final = MappingProxyType(
+    {
+        **{(minor, FSX_CSI_DRIVER): "seen without a Kubernetes version, 2026-11-23" for minor in _ADDONS},
+        ("1.33", EFS_CSI_DRIVER): "seen with 1.34 to 1.36 only, 2026-11-21",
+        ("1.34", NODE_MONITORING_AGENT): "seen with 1.35 only, 2026-11-21; v1.4.2-eksbuild.1 was seen with 1.34",
+    }
+)
+"""Kubernetes version and add-on, for the versions above that localcloud/published/addons.yaml has no source for -> what is
+known instead. `validate` prints them."""
+
+LIVE_KUBERNETES_VERSIONS: Final = tuple(_ADDONS)
+"""The Kubernetes versions that a running cluster may have, oldest first."""
+
+EXTENDED_SUPPORT: Final = MappingProxyType({"1.33": "2026-07-29"})
+"""The versions that only running clusters may have, with the day on which EKS's standard support ended. Until they are
+upgraded, EKS bills extended support:
+https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html, read 2026-11-21 (through endoflife.date)"""
+
+KUBERNETES_VERSIONS: Final = tuple(version for version in LIVE_KUBERNETES_VERSIONS if version not in EXTENDED_SUPPORT)
+"""The Kubernetes versions that a new cluster can have, oldest first."""
 
 
-def addon_versions(kubernetes_version: str) -> dict[str, str]:
-    """Return the version to install for each EKS add-on. Raises KeyError for an unsupported Kubernetes version."""
-    return dict(_ADDONS[kubernetes_version])
+def addon_versions(kubernetes_version: str, *, lustre: bool = True) -> dict[str, str]:
+    """Return the version to install for each EKS add-on; FSx's CSI driver is only for stacks with `lustre`. Raises KeyError
+    for an unsupported Kubernetes version."""
+    found = _ADDONS[kubernetes_version]
+    return {name: version for name, version in found.items() if lustre or name != FSX_CSI_DRIVER}
+
+
+def not_verified(kubernetes_version: str, own_addons: Collection[str] = ()) -> dict[str, str]:
+    """Return pinned version -> what is known, for the pins without a source. `own_addons` have versions of the user."""
+    pins = _ADDONS.get(kubernetes_version, {})
+    return {
+        f"add-on {name} {pins[name]} with Kubernetes {version}": known
+        for (version, name), known in _NOT_VERIFIED.items()
+        if version == kubernetes_version and name not in own_addons
+    }
 
 
 # --- platform ------------------------------------------------------------------------------------------------------------
 
-NVIDIA_DEVICE_PLUGIN: Final = "v0.18.0"  # v0.20.0 is newer (2026-08)
+# v0.20.0 is newer (2026-08), but its Go module cannot be had, so its manifest was not tested. Before v0.18.1, the plugin
+# looked for NVML only through the linker, and v0.19.0 to v0.19.2 turned GDRCopy on by mistake.
+NVIDIA_DEVICE_PLUGIN: Final = "v0.18.2"
 MPI_OPERATOR: Final = "v0.8.2"  # the newest release as of 2026-07
-KUEUE: Final = "v0.15.0"  # v0.19.2 is newer (2026-08); its module does not build here, so it was not tested
+# v0.19.2 is newer (2026-08). Its Go module cannot be had, and neither can v0.16.9, v0.17.7 and v0.17.8: not tested.
+# docs/operations.md lists the known bugs of this version; `infra.platform.admission` avoids them.
+KUEUE: Final = "v0.16.1"
+# Kueue v0.16.1 is built with these versions. Trainer v2.2.0 renamed the field that Kueue writes (podTemplateOverrides).
+JOBSET: Final = "v0.10.1"
+TRAINER: Final = "v2.1.0"
 EFA_DEVICE_PLUGIN: Final = "v0.5.20"  # in chart aws-efa-k8s-device-plugin v0.5.30 (2026-08); NOT VERIFIED in an account
+
+# Runs the job controller, from a ConfigMap. AWS's mirror of Docker Hub's official image, without Docker Hub's rate limits. The
+# tag was seen on Docker Hub with digest sha256:9d2e5553305c7c7b0097999bb17187c69b921ccd6bc9d40e4bb5ebe652c00285 (2026-09-08);
+# in the mirror it is NOT VERIFIED.
+PYTHON_IMAGE: Final = "public.ecr.aws/docker/library/python:3.13.15-slim-trixie"
+AMAZON_LINUX: Final = "public.ecr.aws/amazonlinux/amazonlinux:2023.6.20250218.2"  # a public Dockerfile, with its digest
+"""Image of the Job that runs `chown` on a new Lustre file system."""
 
 _CLUSTER_AUTOSCALER: Final = MappingProxyType(
     {
-        "1.33": "v1.33.0",  # NOT VERIFIED: the first release of this minor version
-        "1.34": "v1.34.0",  # v1.34.5 is newer
-        "1.35": "v1.35.0",  # v1.35.2 is newer
-        "1.36": "v1.36.0",  # v1.36.1 is newer
+        "1.33": "v1.33.0",  # the first release of this minor version
+        # The newest patch releases of kubernetes/autoscaler as of 2026-08. Only the source of 1.35.2 was run.
+        "1.34": "v1.34.5",
+        "1.35": "v1.35.2",
+        "1.36": "v1.36.1",
     }
 )
 
@@ -107,7 +162,7 @@ NVIDIA_MANIFEST: Final = Pinned(
     "NVIDIA/k8s-device-plugin",
     NVIDIA_DEVICE_PLUGIN,
     "deployments/static/nvidia-device-plugin.yml",
-    "8704c60143ade2c54941d317378df0c4633f9339f03f22474abad0930d4f1b94",
+    "9e915ef012d6a036ce4c739cf98451db3c8f272e02ee1e4fd560f1ffcc85b507",
 )
 MPI_OPERATOR_MANIFEST: Final = Pinned(
     "kubeflow/mpi-operator",
@@ -128,20 +183,66 @@ def _kueue_crd(kind: str, sha256: str) -> Pinned:
 # Kueue's Git tag contains only the parts of its one-file manifest. The long parts are fetched from there, and
 # `infra.platform.kueue_upstream` and `infra.platform.queue` add what `config/default` would add.
 KUEUE_CRDS: Final = (
-    _kueue_crd("admissionchecks", "c8bc860c0dfb5e83019ad693d5a43e6ed758ceb28aac46d921ff5a748cc4c4b2"),
-    _kueue_crd("clusterqueues", "7e6d060f748b3c669929091a1ead115452f1c848d0753c092aca011d7c3f126d"),
-    _kueue_crd("cohorts", "646290350f33efccbc9a16e486583814554f64c1d080eaae7b5ba27b324b5ea5"),
-    _kueue_crd("localqueues", "4024fcc64ca42f46167c0fb1d44e9fa82da431c95f240125ef87bd4419468667"),
-    _kueue_crd("multikueueclusters", "860c921d375edc65ad9b1f0d3b869014a69230266a4a75f2774d38567337513f"),
-    _kueue_crd("multikueueconfigs", "938d98e5807ebf1945e9aaa2da79548d237207ab55b55c720343f46a6775a9e3"),
-    _kueue_crd("provisioningrequestconfigs", "d2e9b20fe5bee03dc5253c3755827ec52d046e4cf53ebe1118f6a3d6f0f47f14"),
-    _kueue_crd("resourceflavors", "8566ccd95ad63a4de59192bf0ca9afe753e939a4b401deef7d087ed7871a876c"),
-    _kueue_crd("topologies", "967d6e643c40c9bb7351dde43e81dfe9223d3ef4de99f06123ed735fc6582c5e"),
-    _kueue_crd("workloadpriorityclasses", "7c64d107b7366ac090d436c3c6a9e9ae494e8e789ff8d0673ced7d818b636bc3"),
-    _kueue_crd("workloads", "ee9a7815594d678e7bf65d25786ae3e7b961706cd434a8524a7771c6ac32d1c3"),
+    _kueue_crd("admissionchecks", "ef8b9850a104a556c6328fc3506970ec4817d333923be1688fa75a6c33a08d0c"),
+    _kueue_crd("clusterqueues", "df80f55b9d52e5f2f5ac85fdb817bc4a275b2dc23f409ad4080b336bfbce7d68"),
+    _kueue_crd("cohorts", "1977b39897db093cb5271dd765964e1748761b53373215b9839317f47a52bf73"),
+    _kueue_crd("localqueues", "d2b3165e4ef48d2e746646119872a66564cd57cc0fe275f1af6beac521d37b55"),
+    _kueue_crd("multikueueclusters", "cc4c7d6388300a7d2594c3c52dfa6b664bb2ddf03a16812ab613972b51a4c69a"),
+    _kueue_crd("multikueueconfigs", "43e8f15949a1388be117d586e19544f912a52872142ef6fb1d42cd597752af10"),
+    _kueue_crd("provisioningrequestconfigs", "5911bb09259555576c8ba299041f3b1ab1ae6f65e982e0f85e84b0e1728761c1"),
+    _kueue_crd("resourceflavors", "ecec642a99d7495b1e887001ab27aa5f3317cc7a7cd15c80dabb237f738be164"),
+    _kueue_crd("topologies", "d3004a62b120529d541f99e2cc6e3dec3dae3a5ea0ccca65428055e19ed7186d"),
+    _kueue_crd("workloadpriorityclasses", "094e7f96c02a0c287cfc38297803d0695bbada92c94c642ee84c2002131a00e4"),
+    _kueue_crd("workloads", "77c58dfac10793b7627580b91aac4f12c4cf4bd7e04b1f8a76e3770ab32545a6"),
 )
 KUEUE_ROLE: Final = _kueue("rbac/role.yaml", "f4f342928c8c57c562a500645a90c542b972903b52b1a12b00f5261ac8f4b7c6")
-KUEUE_WEBHOOKS: Final = _kueue("webhook/manifests.yaml", "18ad819d47f8a5ebbf9e9ac188cb8fcadf16405331dee1d7a6e91d2ea1b5c5aa")
+KUEUE_WEBHOOKS: Final = _kueue("webhook/manifests.yaml", "f39ce4fa88bcc3fc5bf209e20fe3af54e6f0b5d6585fe6a57df3cc62432d1bbb")
 
-MANIFESTS: Final = (NVIDIA_MANIFEST, MPI_OPERATOR_MANIFEST, *KUEUE_CRDS, KUEUE_ROLE, KUEUE_WEBHOOKS)
+
+def _jobset(file: str, sha256: str) -> Pinned:
+    return Pinned("kubernetes-sigs/jobset", JOBSET, f"config/components/{file}", sha256)
+
+
+JOBSET_DEFINITION: Final = _jobset(
+    "crd/bases/jobset.x-k8s.io_jobsets.yaml", "dd2d5dbb3186ea36f6815b19d9bc18c0f59ce50e28348d11d2a0888e0b5d0f16"
+)
+JOBSET_ROLE: Final = _jobset("rbac/role.yaml", "e33970619e5d1a135ed51dd6cf247df0082b3262ed83dd5a4ccd23914ab4bf64")
+JOBSET_LEADER: Final = _jobset(
+    "rbac/leader_election_role.yaml", "d0208d0d9192cbbf147571abb6a7be38a5edf2e990b36246d57e5c6391f0cfd6"
+)
+JOBSET_AUTHORIZATION: Final = _jobset(
+    "rbac/auth_proxy_role.yaml", "856193c2c32b2b282163f11a2068cae5a401e07f64dd20f4389add384863c2dd"
+)
+JOBSET_WEBHOOKS: Final = _jobset("webhook/manifests.yaml", "cf9b784bb633344149413d805226fa918f9488b6cb57c3ce2c8af725d8d1e6b7")
+
+
+def _trainer(file: str, sha256: str) -> Pinned:
+    return Pinned("kubeflow/trainer", TRAINER, f"manifests/base/{file}", sha256)
+
+
+TRAINER_DEFINITIONS: Final = (
+    _trainer(
+        "crds/trainer.kubeflow.org_clustertrainingruntimes.yaml",
+        "be1a629914db7bef3b4f864be82a0bfcb7ab5fb8e2fd58542de024b9f5f559f0",
+    ),
+    _trainer(
+        "crds/trainer.kubeflow.org_trainingruntimes.yaml",
+        "bcf07e6094259d389a00d84013e7723b975570373ee00f07dc5faec7b002f155",
+    ),
+    _trainer("crds/trainer.kubeflow.org_trainjobs.yaml", "65ea8f95f298103275e00b690bda5e090355f7eb5d6e4d15236b557f088b8078"),
+)
+TRAINER_ROLE: Final = _trainer("rbac/role.yaml", "cd59fa4bdd8862b09907342867e2182197607718009e00f04fab4007b2fbf5d0")
+TRAINER_WEBHOOKS: Final = _trainer("webhook/manifests.yaml", "935c027ebd9b7f54f313c114739c001555e6440172e3a14cfa5c228e9f871d09")
+TRAINER_RUNTIMES: Final = (
+    _trainer("runtimes/torch_distributed.yaml", "1a7676cef35c79ac281bdc9cec20fbc8604f0ff1b394c1e7619623f1b243410a"),
+)
+TRAINER_MANIFESTS: Final = (
+    *(JOBSET_DEFINITION, JOBSET_ROLE, JOBSET_LEADER, JOBSET_AUTHORIZATION, JOBSET_WEBHOOKS),
+    *(*TRAINER_DEFINITIONS, TRAINER_ROLE, TRAINER_WEBHOOKS, *TRAINER_RUNTIMES),
+)
+
+MANIFESTS: Final = (
+    *(NVIDIA_MANIFEST, MPI_OPERATOR_MANIFEST, *KUEUE_CRDS, KUEUE_ROLE, KUEUE_WEBHOOKS),
+    *TRAINER_MANIFESTS,
+)
 """All upstream files that the program may fetch."""

@@ -26,6 +26,11 @@ class Control:
         """Empty the account."""
         self._ask("POST", "reset")
 
+    def problems(self) -> list[str]:
+        """Return the failures of the local cloud's own parts since the last reset."""
+        found: list[str] = self._ask("GET", "problems", seconds=60.0)
+        return found
+
     def leftovers(self) -> list[dict[str, Any]]:
         """Return all resources in the account except the default ones."""
         found: list[dict[str, Any]] = self._ask("GET", "inventory")
@@ -82,11 +87,15 @@ class Control:
     def post(self, path: str, body: Any) -> Any:
         return self._ask("POST", path, body)
 
-    def _ask(self, method: str, path: str, body: Any = None) -> Any:
+    def send(self, method: str, path: str, body: Any = None) -> Any:
+        """Send any request of the control API."""
+        return self._ask(method, path, body)
+
+    def _ask(self, method: str, path: str, body: Any = None, seconds: float = TIMEOUT_SECONDS) -> Any:
         data = None if body is None else json.dumps(body).encode()
         request = Request(f"{self.url}/local-cloud/{path}", data=data, method=method)
         try:
-            with _OPENER.open(request, timeout=TIMEOUT_SECONDS) as response:
+            with _OPENER.open(request, timeout=seconds) as response:
                 return json.loads(response.read() or b"null")
         except HTTPError as error:
             raise ControlError(f"{method} /local-cloud/{path}: {error.read().decode(errors='replace').strip()}") from None

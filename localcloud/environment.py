@@ -1,6 +1,8 @@
 """Environment variables that point programs at a local cloud, and those that would point them at a real account."""
 
+import os
 from collections.abc import Mapping
+from pathlib import Path
 
 ACCESS_KEY_ID = "AKIALOCALCLOUDENGINE"
 """Access key ID of the only user in the local account; see localcloud/aws/account.py."""
@@ -20,6 +22,10 @@ FOREIGN = (
 """Variables that would point programs at a real account: https://docs.aws.amazon.com/sdkref/latest/guide/environment-variables.html"""
 ENDPOINT_OF_A_SERVICE = "AWS_ENDPOINT_URL_"
 """Prefix of service-specific endpoint variables, which take precedence over AWS_ENDPOINT_URL."""
+OFFICIAL_PROGRAMS = "GPUMPI_OFFICIAL_PROGRAMS"
+"""Variable that names a folder with Pulumi's official programs, which is searched before PATH."""
+LOCK = "lock"
+"""File that marks the folder of a local cloud."""
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "grpc_proxy")
 LOOPBACK = ("127.0.0.1", "localhost")
 
@@ -41,3 +47,11 @@ def past_proxies(environment: Mapping[str, str]) -> dict[str, str]:
     given = environment.get("no_proxy") or environment.get("NO_PROXY") or ""
     hosts = ",".join(dict.fromkeys([*(host for host in given.split(",") if host), *LOOPBACK]))
     return {"no_proxy": hosts, "NO_PROXY": hosts}
+
+
+def path_without_local_clouds() -> str:
+    """Return PATH, beginning with the folder of official programs, without the bin folders of local clouds."""
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    named = os.environ.get(OFFICIAL_PROGRAMS)
+    others = [folder for folder in folders if not (Path(folder).parent / LOCK).exists()]
+    return os.pathsep.join([named, *others] if named else others)

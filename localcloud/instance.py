@@ -17,7 +17,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,8 +29,8 @@ from infra.facts.manifests import MIRROR_VARIABLE
 from infra.recovery import recover_stack
 from infra.recovery.aws_lookups import Client
 from localcloud import mirror
-from localcloud.control import Control
-from localcloud.environment import CREDENTIALS, past_proxies, without_foreign
+from localcloud.control import Control, ControlError
+from localcloud.environment import CREDENTIALS, LOCK, OFFICIAL_PROGRAMS, past_proxies, path_without_local_clouds, without_foreign
 from localcloud.hosts import capability as host_capability
 from localcloud.hosts import programs as host_programs
 from localcloud.hosts import state as host_state
@@ -38,7 +38,7 @@ from localcloud.images.root import ImageError
 from localcloud.kubernetes import capability, programs, state
 from localcloud.machine import ledger
 from localcloud.processes import ROOT, Server, await_ready, load, save, spawn, stop
-from localcloud.tools import aws_cli
+from localcloud.tools import aws_cli, language_exec
 from localcloud.tools.build import BuildError, Report, ensure
 from localcloud.tools.catalogue import KUBECTL, PULUMI
 
@@ -49,11 +49,15 @@ PASSPHRASE = "local"
 PARALLEL = 32
 """Number of parallel resource operations; most of them only wait. The engine's default of four per core allows only
 eight on a small machine, where two namespaces that are slow to terminate would block all other operations."""
-KUBERNETES_PROVIDER = "kubernetes-provider"
-SERVERS = ("aws", "provider", KUBERNETES_PROVIDER)
-AWS_MODULE, PROVIDER_MODULE, KUBERNETES_MODULE = "localcloud.aws", "localcloud.engine.aws", "localcloud.engine.kubernetes"
-LOCK = "lock"
+AWS_MODULE = "localcloud.aws"
+EMULATORS = {"aws": ("provider", "localcloud.engine.aws"), "kubernetes": ("kubernetes-provider", "localcloud.engine.kubernetes")}
+"""Provider -> name and module of the server that emulates it."""
+SERVERS = ("aws", *(server for server, _ in EMULATORS.values()))
+REGION = "us-west-2"
 CONTENT = ("servers.json", "servers.part", "logs", "bin", "backend", "project", "home", "file-systems", "kubernetes", "hosts")
+LANGUAGE_HOST = "pulumi-language-python"
+PLUGIN = "pulumi-resource-"
+"""Beginning of the names of resource plugins. A plugin in `bin` takes the place of the emulator."""
 RESET_SECONDS = 60.0
 
 
@@ -95,51 +99,85 @@ class LocalCloud:
 
     def clusters(self) -> list[state.ClusterState]:
         """Return the reported state of each Kubernetes cluster."""
-        return state.load_all(self._kubernetes)
+        return state.load_all(self.kubernetes_folder)
 
     def hosts(self) -> list[host_state.HostState]:
         """Return the reported state of each EC2 instance that runs as a host or did not fit on this machine."""
         return host_state.load(self._hosts)
+
+    def problems(self) -> list[str]:
+        """Return the failures of parts of the running local cloud. A server that does not answer is one."""
+        aws = next((server for server in self.servers() if server.name == SERVERS[0] and server.is_serving()), None)
+        try:
+            return Control(aws.url).problems() if aws is not None else []
+        except (OSError, ControlError) as error:
+            return [f"the aws server does not answer: {error}"]
 
     @property
     def _hosts(self) -> Path:
         return self.folder / "hosts"
 
     @property
-    def _kubernetes(self) -> Path:
+    def kubernetes_folder(self) -> Path:
         return self.folder / "kubernetes"
 
     def is_running(self) -> bool:
-        return [server.name for server in self.servers() if server.is_serving()] == list(SERVERS)
+        return [server.name for server in self.servers() if server.is_serving()] == ["aws", *self.emulators.values()]
+
+    @property
+    def emulators(self) -> dict[str, str]:
+        """Emulated providers and the names of their servers; without those that are official plugins."""
+        return {name: server for name, (server, _) in EMULATORS.items() if not (self.bin / f"{PLUGIN}{name}").exists()}
+
+    def must_run(self) -> None:
+        """Raises NotRunning unless the local AWS and the emulated providers run."""
+        for name in ("aws", *self.emulators.values()):
+            self.server(name)
 
     def server(self, name: str) -> Server:
         """Return a running server by name. Raises NotRunning."""
         for server in self.servers():
             if server.name == name:
                 if server.process() is None:
+                    how = "restart with an empty account" if name == "aws" else "restart it"
                     raise NotRunning(
-                        f"the {name} server exited unexpectedly. To restart with an empty account: scripts/cluster local start. "
+                        f"the {name} server exited unexpectedly. To {how}: scripts/cluster local start. "
                         f"The end of {server.log}:\n{server.log_tail()}"
                     )
                 if server.port:
                     return server
         raise NotRunning(f"no local cloud is running in {self.folder}; start it with: scripts/cluster local start")
 
-    def start(self, report: Report, *, delay_factor: float = 0.0, kubernetes: bool = False, hosts: bool = False) -> bool:
-        """Clean up after a crash and start all servers. Return False if they are already running.
+    def start(
+        self,
+        report: Report,
+        *,
+        delay_factor: float = 0.0,
+        kubernetes: bool = False,
+        hosts: bool = False,
+        plugins: Mapping[str, Path] | None = None,
+        own_cli: bool = False,
+        account: str = "established",
+    ) -> bool:
+        """Start all servers. Return False if the local AWS is already running; crashed providers are then restarted.
+        Otherwise, clean up after a crash first.
 
         With `kubernetes`, each EKS cluster runs as a Kubernetes cluster; otherwise it is only an API record. With
-        `hosts`, EC2 instances run as hosts; otherwise they are only API records.
+        `hosts`, EC2 instances run as hosts; otherwise they are only API records. `plugins` maps providers to
+        official plugins that run instead of the emulators. With `own_cli`, an official CLI is ignored. A `new` account
+        has AWS's default quotas and no service-linked roles.
         """
         if self.folder.exists() and not (self.folder / LOCK).exists() and any(self.folder.iterdir()):
             raise NotOurFolder(f"{self.folder} contains files that do not belong to a local cloud. Use an empty or new folder")
         with self._alone():
-            if self.is_running():
+            if self.is_running() or self._restart_providers():
                 return False
             if self.servers():
                 report("cleaning up after a local cloud that did not stop cleanly")
             self._clear()
-            self._install_programs(report)
+            self._install_programs(report, None if own_cli else official("pulumi"))
+            for name, plugin in (plugins or {}).items():
+                (self.bin / f"{PLUGIN}{name}").symlink_to(plugin.absolute())
             if kubernetes:
                 self._prepare_kubernetes(report)
             if hosts:
@@ -148,7 +186,7 @@ class LocalCloud:
                 mirror.ensure(report)
             self._make_backend()
             try:
-                self._start_servers(delay_factor)
+                self._start_servers(delay_factor, account)
             except BaseException:
                 self._end_servers()
                 raise
@@ -202,20 +240,22 @@ class LocalCloud:
 
     def environment(self) -> dict[str, str]:
         """Return the variables that point plain `pulumi`, `aws` and boto3 at this local cloud."""
-        aws, provider, kubernetes = (self.server(name) for name in SERVERS)
-        path = os.environ.get("PATH", os.defpath)
-        own = str(self.bin)
+        aws = self.server("aws")
+        attached = [f"{name}:{self.server(server).port}" for name, server in self.emulators.items()]
+        first = [str(self.bin), *filter(None, [os.environ.get(OFFICIAL_PROGRAMS)])]
+        rest = [folder for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if folder not in first]
         return {
-            "PATH": path if path.split(os.pathsep)[0] == own else own + os.pathsep + path,
+            "PATH": os.pathsep.join([*first, *rest]),
             "PULUMI_BACKEND_URL": f"file://{self.folder / 'backend'}",
             "PULUMI_CONFIG_PASSPHRASE": PASSPHRASE,
-            "PULUMI_DEBUG_PROVIDERS": f"aws:{provider.port},kubernetes:{kubernetes.port}",
+            **({"PULUMI_DEBUG_PROVIDERS": ",".join(attached)} if attached else {}),
             "PULUMI_HOME": str(self.folder / "home"),
             "PULUMI_PARALLEL": str(PARALLEL),
             "PULUMI_SKIP_UPDATE_CHECK": "true",
             "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
             "AWS_ENDPOINT_URL": aws.url,
             "AWS_EC2_METADATA_DISABLED": "true",
+            **_region(os.environ),
             **({MIRROR_VARIABLE: str(mirror.folder())} if mirror.is_complete() else {}),
             **CREDENTIALS,
             **past_proxies(os.environ),
@@ -225,38 +265,62 @@ class LocalCloud:
         """Return this process's environment plus `environment()`, without variables that point to a real account."""
         return without_foreign(os.environ) | self.environment()
 
-    def _start_servers(self, delay_factor: float) -> None:
+    def _start_servers(self, delay_factor: float, account: str) -> None:
         """Start the servers. Each one is recorded before it is ready, so that it can be stopped after a crash."""
-        clean = without_foreign(os.environ) | CREDENTIALS | past_proxies(os.environ)
-        logs = self.folder / "logs"
+        clean, logs = _environment_of_servers(), self.folder / "logs"
         files = ("--file-systems", str(self.folder / "file-systems"))
-        alive = ("--kubernetes", str(self._kubernetes)) if self._kubernetes.exists() else ()
+        alive = ("--kubernetes", str(self.kubernetes_folder)) if self.kubernetes_folder.exists() else ()
         if self._hosts.exists():
             alive = (*alive, "--hosts", str(self._hosts))
-        aws = spawn("aws", AWS_MODULE, logs, clean, "--delay-factor", str(delay_factor), *files, *alive)
+        aws = spawn("aws", AWS_MODULE, logs, clean, "--delay-factor", str(delay_factor), "--account", account, *files, *alive)
         save([aws], self._record)
         aws = await_ready(aws)
         started = [aws]
-        for name, module in (("provider", PROVIDER_MODULE), (KUBERNETES_PROVIDER, KUBERNETES_MODULE)):
+        for provider in self.emulators:
+            name, module = EMULATORS[provider]
             started.append(spawn(name, module, logs, clean | {"AWS_ENDPOINT_URL": aws.url}))
             save(started, self._record)
         save([aws, *(await_ready(server) for server in started[1:])], self._record)
 
-    def _install_programs(self, report: Report) -> None:
-        """Install our build of pulumi and its language host, unless the official pulumi is on PATH.
+    def _restart_providers(self) -> bool:
+        """Restart crashed providers on their former ports, which shells know. Return False if the local AWS has ended."""
+        servers = {server.name: server for server in self.servers()}
+        if (
+            list(servers) != ["aws", *self.emulators.values()]
+            or not all(one.port for one in servers.values())
+            or not servers["aws"].is_serving()
+        ):
+            return False
+        environment = _environment_of_servers() | {"AWS_ENDPOINT_URL": servers["aws"].url}
+        for provider in self.emulators:
+            name, module = EMULATORS[provider]
+            if not servers[name].is_serving():
+                again = spawn(name, module, self.folder / "logs", environment, port=servers[name].port)
+                servers[name] = await_ready(again)
+                save(list(servers.values()), self._record)
+        return True
+
+    def _install_programs(self, report: Report, found: str | None) -> None:
+        """Install our build of pulumi and our language host, unless the official pulumi and its host are on PATH. A pulumi
+        without a host gets ours.
 
         The engine warns if the language host is not in the folder of the pulumi binary. The binary is therefore
         hard-linked or copied into `bin`; a symlink would not work.
         """
         self.bin.mkdir(parents=True)
-        if official("pulumi"):
+        if found and (official(LANGUAGE_HOST) or Path(found).resolve().with_name(LANGUAGE_HOST).exists()):
             return
-        pulumi, own = ensure(PULUMI, report), self.bin / "pulumi"
+        pulumi, own = Path(found).resolve() if found else ensure(PULUMI, report), self.bin / "pulumi"
         try:
             own.hardlink_to(pulumi)
         except OSError:  # another file system
             shutil.copy2(pulumi, own)
-        self._write_program("pulumi-language-python", "localcloud.engine.language_host")
+        self.install_language_host(report)
+
+    def install_language_host(self, report: Report = print) -> None:
+        """Install our language host, which the engine then prefers to any other."""
+        language_exec.ensure(report)
+        self._write_program(LANGUAGE_HOST, "localcloud.engine.language_host")
 
     def _prepare_kubernetes(self, report: Report) -> None:
         """Install the programs that clusters run, and `kubectl` and `aws` for the user's shell."""
@@ -266,7 +330,7 @@ class LocalCloud:
         programs.prepare(able, report)
         (self.bin / "kubectl").symlink_to(ensure(KUBECTL, report))
         self._install_aws_cli(report)
-        self._kubernetes.mkdir(mode=0o700)
+        self.kubernetes_folder.mkdir(mode=0o700)
 
     def _prepare_hosts(self, report: Report) -> None:
         """Install the hosts' programs and root file systems, and `aws` with its Session Manager plugin for SSH."""
@@ -319,7 +383,7 @@ class LocalCloud:
 
     def _clear(self) -> None:
         self._end_servers()
-        ledger.clean_all(self._kubernetes)
+        ledger.clean_all(self.kubernetes_folder)
         ledger.clean_all(self._hosts)
         for entry in CONTENT:
             path = self.folder / entry
@@ -341,13 +405,22 @@ class LocalCloud:
                     return
 
 
+def _environment_of_servers() -> dict[str, str]:
+    return without_foreign(os.environ) | CREDENTIALS | past_proxies(os.environ)
+
+
 def _is_still(path: Path, descriptor: int) -> bool:
     """Whether the open file still exists at `path`: the previous holder of the lock may have deleted it."""
     return path.exists() and os.path.samestat(path.stat(), os.fstat(descriptor))
 
 
+def _region(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that set the default region of SDKs and the AWS CLI: the user's region or, without one, the
+    same as `init` proposes."""
+    region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or REGION
+    return {"AWS_REGION": region, "AWS_DEFAULT_REGION": region}
+
+
 def official(program: str) -> str | None:
     """Find a program on PATH outside the bin folders of local clouds: the user's shell may use another local cloud."""
-    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    others = [folder for folder in folders if not (Path(folder).parent / LOCK).exists()]
-    return shutil.which(program, path=os.pathsep.join(others))
+    return shutil.which(program, path=path_without_local_clouds())

@@ -13,6 +13,8 @@ from localcloud.tools.build import BuildError, Report, cache_folder, only_one
 MODULES: Final = {
     "NVIDIA/k8s-device-plugin": "github.com/NVIDIA/k8s-device-plugin",
     "kubeflow/mpi-operator": "github.com/kubeflow/mpi-operator",
+    "kubeflow/trainer": "github.com/kubeflow/trainer/v2",
+    "kubernetes-sigs/jobset": "sigs.k8s.io/jobset",
     "kubernetes-sigs/kueue": "sigs.k8s.io/kueue",
 }
 """Go module that contains the files of each GitHub repository."""

@@ -66,14 +66,14 @@ def tail(log: Path) -> str:
         return ""
 
 
-def spawn(name: str, module: str, folder: Path, environment: Mapping[str, str], *options: str) -> Server:
-    """Start `python -m module --port 0 --ready-file F` as a daemon that logs to `folder`, without waiting for it."""
+def spawn(name: str, module: str, folder: Path, environment: Mapping[str, str], *options: str, port: int = 0) -> Server:
+    """Start `python -m module --port P --ready-file F` as a daemon that logs to `folder`, without waiting for it."""
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / f"{name}.log"
     _ready_file(log).unlink(missing_ok=True)
     with log.open("ab") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", module, "--port", "0", "--ready-file", str(_ready_file(log)), *options],
+            [sys.executable, "-m", module, "--port", str(port), "--ready-file", str(_ready_file(log)), *options],
             cwd=ROOT,
             env={**environment, "PYTHONPATH": str(ROOT)},
             stdin=subprocess.DEVNULL,

@@ -7,6 +7,7 @@ local cloud's project folder. `main` in that folder's Pulumi.yaml points to the 
 import codecs
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -30,6 +31,10 @@ from localcloud.processes import ROOT
 
 Verb = Literal["preview", "up", "refresh", "destroy"]
 WATCH_EVERY_SECONDS = 1.0
+SERVICES = ("autoscaling", "ec2", "ecr", "efs", "eks", "fsx", "iam", "kms", "logs", "s3", "ssm", "sts")
+"""AWS services that the Pulumi program uses. An official provider sends their API calls to the local AWS."""
+LOCKED = "the stack is currently locked by"
+"""https://github.com/pulumi/pulumi/blob/v3.246.0/pkg/backend/diy/lock.go"""
 
 Watch = Callable[[EventLog, float], None]
 """Callback that receives the events so far and the seconds since the start."""
@@ -91,13 +96,13 @@ class LocalStack:
     def prepare(self) -> None:
         """Copy the current stack file and create the stack in the local backend if it does not exist."""
         source = self.source
-        self.cloud.server("provider")
+        self.cloud.must_run()
         self._copy(source)
         self._pulumi("stack", "select", "--create", "--stack", self.name)
 
     def must_exist(self) -> None:
         """Check that the stack exists, for commands that do not need the stack file. Raises NoStack or NotRunning."""
-        self.cloud.server("provider")
+        self.cloud.must_run()
         if not self.exists():
             fix = f"scripts/cluster local up -s {self.name}"
             raise NoStack(f'there is no stack "{self.name}" in this local cloud; create it with: {fix}')
@@ -106,6 +111,8 @@ class LocalStack:
     def grant(self) -> list[str]:
         """Create, in the local account, the prerequisites that the stack references. Return their names."""
         raw = stack_file.read(self.source)
+        if stack_file.is_existing(raw.values):
+            return []  # the stack uses nothing in AWS
         return self.cloud.control().grant(raw.region, raw.values)
 
     def set_config(self, path: str, value: str) -> None:
@@ -136,7 +143,7 @@ class LocalStack:
 
     def recover(self, report: Report = print) -> recover_stack.Recovered:
         """Recover from a killed engine: remove its stack lock, repair the state file, resolve pending operations."""
-        self.cloud.server("provider")
+        self.cloud.must_run()
         self._copy_if_missing()
         self.unlock()
         return recover_stack.recover(self._pulumi, self.name, self.cloud.clients, report)
@@ -173,7 +180,17 @@ class LocalStack:
             output = _copied(process, stream)
             process.wait()
         seconds = time.monotonic() - started
-        return Run(verb, process.returncode, seconds, events.changes, tuple(events.steps), tuple(events.errors), output)
+        errors = (*events.errors, *filter(None, [self.how_to_unlock(output)]))
+        return Run(verb, process.returncode, seconds, events.changes, tuple(events.steps), errors, output)
+
+    def how_to_unlock(self, output: str) -> str:
+        """Return how to unlock the stack if it is locked: Pulumi suggests `pulumi cancel`, which keeps the state as it is,
+        without what a killed engine was creating."""
+        if LOCKED not in output:
+            return ""
+        home = "" if self.cloud.folder == ROOT / ".local" / "cloud" else f" --home {shlex.quote(str(self.cloud.folder))}"
+        repair = f"scripts/cluster local recover -s {self.name}{home}"
+        return f"the lock is that of a running operation or of one that was killed. If none is running: {repair}"
 
     @contextmanager
     def started(self, verb: Verb, *extra: str, color: bool = False) -> Iterator[tuple[subprocess.Popen[str], EventLog]]:
@@ -214,7 +231,9 @@ class LocalStack:
             check=False,
         )
         if result.returncode:
-            raise PulumiError(f"pulumi {' '.join(arguments)}: {result.stderr.strip() or result.stdout.strip()}")
+            said = result.stderr.strip() or result.stdout.strip()
+            fix = self.how_to_unlock(said)
+            raise PulumiError("\n".join(filter(None, [f"pulumi {' '.join(arguments)}: {said}", fix])))
         return result.stdout
 
     def _copy_if_missing(self) -> None:
@@ -229,6 +248,19 @@ class LocalStack:
         self.config_file.write_text(text if "encryptionsalt:" in text else text + salt)
         if not self.cloud.has_kubernetes:
             self._remove_platform_and_jobs()
+        if "aws" not in self.cloud.emulators:
+            self._point_official_provider_at_the_local_aws()
+
+    def _point_official_provider_at_the_local_aws(self) -> None:
+        """https://www.pulumi.com/registry/packages/aws/api-docs/provider/ (2026-11-23). NOT VERIFIED: no run so far."""
+        content = yaml.safe_load(self.config_file.read_text())
+        content["config"] |= {
+            "aws:endpoints": [dict.fromkeys(SERVICES, self.cloud.server("aws").url)],
+            "aws:s3UsePathStyle": True,
+            "aws:skipCredentialsValidation": True,
+            "aws:skipMetadataApiCheck": True,
+        }
+        self.config_file.write_text(yaml.safe_dump(content, sort_keys=False))
 
     def _remove_platform_and_jobs(self) -> None:
         """Remove the platform and the jobs from an EKS stack: a cluster that is only an API record cannot run them."""

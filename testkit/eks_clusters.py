@@ -42,7 +42,7 @@ class Account:
     def eks(self) -> Any:
         return self.client("eks")
 
-    def begin(self, name: str, **access: Any) -> "Running":
+    def begin(self, name: str, version: str | None = None, **access: Any) -> "Running":
         """Start creating a cluster; return it in status CREATING."""
         vpc = {"subnetIds": self.world.subnets, **(access or PUBLIC)}
         self.eks.create_cluster(
@@ -51,12 +51,13 @@ class Account:
             resourcesVpcConfig=vpc,
             kubernetesNetworkConfig={"serviceIpv4Cidr": "172.20.0.0/16"},
             accessConfig={"authenticationMode": "API"},
+            **({"version": version} if version else {}),
         )
         return Running(self, name)
 
-    def create(self, name: str, **access: Any) -> "Running":
+    def create(self, name: str, version: str | None = None, **access: Any) -> "Running":
         """Create a cluster; return it once its status is no longer CREATING."""
-        cluster = self.begin(name, **access)
+        cluster = self.begin(name, version, **access)
         cluster.settled("CREATING")
         return cluster
 

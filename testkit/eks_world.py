@@ -3,12 +3,32 @@
 import base64
 import json
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
+from localcloud.aws import images
 from testkit.aws_clients import REGION, Client
+from testkit.routes import Routes, add_nat_gateway
 
 ZONES = ("a", "b", "c")
 DOCUMENT = dict[str, Any]
+NODE_ACTIONS = (
+    "ec2:AssignPrivateIpAddresses",
+    "ec2:DescribeInstances",
+    "ecr:BatchGetImage",
+    "ecr:GetAuthorizationToken",
+    "ecr:GetDownloadUrlForLayer",
+    "eks-auth:AssumeRoleForPodIdentity",
+)
+"""What nodes need of AmazonEKSWorkerNodePolicy, AmazonEC2ContainerRegistryPullOnly and AmazonEKS_CNI_Policy. An inline
+policy is faster: moto needs a second to load IAM's managed policies."""
+CLUSTER_DETAILS = {"name": "demo", "apiServerEndpoint": "https://x", "certificateAuthority": "Y2E=", "cidr": "172.20.0.0/16"}
+"""What a NodeConfig must say about the cluster `demo`."""
+
+
+def eks_image(region: str = REGION) -> str:
+    """Return the ID of the EKS AMI for Kubernetes 1.35."""
+    return images.parameters(region)["/aws/service/eks/optimized-ami/1.35/amazon-linux-2023/x86_64/standard/recommended/image_id"]
 
 
 def trust(service: str, *actions: str) -> str:
@@ -17,9 +37,14 @@ def trust(service: str, *actions: str) -> str:
     return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
 
 
+def allow(*actions: str) -> str:
+    statement = {"Effect": "Allow", "Action": list(actions), "Resource": "*"}
+    return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+
+
 @dataclass
 class World:
-    """One VPC with a subnet in each of three zones, and roles for the cluster, nodes, pods and an admin."""
+    """One VPC with a NAT gateway and a subnet in each of three zones, and roles for the cluster, nodes, pods and an admin."""
 
     client: Client
     region: str = REGION
@@ -29,27 +54,45 @@ class World:
     node_role: str = ""
     pod_role: str = ""
     admin_role: str = ""
+    routes: Routes = field(init=False)
 
     def __post_init__(self) -> None:
         ec2 = self.ec2
         self.vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+        for attribute in ("EnableDnsSupport", "EnableDnsHostnames"):
+            ec2.modify_vpc_attribute(VpcId=self.vpc, **{attribute: {"Value": True}})
         self.subnets = [self.subnet(index, zone) for index, zone in enumerate(ZONES)]
+        self.routes = add_nat_gateway(ec2, self.vpc, "10.0.255.0/24", f"{self.region}{ZONES[0]}")
         self.cluster_role = self.role("cluster", trust("eks.amazonaws.com"))
         self.node_role = self.role("node", trust("ec2.amazonaws.com"))
+        self.permit_node(*NODE_ACTIONS)
         self.pod_role = self.role("pod", trust("pods.eks.amazonaws.com", "sts:AssumeRole", "sts:TagSession"))
         self.admin_role = self.role("admin", trust("ec2.amazonaws.com"))
 
-    @property
+    @cached_property
     def eks(self) -> Any:
         return self.client("eks")
 
-    @property
+    @cached_property
     def ec2(self) -> Any:
         return self.client("ec2")
 
-    @property
+    @cached_property
     def autoscaling(self) -> Any:
         return self.client("autoscaling")
+
+    def permit_node(self, *actions: str) -> None:
+        """Replace the permissions of the node role."""
+        self.client("iam").put_role_policy(RoleName="node", PolicyName="joins", PolicyDocument=allow(*actions))
+
+    def session_client(self, service: str, keys: dict[str, str]) -> Any:
+        """Return a client with the credentials of a session, as a pod gets them."""
+        return self.client(
+            service,
+            aws_access_key_id=keys["AccessKeyId"],
+            aws_secret_access_key=keys["SecretAccessKey"],
+            aws_session_token=keys["Token"],
+        )
 
     def subnet(self, index: int, zone: str, vpc: str | None = None, cidr: str | None = None) -> str:
         made = self.ec2.create_subnet(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from tenacity import RetryError
 
 from localcloud.instance import LocalCloud
 from localcloud.stack import LocalStack
@@ -20,7 +21,7 @@ from testkit.waiting import wait_until
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "tests" / "kubernetes" / "data"
 STACK, POOL, NAMESPACE = "jobs", "train", "mpi-jobs"
-IMAGE = "gpumpi/openmpi:5"
+IMAGE = "openmpi:5"
 LIMIT_SECONDS = 240.0
 HOME_VARIABLE = "GPUMPI_TEST_CLOUD"
 """Environment variable for test development: the folder of a running local cloud. Tests then use that cloud and its
@@ -89,6 +90,12 @@ class JobCluster:
         more = f",gpumpi.io/role={role}" if role else ""
         return self.objects("pods", f"gpumpi.io/job={job}{more}", namespace)
 
+    def hostfile(self, job: str) -> list[str]:
+        """Return the lines of the hostfile that the launcher mounts."""
+        found = self.kubectl("get", "configmap", f"{job}-config", "-n", NAMESPACE, "-o", "jsonpath={.data.hostfile}")
+        assert found.code == 0, found.err
+        return found.out.splitlines()
+
     def remains(self, job: str) -> list[str]:
         """Return the objects of a job that still exist."""
         kinds = "pods,jobs,statefulsets,services,configmaps,secrets,serviceaccounts,roles,rolebindings,mpijobs"
@@ -100,7 +107,18 @@ class JobCluster:
         return found[0] if found else "gone"
 
     def await_phase(self, job: str, *phases: str) -> str:
-        return str(wait_until(lambda: self.phase(job), lambda phase: phase in phases))
+        """Wait until the job is in one of the phases. A failure shows the cluster's pods, events and launcher logs."""
+        try:
+            return str(wait_until(lambda: self.phase(job), lambda phase: phase in phases))
+        except RetryError:
+            raise AssertionError(f"job {job} is {self.phase(job)}, not {' or '.join(phases)}\n{self._evidence()}") from None
+
+    def _evidence(self) -> str:
+        events = self.kubectl("get", "events", "-A", "--sort-by=.lastTimestamp").out.splitlines()[-40:]
+        launchers = self.kubectl(
+            "logs", "-n", NAMESPACE, "-l", "gpumpi.io/role=launcher", "--prefix", "--tail=20", "--ignore-errors"
+        )
+        return "\n".join([self.kubectl("get", "pods", "-A", "-o", "wide").out, *events, launchers.out + launchers.err])
 
 
 def job_file(folder: Path, name: str, **more: Any) -> str:

@@ -15,7 +15,7 @@ from testkit.waiting import wait_while
 Object = dict[str, Any]
 GPU_TAINT = {"key": "nvidia.com/gpu", "value": "true", "effect": "NO_SCHEDULE"}
 TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists"}
-JOB_IMAGE = "gpumpi/openmpi:4"
+JOB_IMAGE = "registry.example.com/team/openmpi:4"
 FOREVER = "import signal; signal.signal(signal.SIGTERM, lambda *_: exit(0)); signal.pause()"
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import textwrap
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -47,7 +48,9 @@ class Project:
     def create(self, program: str, region: str = REGION) -> None:
         """Create a project with this program and a stack in `region`."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / "Pulumi.yaml").write_text("name: tiny\nruntime: python\n")
+        # An official language host runs the first python on PATH unless the project names a virtual environment
+        runtime = f"runtime: {{name: python, options: {{virtualenv: {json.dumps(sys.prefix)}}}}}"
+        (self.folder / "Pulumi.yaml").write_text(f"name: tiny\n{runtime}\n")
         self.write(program)
         self.add_stack(self.stack, region)
 
@@ -93,12 +96,13 @@ class Project:
         resources = exported["deployment"].get("resources", [])
         return {resource["urn"].split("::")[-1]: resource for resource in resources}
 
-    def pulumi(self, *arguments: str) -> str:
+    def pulumi(self, *arguments: str, text: str | None = None) -> str:
+        """Run a command with `text` on standard input and return its output."""
         result = subprocess.run(
             ["pulumi", *arguments, "--non-interactive"],
             cwd=self.folder,
             env=self.cloud.process_environment(),
-            stdin=subprocess.DEVNULL,
+            input=text or "",
             capture_output=True,
             text=True,
             check=False,

@@ -1,4 +1,4 @@
-"""Settings for all tests: their order, and how often the Pulumi engine saves its state."""
+"""Settings for all tests: their order, garbage collection, and how often the Pulumi engine saves its state."""
 
 import os
 from collections.abc import Iterator
@@ -6,14 +6,17 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from localcloud import garbage
+
+garbage.pause()  # each test process imports all tests
+
 # Hypothesis deadlines are off: speed depends on the machine, which runs other tests at the same time.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
-LONGEST_FIRST = ("kubernetes", "hosts", "packer", "job-images", "killed", "platform-changes", "demo", "faults", "checkov")
+LONGEST_FIRST = ("jobs", "kubernetes", "hosts", "packer", "job-images", "killed", "platform-changes", "demo", "faults", "checkov")
 """Groups that take minutes, longest first (docs/measurements.md). If a long group started last, one worker would run
-it while the others are idle. A machine with two cores cannot run two clusters at once, so all tests on real clusters
-are one group.
+it while the others are idle.
 """
 SKIP_CHECKPOINTS = "PULUMI_SKIP_CHECKPOINTS"
 """Makes the engine save its state only at the end. Saving it before and after each step takes up half the duration of
@@ -29,12 +32,20 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     """Run tests in random order, except within a group: the tests in a group share a cluster, and the last ones break
-    it.
+    it. Groups stay together, also without xdist, so that their module-scoped fixtures are set up once.
     """
     written = {id(item): place for place, item in enumerate(items)}
     yield
     drawn = {id(item): place for place, item in enumerate(items)}
-    items.sort(key=lambda item: (_rank(item), written[id(item)] if _group(item) else drawn[id(item)]))
+    start: dict[str, int] = {}
+    for place, item in enumerate(items):
+        start.setdefault(_group(item), place)
+
+    def key(item: pytest.Item) -> tuple[int, int, int]:
+        group = _group(item)
+        return (_rank(item), start[group], written[id(item)]) if group else (_rank(item), drawn[id(item)], 0)
+
+    items.sort(key=key)
 
 
 def _group(item: pytest.Item) -> str:
@@ -45,6 +56,11 @@ def _group(item: pytest.Item) -> str:
 def _rank(item: pytest.Item) -> int:
     group = _group(item)
     return LONGEST_FIRST.index(group) if group in LONGEST_FIRST else len(LONGEST_FIRST)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop() -> None:
+    garbage.resume()
 
 
 @pytest.hookimpl(tryfirst=True)

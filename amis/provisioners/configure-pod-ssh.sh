@@ -8,7 +8,8 @@ here=$(dirname "$(readlink --canonicalize "$0")")
 user=${LOGIN_USER:-mpiuser}
 home=$(getent passwd "$user" | cut -d : -f 6) roots=~root
 
-"$here/install-packages.sh" openssh-client openssh-server tini
+"$here/install-packages.sh" openssh-client openssh-server
+"$here/install-tini.sh"
 install -m 0755 "$here/../files/known-pods.sh" /usr/local/bin/known-pods
 install -m 0755 "$here/../files/job-entrypoint.sh" /usr/local/bin/job-entrypoint
 sed "s/@user@/$user/" "$here/../files/pod_ssh_config" >/etc/ssh/ssh_config.d/pod.conf

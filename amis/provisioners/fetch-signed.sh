@@ -5,18 +5,11 @@ set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")
 url=$1 key_url=$2 fingerprint=$3 file=$4
 
-"$here/install-packages.sh" ca-certificates curl
 work=$(mktemp --directory)
 trap 'rm -rf "$work"' EXIT
-fetch() {
-  curl --fail --silent --show-error --location --retry 3 --connect-timeout 30 --output "$2" "$1" || {
-    echo "$1 cannot be fetched. Set a proxy or mirror in Packer's variable environment, or skip the step that needs it" >&2
-    exit 1
-  }
-}
-fetch "$url" "$file"
-fetch "$url.sig" "$work/signature"
-fetch "$key_url" "$work/key"
+"$here/fetch-file.sh" "$url" "$file"
+"$here/fetch-file.sh" "$url.sig" "$work/signature"
+"$here/fetch-file.sh" "$key_url" "$work/key"
 "$here/install-packages.sh" gpg
 export GNUPGHOME=$work
 gpg --batch --quiet --import "$work/key"

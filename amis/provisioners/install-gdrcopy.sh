@@ -7,7 +7,7 @@ here=$(dirname "$(readlink --canonicalize "$0")")
 source "$here/../versions.pkrvars.hcl"
 folder=/opt/gdrcopy
 
-"$here/check-gdrcopy.sh" >/dev/null 2>&1 && exit 0
+"$here/check-gdrcopy.sh" 2>/dev/null && exit 0
 "$here/install-packages.sh" build-essential dkms
 work=$(mktemp --directory --tmpdir=/var/tmp)
 trap 'rm -rf "$work"' EXIT
@@ -28,4 +28,4 @@ dkms build -m "$name" -v "$gdrcopy_version"
 dkms install -m "$name" -v "$gdrcopy_version" --force
 echo "$name" >/etc/modules-load.d/gdrdrv.conf
 echo 'KERNEL=="gdrdrv", MODE="0666"' >/etc/udev/rules.d/90-gdrdrv.rules
-echo "$gdrcopy_version" >"$folder/.complete"
+"$here/check-gdrcopy.sh"

@@ -12,9 +12,12 @@ if command -v dnf >/dev/null; then
   )
   names=()
   for name in "$@"; do
+    # dnf refuses to install curl-minimal beside the full curl, which AWS's Deep Learning Containers have.
+    if [[ $name == curl ]] && command -v curl >/dev/null; then continue; fi
     read -r -a found <<<"${counterparts[$name]:-$name}"
     names+=("${found[@]}")
   done
+  [[ ${#names[@]} -gt 0 ]] || exit 0
   rpm --query --quiet "${names[@]}" || dnf install --assumeyes --quiet --setopt=install_weak_deps=False --exclude='kernel*' "${names[@]}"
   exit 0
 fi

@@ -18,7 +18,8 @@ options=()
 if [[ $MPI_IMPLEMENTATION == OpenMPI ]]; then options=(--oversubscribe); fi
 output=$(timeout 60 su "$user" -c "cd && mpirun ${options[*]} -n 2 python3 -c '$program'" 2>&1) || true
 if [[ $(grep --count '^2 3 ' <<<"$output") -ne 2 ]]; then
-  echo "two ranks of $MPI_IMPLEMENTATION $MPI_VERSION did not compute the sum 3: $output" >&2
+  echo "$output" >&2
+  echo "two ranks of $MPI_IMPLEMENTATION $MPI_VERSION did not compute the sum 3, see above" >&2
   exit 1
 fi
 echo "$MPI_IMPLEMENTATION $MPI_VERSION: $output"

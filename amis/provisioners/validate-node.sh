@@ -12,7 +12,7 @@ record=/etc/gpumpi/provisioners user=${LOGIN_USER:-mpiuser}
 wanted=(check-driver check-fabric-manager check-efa check-ofi-nccl install-python install-cuda-headers select-openmpi
   install-mpi4py install-frameworks configure-limits install-first-boot-check)
 case ${NODE_KIND:-ec2} in
-  ec2) wanted+=(check-nccl hold-driver install-gdrcopy check-gdrcopy create-user install-efs-utils configure-node-ssh
+  ec2) wanted+=(check-nccl hold-driver install-gdrcopy create-user install-efs-utils install-lustre-client configure-node-ssh
     install-join-service configure-mpi-hosts) ;;
   eks) wanted+=(install-efa) ;;
   *) echo "unknown NODE_KIND \"$NODE_KIND\". Use ec2 or eks" >&2 && exit 2 ;;
@@ -41,6 +41,7 @@ is_there() {
     configure-limits) prints infinity cat /etc/systemd/system.conf.d/50-gpumpi.conf ;;
     create-user) id "$user" ;;
     install-efs-utils) command -v mount.efs ;;
+    install-lustre-client) command -v mount.lustre || [[ -f /etc/gpumpi/no-lustre-client ]] ;;
     configure-node-ssh) [[ -e /etc/ssh/sshd_config.d/50-gpumpi.conf ]] && id --name --groups "$user" | grep --quiet --word-regexp gpumpi ;;
     install-join-service) systemctl is-enabled gpumpi-join.service && [[ -x /usr/local/bin/gpumpi-join ]] ;;
     configure-mpi-hosts) grep --quiet --no-messages /etc/gpumpi/hostfile /opt/mpi/etc/*-mca-params.conf /opt/amazon/prrte/etc/*-mca-params.conf ;;

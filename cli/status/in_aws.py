@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from cli.launches import MOST_ACTIVITIES, FailedLaunch, last_failed
-from cli.status.model import PoolStatus, Status
+from cli.status.model import BlockStatus, PoolStatus, Status
 from infra.facts.clients import Clients, Denied, is_error, query
 from infra.naming import POOL_TAG, STACK_TAG, Naming
 
@@ -104,7 +104,23 @@ class EksAccount:
             maximum=sizes.get("maxSize"),
             problems=tuple(f"node group {group['nodegroupName']} is {one}" for one in bad_state) + tuple(_issues(group)),
             failed_launch=self._last_failed(names),
+            block=self._block(group) if group.get("capacityType") == "CAPACITY_BLOCK" else None,
         )
+
+    def _block(self, group: Mapping[str, Any]) -> BlockStatus | None:
+        """Return the Capacity Block that the launch template of a node group names."""
+        template = group.get("launchTemplate") or {}
+
+        def read() -> BlockStatus | None:
+            versions = self._clients.ec2.describe_launch_template_versions(
+                LaunchTemplateId=template["id"], Versions=[template["version"]]
+            )["LaunchTemplateVersions"]
+            target = versions[0]["LaunchTemplateData"]["CapacityReservationSpecification"]["CapacityReservationTarget"]
+            wanted = [target["CapacityReservationId"]]
+            [block] = self._clients.ec2.describe_capacity_reservations(CapacityReservationIds=wanted)["CapacityReservations"]
+            return BlockStatus(wanted[0], block["State"], block["StartDate"], block["EndDate"]) if block.get("EndDate") else None
+
+        return self._query(read) if template else None
 
     def _auto_scaling_groups(self, names: list[str]) -> list[Mapping[str, Any]]:
         answer = self._clients.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=names)
@@ -143,4 +159,5 @@ def _together(one: PoolStatus, other: PoolStatus) -> PoolStatus:
         maximum=max(one.maximum or 0, other.maximum or 0),
         problems=(*one.problems, *other.problems, "two node groups: one is replacing the other"),
         failed_launch=max(launches, key=lambda launch: launch.at, default=None),
+        block=one.block or other.block,
     )

@@ -1,6 +1,8 @@
 """Read the status of an EC2 cluster from AWS and from what its nodes uploaded to the key bucket."""
 
-from cli.ec2_cluster import HEAD_NODE, BootLog, DeployedEc2Cluster
+from collections.abc import Iterable
+
+from cli.ec2_cluster import HEAD_NODE, BootLog, DeployedEc2Cluster, Ec2Node
 from cli.launches import last_failed
 from cli.status.model import PoolStatus, Status, VolumeStatus
 from infra.naming import SHARED_CLAIM
@@ -14,7 +16,7 @@ def read(cluster: DeployedEc2Cluster) -> Status:
     workers = [node for node in nodes if not node.is_head_node]
     joined = [node for node in workers if node.state == "InService"]
     ready = [node for node in head_nodes if node.state == "running" and notices.get(node.id)]
-    logs = {log.instance_id: log for log in cluster.boot_logs()}
+    problems = _Problems(cluster)
     waits = [] if ready else ["head node is booting" if head_nodes else "no head node"]
     if len(joined) != group.desired:
         waits.append(f"{len(joined)} of {group.desired} workers have joined")
@@ -32,7 +34,7 @@ def read(cluster: DeployedEc2Cluster) -> Status:
                 wanted=1,
                 minimum=1,
                 maximum=1,
-                problems=tuple(_could_not_boot(logs[node.id]) for node in head_nodes if node.id in logs and not ready),
+                problems=() if ready else problems.of(head_nodes),
             ),
             PoolStatus(
                 "workers",
@@ -42,7 +44,7 @@ def read(cluster: DeployedEc2Cluster) -> Status:
                 wanted=group.desired,
                 minimum=group.minimum,
                 maximum=group.maximum,
-                problems=tuple(_could_not_boot(logs[node.id]) for node in workers if node.id in logs and node not in joined),
+                problems=problems.of([node for node in workers if node not in joined]),
                 failed_launch=last_failed(cluster.activities()),
             ),
         ),
@@ -50,6 +52,23 @@ def read(cluster: DeployedEc2Cluster) -> Status:
     )
 
 
-def _could_not_boot(log: BootLog) -> str:
-    last = next((line.strip() for line in reversed(log.text.splitlines()) if line.strip()), "its log is empty")
-    return f"{log.instance_id} could not join ({log.written}): {last}"
+class _Problems:
+    """Why nodes could not join or have not joined yet."""
+
+    def __init__(self, cluster: DeployedEc2Cluster) -> None:
+        self._failed = {log.instance_id: log for log in cluster.boot_logs()}
+        self._waiting = {reason.instance_id: reason for reason in cluster.waiting()}
+
+    def of(self, nodes: Iterable[Ec2Node]) -> tuple[str, ...]:
+        return tuple(text for node in nodes if (text := self._of(node.id)))
+
+    def _of(self, instance_id: str) -> str:
+        if failed := self._failed.get(instance_id):
+            return f"{instance_id} could not join ({failed.written}): {_last_line(failed)}"
+        if waiting := self._waiting.get(instance_id):
+            return f"{instance_id} has not joined yet ({waiting.written}): {_last_line(waiting)}"
+        return ""
+
+
+def _last_line(log: BootLog) -> str:
+    return next((line.strip() for line in reversed(log.text.splitlines()) if line.strip()), "its log is empty")

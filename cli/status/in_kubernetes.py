@@ -6,13 +6,13 @@ from functools import partial
 from typing import TypeVar
 
 from cli import job_objects
-from cli.cluster_access import Cluster, Object
+from cli.cluster_access import Cluster
 from cli.errors import CommandError
-from cli.job_state import JobState, waits_for
+from cli.job_state import JobState
+from cli.job_waits import Waits
 from cli.status.model import JobLine, PoolStatus, QueueStatus, Status, VolumeStatus
 from cli.status.nodes import pool_status, queue_status, volume_statuses
 from infra.jobs.cluster import ClusterDescription
-from infra.naming import JOB_LABEL
 
 Answer = TypeVar("Answer")
 
@@ -43,9 +43,8 @@ class _Queries:
         own = [one for one in described.namespaces if namespace in (None, one.name)]
         self._namespaces = [one.name for one in own] or ([namespace] if namespace else [])
         self._own = own
-        self._pods: dict[str, list[Object]] = {}
-        self._workloads: dict[str, list[Object]] = {}
         self.unknown: list[str] = []
+        self._waits = Waits(cluster, self.unknown.append)
 
     def pools(self) -> list[PoolStatus]:
         nodes = self._query(partial(self._cluster.list, "Node"))
@@ -74,17 +73,7 @@ class _Queries:
         return sorted(found, key=lambda state: state.created)
 
     def lines(self, states: Sequence[JobState]) -> list[JobLine]:
-        return [JobLine(state, self._waits_for(state)) for state in states]
-
-    def _waits_for(self, state: JobState) -> str:
-        if state.namespace not in self._pods:
-            self._pods[state.namespace] = self._query(partial(self._cluster.list, "Pod", state.namespace)) or []
-        if state.phase == "Queued" and state.namespace not in self._workloads:
-            found = self._query(partial(self._cluster.list, "Workload", state.namespace))
-            self._workloads[state.namespace] = found or []
-        own = [one for one in self._pods[state.namespace] if _job_of(one) == state.name]
-        held = [one for one in self._workloads.get(state.namespace, ()) if job_objects.is_of(one, state)]
-        return waits_for(state, own, held[0] if held else None)
+        return [JobLine(state, self._waits.reason(state)) for state in states]
 
     def _query(self, question: Callable[[], Answer]) -> Answer | None:
         try:
@@ -92,8 +81,3 @@ class _Queries:
         except CommandError as error:
             self.unknown.append(str(error))
             return None
-
-
-def _job_of(pod: Object) -> str:
-    labels = pod["metadata"].get("labels", {})
-    return str(labels.get(JOB_LABEL) or labels.get("training.kubeflow.org/job-name", ""))

@@ -2,13 +2,48 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Literal
 
+from cli.durations import shown
 from cli.job_state import JobState
 from cli.launches import FailedLaunch
+from infra.plan.specs import DRAIN_BEFORE_END
 
 Kind = Literal["eks", "ec2", "existing", ""]
+
+
+@dataclass(frozen=True)
+class BlockStatus:
+    """Capacity Block of a pool."""
+
+    id: str
+    state: str
+    start: datetime
+    end: datetime
+
+    def sentence(self, now: datetime) -> str:
+        """Return the clock of the block: when its nodes start, or how long they stay."""
+        drain = self.end - DRAIN_BEFORE_END
+        until = f"nodes are drained from {drain.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+        if self.state == "active" and now < drain:
+            return f"Capacity Block {self.id}: {shown(self.end - now)} left; {until}"
+        if self.state == "active":
+            left = max(self.end - now, timedelta())
+            return f"Capacity Block {self.id}: {shown(left)} left; its nodes are being drained"
+        if now < self.start:
+            return f"Capacity Block {self.id} is {self.state}: nodes start in {shown(self.start - now)}; {until}"
+        return f"Capacity Block {self.id} is {self.state}"
+
+    def as_json(self, now: datetime) -> dict[str, object]:
+        return {
+            "reservationId": self.id,
+            "state": self.state,
+            "start": self.start.isoformat(),
+            "end": self.end.isoformat(),
+            "drain": (self.end - DRAIN_BEFORE_END).isoformat(),
+            "hoursLeft": round(max(self.end - now, timedelta()) / timedelta(hours=1), 2),
+        }
 
 
 @dataclass(frozen=True)
@@ -18,18 +53,19 @@ class PoolStatus:
     name: str
     instance_type: str = ""
     ready: int | None = None
-    """Number of nodes that accept jobs; in an EC2 cluster, number of nodes that have joined."""
+    """Number of nodes that Kubernetes reports as Ready; in an EC2 cluster, number of nodes that have joined."""
     there: int | None = None
     """Number of nodes, ready or not."""
     wanted: int | None = None
     minimum: int | None = None
     maximum: int | None = None
     gpus: int | None = None
-    """Number of GPUs on the ready nodes."""
+    """Number of GPUs on the ready nodes that accept jobs, plus those that pods hold on the other nodes."""
     gpus_used: int | None = None
     """Number of GPUs that pods on the nodes of the pool hold."""
     problems: tuple[str, ...] = ()
     failed_launch: FailedLaunch | None = None
+    block: BlockStatus | None = None
 
     def merged(self, other: "PoolStatus") -> "PoolStatus":
         """Merge with the status from another source. If both have a value, the value of `self` is kept."""
@@ -37,7 +73,7 @@ class PoolStatus:
         problems = tuple(dict.fromkeys((*self.problems, *other.problems)))
         return replace(other, **{**known, "problems": problems})
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self, now: datetime) -> dict[str, object]:
         return {
             "name": self.name,
             "instanceType": self.instance_type,
@@ -51,6 +87,7 @@ class PoolStatus:
             "gpusFree": None if self.gpus is None or self.gpus_used is None else self.gpus - self.gpus_used,
             "problems": list(self.problems),
             "lastFailedLaunch": self.failed_launch.as_json() if self.failed_launch else None,
+            "capacityBlock": self.block.as_json(now) if self.block else None,
         }
 
 
@@ -139,7 +176,7 @@ class Status:
             "version": self.version,
             "address": self.address,
             "at": now.isoformat(),
-            "pools": [one.as_json() for one in self.pools],
+            "pools": [one.as_json(now) for one in self.pools],
             "queues": [one.as_json() for one in self.queues],
             "jobs": [one.as_json(now) for one in self.jobs],
             "ended": dict(self.ended),

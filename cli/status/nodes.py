@@ -15,16 +15,20 @@ def pool_status(pool: PoolDescription, nodes: Sequence[Object], pods: Sequence[O
     """Derive a pool's status from its nodes. Without `pods`, the number of GPUs in use is unknown."""
     own = [node for node in nodes if _is_of(node, pool.selector)]
     ready = [node for node in own if is_ready(node)]
-    names = {node["metadata"]["name"] for node in own}
-    used = None if pods is None else sum(_gpus_held(pod) for pod in pods if pod["spec"].get("nodeName") in names)
+    accepting = [node for node in ready if not _foreign_taints(pool, node)]
+    held = Counter[str]()
+    for pod in pods or ():
+        held[pod["spec"].get("nodeName", "")] += _gpus_held(pod)
+    closed = {_name(node) for node in own} - {_name(node) for node in accepting}
+    offered = sum(_gpus_offered(node) for node in accepting) + sum(held[name] for name in closed)
     return PoolStatus(
         name=pool.name,
         instance_type=pool.instance_type,
         ready=len(ready),
         there=len(own),
         maximum=pool.max_size,
-        gpus=sum(int(node["status"].get("allocatable", {}).get(GPU_RESOURCE, 0)) for node in ready) if pool.gpus else 0,
-        gpus_used=used if pool.gpus else 0,
+        gpus=offered if pool.gpus else 0,
+        gpus_used=(None if pods is None else sum(held[_name(node)] for node in own)) if pool.gpus else 0,
         problems=tuple(_problems(pool, ready)),
     )
 
@@ -40,19 +44,28 @@ def _is_of(node: Object, selector: Mapping[str, str]) -> bool:
 
 def _problems(pool: PoolDescription, ready: Sequence[Object]) -> list[str]:
     """Describe ready nodes that accept no jobs or have fewer GPUs than expected."""
-    expected = {taint.key for taint in pool.taints}
-    held = Counter(
-        taint["key"]
-        for node in ready
-        for taint in node["spec"].get("taints", ())
-        if taint["effect"] != "PreferNoSchedule" and taint["key"] not in expected
-    )
+    held = Counter(key for node in ready for key in _foreign_taints(pool, node))
     found = [f"{_nodes(number)} no jobs: taint {key}" for key, number in sorted(held.items())]
-    short = [node for node in ready if int(node["status"].get("allocatable", {}).get(GPU_RESOURCE, 0)) < pool.gpus]
+    short = [node for node in ready if _gpus_offered(node) < pool.gpus]
     if short:
         name = short[0]["metadata"]["name"]
         found.append(f"ready nodes with fewer than {pool.gpus} GPUs: {len(short)}, such as {name}; check its device plugin")
     return found
+
+
+def _foreign_taints(pool: PoolDescription, node: Object) -> list[str]:
+    """Return the keys of taints that jobs on the pool do not tolerate, such as those of cordoned or simulated nodes."""
+    expected = {taint.key for taint in pool.taints}
+    taints = node["spec"].get("taints", ())
+    return [one["key"] for one in taints if one["effect"] != "PreferNoSchedule" and one["key"] not in expected]
+
+
+def _gpus_offered(node: Object) -> int:
+    return int(node["status"].get("allocatable", {}).get(GPU_RESOURCE, 0))
+
+
+def _name(node: Object) -> str:
+    return str(node["metadata"]["name"])
 
 
 def _nodes(number: int) -> str:

@@ -1,6 +1,5 @@
 """Render a status as text for a terminal."""
 
-import re
 from collections.abc import Iterator
 from datetime import datetime
 
@@ -8,13 +7,12 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from cli.console import Listing
-from cli.jobs import STYLES, duration
+from cli.job_times import duration
+from cli.job_waits import shortened
+from cli.jobs import STYLES
 from cli.status.model import PoolStatus, Status
-from infra.naming import GPU_RESOURCE
 
 UNKNOWN = "?"
-LONGEST = 110
-"""Maximum number of characters in a reason; --json and `logs` show the full text."""
 GOOD, BAD, DOUBTFUL = "green", "red", "yellow"
 
 
@@ -67,6 +65,9 @@ def _shown(number: int | None) -> str:
 
 
 def _troubles(pool: PoolStatus, now: datetime) -> Iterator[Text]:
+    if pool.block:
+        is_over = pool.block.state not in ("active", "scheduled", "payment-pending")
+        yield Text(f"{pool.name}: {pool.block.sentence(now)}", BAD if is_over else "")
     for problem in pool.problems:
         yield Text(f"{pool.name}: {problem}", BAD)
     launch = pool.failed_launch
@@ -104,18 +105,6 @@ def _jobs(status: Status, now: datetime) -> Iterator[RenderableType]:
         yield Text(f"ended jobs: {ended}", "dim")
     elif not status.jobs and status.queues:
         yield Text("no jobs", "dim")
-
-
-def shortened(reason: str) -> str:
-    """Shorten the reason why a job waits: reduce Kueue's message to the missing GPUs, and truncate others.
-
-    >>> shortened("waits in the queue: x, insufficient unused quota for nvidia.com/gpu in flavor train, 2 more needed, y")
-    'waits in the queue: 2 more nvidia.com/gpu of pool train needed'
-    """
-    lacking = re.search(rf"insufficient unused quota for {re.escape(GPU_RESOURCE)} in flavor ([\w-]+), (\d+) more needed", reason)
-    if lacking:
-        return f"{reason.partition(':')[0]}: {lacking[2]} more {GPU_RESOURCE} of pool {lacking[1]} needed"
-    return reason if len(reason) <= LONGEST else f"{reason[: LONGEST - 1]}…"
 
 
 def _volumes(status: Status) -> Iterator[RenderableType]:

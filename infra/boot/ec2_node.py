@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from infra.naming import GROUP_ID, USER_ID
+
 LIMIT: Final = 16_384
 """Maximum size of user data in bytes:
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-add-user-data.html"""
@@ -16,11 +18,15 @@ https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-add-user-data.h
 HOOK: Final = "join"
 """Name of the lifecycle hook that keeps a worker out of service until it has joined."""
 
-JOIN_SECONDS: Final = 900
-"""Time limit from launch to join. GPU instances with terabytes of memory take minutes to boot."""
-GIVE_UP_SECONDS: Final = JOIN_SECONDS - 180
-"""Time limit from the start of user data, which starts some time after the launch. It leaves time to upload the log
-before Auto Scaling terminates the node."""
+LAUNCH_SECONDS: Final = 180
+"""Time between the launch and the start of user data, plus time to upload the log before Auto Scaling terminates a worker
+that did not join."""
+HEAD_NODE_SECONDS: Final = 720
+"""Value in the head node's file. The head node waits without a limit, and another value would replace it."""
+
+FIRST_PAUSE_SECONDS: Final = 5
+LONGEST_PAUSE_SECONDS: Final = 60
+"""Pauses between attempts to mount the shared file system; each is twice as long as the one before."""
 
 CLUSTER_FILE: Final = "/etc/gpumpi/cluster.json"
 LOG: Final = "/var/log/cloud-init-output.log"
@@ -53,8 +59,20 @@ class SharedMount:
     path: str
 
 
-def cluster_file(cluster: ClusterInfo, role: NodeRole, *, slots: int, idle_slots: int) -> dict[str, object]:
-    """Return the file that the join service reads (amis/join/gpumpi_join/cluster_file.py).
+@dataclass(frozen=True)
+class LustreMount:
+    """The FSx for Lustre file system and its mount point."""
+
+    dns_name: str
+    mount_name: str
+    path: str
+    owned: Sequence[str] = ()
+    """Directories of a new file system that become the login user's. Only the head node changes them."""
+
+
+def cluster_file(cluster: ClusterInfo, role: NodeRole, *, slots: int, idle_slots: int, join_seconds: int) -> dict[str, object]:
+    """Return the file that the join service reads (amis/join/gpumpi_join/cluster_file.py). `join_seconds`: the workers'
+    time limit from launch to join.
 
     The keys start with `master_` because published AMIs expect that.
     """
@@ -68,18 +86,28 @@ def cluster_file(cluster: ClusterInfo, role: NodeRole, *, slots: int, idle_slots
         "idle_slots": idle_slots,
         "auto_scaling_group": cluster.auto_scaling_group,
         "lifecycle_hook": HOOK,
-        "join_seconds": GIVE_UP_SECONDS,
+        "join_seconds": HEAD_NODE_SECONDS if role == "master" else join_seconds - LAUNCH_SECONDS,
         "master_role_id": cluster.head_node_role_id,
         "worker_role_id": cluster.worker_role_id,
     }
 
 
-def user_data(content: dict[str, object], public_keys: Sequence[str], mount: SharedMount | None) -> str:
+def user_data(
+    content: dict[str, object],
+    public_keys: Sequence[str],
+    mount: SharedMount | None,
+    lustre: LustreMount | None = None,
+) -> str:
     """Return the shell script that cloud-init runs as root at first boot."""
     user = str(content["user"])
     parts = [_BEGIN, _file(CLUSTER_FILE, json.dumps(content, indent=1)), _login(user, public_keys)]
+    limit = content["join_seconds"] if content["role"] == "worker" else None
     if mount is not None:
-        parts.append(_mount(mount))
+        parts.append(_mount(mount.path, _efs_line(mount), limit_seconds=limit))
+    if lustre is not None:
+        parts.append(_mount(lustre.path, _lustre_line(lustre), limit_seconds=limit))
+        if content["role"] == "master":
+            parts.append(_own(lustre))
     parts.append("systemctl start gpumpi-join.service\n")
     return "\n".join(parts)
 
@@ -127,16 +155,41 @@ def _login(user: str, public_keys: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _mount(mount: SharedMount) -> str:
-    """Mount the file system through /etc/fstab, so that the mount survives reboots. The DNS name of a new mount target
-    takes a minute or two to resolve: https://docs.aws.amazon.com/efs/latest/ug/mounting-fs-mount-cmd-dns-name.html"""
-    path, options = shlex.quote(mount.path), f"_netdev,tls,iam,accesspoint={mount.access_point_id}"
-    line = shlex.quote(f"{mount.file_system_id}:/ {mount.path} efs {options} 0 0")
+def _efs_line(mount: SharedMount) -> str:
+    return f"{mount.file_system_id}:/ {mount.path} efs _netdev,tls,iam,accesspoint={mount.access_point_id} 0 0"
+
+
+def _lustre_line(mount: LustreMount) -> str:
+    """https://docs.aws.amazon.com/fsx/latest/LustreGuide/mount-fs-auto-mount-onreboot.html"""
+    return f"{mount.dns_name}@tcp:/{mount.mount_name} {mount.path} lustre defaults,relatime,flock,_netdev 0 0"
+
+
+def _own(mount: LustreMount) -> str:
+    """Let job images and login users write: in a new Lustre file system, only root may."""
+    paths = " ".join(shlex.quote(f"{mount.path}{one}".rstrip("/")) for one in mount.owned)
+    return f"chown {USER_ID}:{GROUP_ID} {paths}\n" if paths else ""
+
+
+def _mount(mount_path: str, line: str, limit_seconds: object) -> str:
+    """Mount the file system through /etc/fstab, so that the mount survives reboots.
+
+    The DNS name of a new mount target takes a minute or two to resolve
+    (https://docs.aws.amazon.com/efs/latest/ug/mounting-fs-mount-cmd-dns-name.html), and a missing security group rule may
+    be added later. So the node tries again and reports the reason meanwhile, if the AMI's `gpumpi-join` can. A worker
+    gives up when its time to join is over: Auto Scaling replaces it. A head node never gives up.
+    """
+    path, line = shlex.quote(mount_path), shlex.quote(line)
+    give_up = """trap 'failed "$LINENO" "$reason"' ERR; false"""
+    limit = f"\n  if ((SECONDS > {limit_seconds})); then {give_up}; fi" if limit_seconds is not None else ""
     return f"""install -d {path}
 echo {line} >>/etc/fstab
-for _ in {{1..30}}; do
-  if mount {path}; then break; fi
-  sleep 10
+pause={FIRST_PAUSE_SECONDS}
+until reason=$(mount {path} 2>&1); do
+  reason="{mount_path} cannot be mounted: ${{reason//$'\\n'/ }}"
+  echo "gpumpi: $reason; trying again in $pause s"
+  timeout 60 gpumpi-join --waiting "$reason" >/dev/null 2>&1 || true{limit}
+  sleep "$pause"
+  pause=$((pause * 2 < {LONGEST_PAUSE_SECONDS} ? pause * 2 : {LONGEST_PAUSE_SECONDS}))
 done
 mountpoint {path}
 """

@@ -6,6 +6,7 @@ https://awslabs.github.io/amazon-eks-ami/nodeadm/
 import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from email import message_from_bytes
 from typing import Final
 
 import yaml
@@ -43,10 +44,15 @@ def node_config(
     cluster: ClusterAccess | None = None,
     labels: Mapping[str, str] | None = None,
     taints: Sequence[Taint] = (),
+    max_pods: int | None = None,
 ) -> dict[str, object]:
     """Return a NodeConfig with only what differs from EKS's defaults. `cluster`, `labels` and `taints` are for custom
     AMIs."""
     spec: dict[str, object] = {}
+    # A flag, because EKS's own NodeConfig comes later and sets maxPods in the kubelet's configuration file. Flags take
+    # precedence over that file, and nodeadm appends the flags of all parts. NOT VERIFIED on AWS (2026-11-23).
+    # https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/usage/#merging-configuration-objects
+    flags = [] if max_pods is None else [f"--max-pods={max_pods}"]
     if cluster is not None:
         spec["cluster"] = {
             "name": cluster.name,
@@ -54,7 +60,9 @@ def node_config(
             "certificateAuthority": cluster.certificate_authority,
             "cidr": cluster.service_cidr,
         }
-        spec["kubelet"] = {"flags": _kubelet_flags(labels or {}, taints)}
+        flags = [*_kubelet_flags(labels or {}, taints), *flags]
+    if flags:
+        spec["kubelet"] = {"flags": flags}
     if pinned_memory:
         memlock = {"type": "RLIMIT_MEMLOCK", "soft": LARGEST_LIMIT, "hard": LARGEST_LIMIT}
         spec["containerd"] = {"baseRuntimeSpec": {"process": {"rlimits": [OPEN_FILES, memlock]}}}
@@ -88,6 +96,19 @@ def user_data(config: Mapping[str, object], *, huge_pages: int = 0) -> str:
         parts.append(('text/x-shellscript; charset="us-ascii"', reserve_huge_pages(huge_pages)))
     body = "".join(f"--{BOUNDARY}\nContent-Type: {kind}\n\n{text}\n" for kind, text in parts)
     return f'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="{BOUNDARY}"\n\n{body}--{BOUNDARY}--\n'
+
+
+def parts_without_cluster(encoded: str) -> list[object]:
+    """Parse user data. Return its parts, without the description of the cluster."""
+    message = message_from_bytes(base64.b64decode(encoded))
+    return [_comparable(part.get_content_type(), str(part.get_payload())) for part in message.walk() if not part.is_multipart()]
+
+
+def _comparable(kind: str, text: str) -> object:
+    if kind != "application/node.eks.aws":
+        return text.strip()
+    config = yaml.safe_load(text)
+    return {**config, "spec": {name: value for name, value in config["spec"].items() if name != "cluster"}}
 
 
 def encoded(text: str) -> str:

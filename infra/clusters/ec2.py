@@ -4,9 +4,10 @@ from collections.abc import Mapping
 
 from infra import outputs
 from infra.clusters.foundation import Foundation, create_foundation, create_placement
-from infra.components.ec2_cluster import Ec2Cluster, Ec2ClusterArgs, MountedFileSystem
+from infra.components.ec2_cluster import Ec2Cluster, Ec2ClusterArgs, MountedFileSystem, MountedLustre
 from infra.facts import Facts
 from infra.plan import ec2_cluster
+from infra.plan import lustre as lustre_plan
 from infra.plan.ec2_cluster import Ec2ClusterPlan
 from infra.settings.stack import Settings
 
@@ -20,6 +21,7 @@ def build(settings: Settings, facts: Facts) -> Mapping[str, object]:
         **outputs.ec2_cluster(cluster, plan, name=base.naming.cluster, stack=settings.stack, region=settings.region),
         **outputs.network(base.network, base.nodes),
         **outputs.storage(base.storage, base.keys),
+        **outputs.lustre(base.lustre),
         "user": settings.ec2.user,
     }
 
@@ -43,6 +45,7 @@ def _cluster_args(settings: Settings, plan: Ec2ClusterPlan, base: Foundation) ->
         storage=MountedFileSystem(storage.file_system_id, storage.access_point_id, efs.mount_path)
         if storage and efs != "none"
         else None,
+        lustre=_lustre(settings, base),
         vpc_id=base.network.vpc_id,
         security_group_id=base.nodes.id,
         head_node_subnet_id=public[plan.zone][0] if plan.head_node.ssh_cidrs else private[0],
@@ -52,7 +55,16 @@ def _cluster_args(settings: Settings, plan: Ec2ClusterPlan, base: Foundation) ->
         after=[
             *base.network.routes,
             *base.endpoints,
-            *(storage.mount_targets if storage else ()),
+            *base.nodes.rules,
+            *(storage.mounting if storage else ()),
+            *(base.lustre.mounting if base.lustre else ()),
             *([placement.group] if placement else []),
         ],
     )
+
+
+def _lustre(settings: Settings, base: Foundation) -> MountedLustre | None:
+    wanted, found = settings.storage.lustre, base.lustre
+    if wanted is None or found is None:
+        return None
+    return MountedLustre(found.dns_name, found.mount_name, wanted.mount_path, lustre_plan.owned_directories(settings))

@@ -8,9 +8,10 @@ import pulumi
 from infra import outputs, versions
 from infra.clusters.foundation import Foundation, create_foundation, create_placement, flatten
 from infra.components import iam
-from infra.components.eks_addons import EksAddons, EksAddonsArgs, needed_by_nodes, run_on_nodes
+from infra.components.eks_addons import Addon, EksAddons, EksAddonsArgs, needed_by_nodes, run_on_nodes
 from infra.components.eks_cluster import EksCluster, EksClusterArgs
 from infra.components.iam import Account
+from infra.components.image_repositories import ImageRepositories, ImageRepositoriesArgs
 from infra.components.node_pool import NodePool, NodePoolArgs
 from infra.components.node_role import NodeRole, NodeRoleArgs
 from infra.components.pod_role import PodRole, PodRoleArgs
@@ -19,15 +20,17 @@ from infra.facts.registries import eks_registry
 from infra.jobs.cluster import ClusterDescription
 from infra.kubernetes.reachability import Check
 from infra.naming import AUTOSCALER_ACCOUNT, AUTOSCALER_TAG, JOB_SERVICE_ACCOUNT, KUBE_SYSTEM, Naming
-from infra.plan import eks_pools
+from infra.plan import eks_pools, image_repositories
+from infra.plan import lustre as lustre_plan
 from infra.plan.cluster_description import describe
 from infra.plan.eks_pools import PoolPlan
 from infra.plan.placement import control_plane_zones
+from infra.plan.support import support_type
 from infra.settings.network import SERVICE_CIDR
 from infra.settings.stack import Settings
 
 
-def build(settings: Settings, facts: Facts, reach: Check) -> Mapping[str, object]:
+def build(settings: Settings, facts: Facts, check: Check) -> Mapping[str, object]:
     """Register all resources of the cluster and return its outputs.
 
     Resources that do not need the control plane are created in parallel with it.
@@ -39,23 +42,34 @@ def build(settings: Settings, facts: Facts, reach: Check) -> Mapping[str, object
 
     cluster = EksCluster(naming.name("cluster"), _cluster_args(settings, facts, base))
     first = EksAddons(naming.name("addon"), EksAddonsArgs(naming, account, cluster.name, needed_by_nodes(addons)))
-    before_nodes = [*base.network.routes, *base.endpoints, *role.attachments, *first.addons]
+    before_nodes = [*base.network.routes, *base.endpoints, *base.nodes.rules, *role.attachments, *first.addons]
 
     plans = eks_pools.plan(settings, facts)
     groups = {plan.spec.name: _node_pool(plan, base, role, cluster, before_nodes) for plan in plans.values()}
-    system, later = settings.eks.system.name, run_on_nodes(addons, shared_storage=base.storage is not None)
-    EksAddons(naming.name("service"), EksAddonsArgs(naming, account, cluster.name, later, after=[groups[system].node_group]))
+    system, later = settings.eks.system.name, _later_addons(addons, base)
+    services = EksAddons(
+        naming.name("service"), EksAddonsArgs(naming, account, cluster.name, later, after=[groups[system].node_group])
+    )
     roles = PodRoles(_job_roles(settings, base, cluster), _autoscaler_role(settings, naming, account, cluster))
-    description = describe(settings, plans)
-    _platform(settings, facts, base, description, cluster, groups[system], roles, reach)
+    description = describe(settings, facts, plans)
+    if settings.platform.image_repositories:
+        wanted = ImageRepositoriesArgs(naming, image_repositories.names(settings.jobs))
+        ImageRepositories(naming.name("images"), wanted)
+    _platform(settings, facts, base, description, cluster, groups[system], services, roles, check)
     return {
         **outputs.eks_cluster(cluster, name=naming.cluster, stack=settings.stack, region=settings.region),
         **outputs.network(base.network, base.nodes),
         **outputs.storage(base.storage, base.keys),
+        **outputs.lustre(base.lustre),
+        **outputs.images(description),
         "pools": [outputs.pool(plans[pool.name], groups[pool.name]) for pool in settings.pools],
         "systemPool": outputs.pool(plans[system], groups[system]),
         "platform": outputs.platform(description, installed=settings.installs_platform),
     }
+
+
+def _later_addons(addons: Mapping[str, str], base: Foundation) -> tuple[Addon, ...]:
+    return run_on_nodes(addons, shared_storage=base.storage is not None, lustre=base.lustre is not None)
 
 
 def _cluster_args(settings: Settings, facts: Facts, base: Foundation) -> EksClusterArgs:
@@ -64,6 +78,7 @@ def _cluster_args(settings: Settings, facts: Facts, base: Foundation) -> EksClus
         base.naming,
         base.account,
         version=target.kubernetes_version,
+        support_type=support_type(settings, facts),
         service_cidr=SERVICE_CIDR,
         subnet_ids=flatten({zone: base.network.private_subnets[zone] for zone in control_plane_zones(settings, facts)}),
         # The caller needs access, because the same `pulumi up` installs the platform.
@@ -104,14 +119,20 @@ class PodRoles:
 def _job_roles(settings: Settings, base: Foundation, cluster: EksCluster) -> list[PodRole]:
     naming, account = base.naming, base.account
     roles: list[PodRole] = []
-    for namespace in settings.platform.namespaces:
+    for namespace in settings.platform.namespace_names:
+        paths = [
+            iam.BucketPath(one.bucket, one.path, one.access == "readWrite")
+            for one in settings.platform.job_policies
+            if one.namespace in (None, namespace)
+        ]
         args = PodRoleArgs(
             naming,
+            account=account,
             description=f"Job pods of {naming.cluster} in {namespace}: exchange of public SSH keys",
-            cluster_arn=account.arn("eks", f"cluster/{naming.cluster}"),
             namespace=namespace,
             service_account=JOB_SERVICE_ACCOUNT,
             policy=base.keys.arn.apply(lambda arn: iam.to_json(iam.exchange_job_keys(arn))),
+            bucket_policy=iam.to_json(iam.use_buckets(account, paths)) if paths else None,
             cluster_name=cluster.name,
         )
         roles.append(PodRole(naming.name(f"{namespace}-job"), args))
@@ -123,8 +144,8 @@ def _autoscaler_role(settings: Settings, naming: Naming, account: Account, clust
         return None
     args = PodRoleArgs(
         naming,
+        account=account,
         description=f"Cluster autoscaler of {naming.cluster}",
-        cluster_arn=account.arn("eks", f"cluster/{naming.cluster}"),
         namespace=KUBE_SYSTEM,
         service_account=AUTOSCALER_ACCOUNT,
         policy=iam.to_json(iam.scale_groups(account, naming.cluster, AUTOSCALER_TAG)),
@@ -140,32 +161,44 @@ def _platform(
     description: ClusterDescription,
     cluster: EksCluster,
     system: NodePool,
+    services: EksAddons,
     roles: PodRoles,
-    reach: Check,
+    check: Check,
 ) -> None:
     """Install the platform into the cluster."""
     if not settings.installs_platform:
         return
     # Imported here because pulumi_kubernetes is slow to load and not needed without a platform.
-    from infra.platform.install import AutoscalerSpec, JobKeys, Parts, Platform, PlatformArgs
-    from infra.platform.shared_volume import EfsVolume
+    from infra.platform.install import AutoscalerSpec, JobKeys, Lustre, Parts, Platform, PlatformArgs
+    from infra.platform.shared_volume import EfsVolume, LustreVolume
 
     wanted, naming, storage, scaler = settings.platform, base.naming, base.storage, roles.autoscaler
-    has_efa = wanted.efa_plugin and any(pool.efa for pool in description.pools)
+    lustre = None
+    if (found := base.lustre) is not None:
+        volume = LustreVolume(found.file_system_id, found.dns_name, found.mount_name)
+        owned = lustre_plan.owned_directories(settings)
+        lustre = Lustre(volume, owned, [services.named(versions.FSX_CSI_DRIVER), *found.mounting])
+    has_efa = bool(wanted.efa_plugin) and any(pool.efa for pool in description.pools)
     args = PlatformArgs(
         naming,
         settings.eks.kubernetes_version,
-        kubeconfig=outputs.kubeconfig_once_reachable(cluster, name=naming.cluster, region=settings.region, reach=reach),
+        kubeconfig=outputs.kubeconfig_once_usable(cluster, name=naming.cluster, region=settings.region, check=check),
         parts=Parts(
             device_plugin=wanted.device_plugin,
             mpi_operator=wanted.mpi_operator,
+            trainer=wanted.trainer,
+            job_controller=wanted.job_controller,
             queue=wanted.queue,
             strict_queue=wanted.queue_order == "strict",
+            start_attempts=wanted.start_attempts,
         ),
         manifests=facts.manifests,
         description=description,
         efa_registry=eks_registry(settings.region) if has_efa else None,
+        hardened_efa_plugin=wanted.efa_plugin == "hardened",
         volume=EfsVolume(storage.file_system_id, storage.access_point_id) if storage else None,
+        volume_needs=[services.named(versions.EFS_CSI_DRIVER), *storage.mounting] if storage else (),
+        lustre=lustre,
         access=cluster.access,
         system_nodes=(system.node_group,),
         autoscaler=AutoscalerSpec(settings.region, wanted.idle_minutes, scaler.association) if scaler else None,

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from infra import outputs
 from infra.facts.existing_cluster import ClusterFacts, kubeconfig_file
 from infra.kubernetes import kubeconfigs
 from infra.naming import Naming
@@ -27,8 +28,11 @@ def build(settings: ExistingSettings, facts: ClusterFacts) -> Mapping[str, objec
         parts=Parts(
             device_plugin=wanted.device_plugin and any(pool.gpus_per_node for pool in settings.pools),
             mpi_operator=wanted.mpi_operator,
+            trainer=wanted.trainer,
+            job_controller=wanted.job_controller,
             queue=wanted.queue,
             strict_queue=wanted.queue_order == "strict",
+            start_attempts=wanted.start_attempts,
         ),
         manifests=facts.manifests,
         description=description,
@@ -38,13 +42,14 @@ def build(settings: ExistingSettings, facts: ClusterFacts) -> Mapping[str, objec
     )
     Platform(naming.name("platform"), args)
     return {
+        **outputs.images(description),
         "clusterName": naming.cluster,
         "clusterEndpoint": facts.server,
         "kubernetesVersion": facts.version,
         "pools": [
             {"name": one.name, "gpus": one.gpus, "slots": one.slots, "nodes": one.max_size} for one in description.pools[1:]
         ],
-        "namespaces": list(wanted.namespaces),
+        "namespaces": list(wanted.namespace_names),
         "connect": {"kubectl": f"kubectl --kubeconfig {file} --context {facts.context}"},
     }
 

@@ -9,16 +9,20 @@ from infra.components import iam
 from infra.components.encryption_key import EncryptionKey, EncryptionKeyArgs
 from infra.components.iam import Account
 from infra.components.key_bucket import KeyBucket, KeyBucketArgs
+from infra.components.lustre_storage import ExistingLustre, LinkedBucket, LustreStorage, LustreStorageArgs, NewLustre
 from infra.components.network import ExistingNetwork, Network, NetworkArgs, Subnets
 from infra.components.node_security_group import NodeSecurityGroup, NodeSecurityGroupArgs
 from infra.components.placement import Placement, PlacementArgs
 from infra.components.private_endpoints import PrivateEndpoints, PrivateEndpointsArgs
-from infra.components.shared_storage import NewFileSystem, SharedStorage, SharedStorageArgs
+from infra.components.shared_storage import ExistingFileSystem, NewFileSystem, SharedStorage, SharedStorageArgs
 from infra.facts import Facts
 from infra.naming import Naming
-from infra.plan.aws_services import FOR_EC2, FOR_EKS
+from infra.plan import lustre as lustre_plan
+from infra.plan.aws_services import endpoint_names
+from infra.plan.mount_targets import groups_to_open
 from infra.plan.placement import nat_zones, subnets_by_zone, vpc_zones
 from infra.settings.stack import Settings
+from infra.settings.storage import Fsx
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,7 @@ class Foundation:
     nodes: NodeSecurityGroup
     endpoints: Sequence[pulumi.Resource]
     storage: SharedStorage | None
+    lustre: LustreStorage | None
     keys: KeyBucket
 
 
@@ -46,10 +51,11 @@ def create_foundation(settings: Settings, facts: Facts) -> Foundation:
         naming.name("nodes"),
         NodeSecurityGroupArgs(naming, network.vpc_id, network.reachable_cidrs, network.reachable_prefix_lists),
     )
-    endpoints = _private_endpoints(settings, naming, network, nodes)
-    storage = _shared_storage(settings, naming, account, network, nodes)
+    endpoints = _private_endpoints(naming, network, nodes, services=endpoint_names(settings, facts))
+    storage = _shared_storage(settings, facts, naming, account, network, nodes)
+    lustre = _lustre(settings, facts, naming, account, network, nodes)
     keys = KeyBucket(naming.name("keys"), KeyBucketArgs(naming))
-    return Foundation(naming, account, logs_key, network, nodes, endpoints, storage, keys)
+    return Foundation(naming, account, logs_key, network, nodes, endpoints, storage, lustre, keys)
 
 
 def _network(settings: Settings, facts: Facts, naming: Naming, account: Account, logs_key: EncryptionKey) -> Subnets:
@@ -70,28 +76,23 @@ def _network(settings: Settings, facts: Facts, naming: Naming, account: Account,
 
 
 def _private_endpoints(
-    settings: Settings, naming: Naming, network: Subnets, nodes: NodeSecurityGroup
+    naming: Naming, network: Subnets, nodes: NodeSecurityGroup, *, services: Mapping[str, str]
 ) -> Sequence[pulumi.Resource]:
-    """Create interface endpoints if the settings require them, but never in an existing VPC."""
-    if settings.network.is_existing or not settings.network.has_interface_endpoints:
+    if not services:
         return ()
-    args = PrivateEndpointsArgs(
-        naming,
-        settings.region,
-        network.vpc_id,
-        flatten(network.private_subnets),
-        nodes.id,
-        services=FOR_EKS if settings.is_eks else FOR_EC2,
-    )
+    args = PrivateEndpointsArgs(naming, network.vpc_id, flatten(network.private_subnets), nodes.id, services)
     return PrivateEndpoints(naming.name("endpoint"), args).endpoints
 
 
 def _shared_storage(
-    settings: Settings, naming: Naming, account: Account, network: Subnets, nodes: NodeSecurityGroup
+    settings: Settings, facts: Facts, naming: Naming, account: Account, network: Subnets, nodes: NodeSecurityGroup
 ) -> SharedStorage | None:
     efs = settings.storage.efs
     if efs == "none":
         return None
+    if efs.file_system_id is not None:
+        existing = ExistingFileSystem(efs.file_system_id, groups_to_open(settings, facts), nodes.id)
+        return SharedStorage(naming.name("storage"), SharedStorageArgs(naming, account, existing))
     new = NewFileSystem(
         vpc_id=network.vpc_id,
         subnets={zone: subnets[0] for zone, subnets in network.private_subnets.items()},
@@ -100,7 +101,41 @@ def _shared_storage(
         backup=bool(efs.backup),
         protect=efs.protect,
     )
-    return SharedStorage(naming.name("storage"), SharedStorageArgs(naming, account, efs.file_system_id or new))
+    return SharedStorage(naming.name("storage"), SharedStorageArgs(naming, account, new))
+
+
+def _lustre(
+    settings: Settings, facts: Facts, naming: Naming, account: Account, network: Subnets, nodes: NodeSecurityGroup
+) -> LustreStorage | None:
+    wanted, found = settings.storage.lustre, facts.lustre
+    if wanted is None:
+        return None
+    source: NewLustre | ExistingLustre
+    if found is not None:
+        group = lustre_plan.group_to_open(settings, facts)
+        source = ExistingLustre(found.id, found.dns_name, found.mount_name, group, nodes.id)
+    else:
+        source = _new_lustre(settings, facts, wanted, network, nodes)
+    return LustreStorage(naming.name("lustre"), LustreStorageArgs(naming, account, source))
+
+
+def _new_lustre(settings: Settings, facts: Facts, wanted: Fsx, network: Subnets, nodes: NodeSecurityGroup) -> NewLustre:
+    zone = lustre_plan.zone(settings, facts)
+    if zone is None:
+        raise LookupError("the Lustre file system has no zone; validation should have reported that")
+    linked = wanted.data_repository
+    return NewLustre(
+        vpc_id=network.vpc_id,
+        subnet_id=lustre_plan.subnet(settings, facts) or network.private_subnets[zone][0],
+        client_security_group_id=nodes.id,
+        deployment=wanted.deployment or "PERSISTENT_2",
+        size_gib=wanted.size_gib or lustre_plan.SMALLEST_GIB,
+        throughput_per_tib=(wanted.throughput_per_tib or lustre_plan.THROUGHPUT) if wanted.is_persistent else None,
+        compression=wanted.compression is not False,
+        has_key=wanted.is_persistent,
+        linked=LinkedBucket(linked.path, linked.directory, linked.auto_import, linked.auto_export) if linked else None,
+        protect=wanted.protect,
+    )
 
 
 def create_placement(pool: str, zone: str, naming: Naming) -> Placement:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pulumi
 
 from infra.boot import ec2_node
-from infra.boot.ec2_node import ClusterInfo, SharedMount
+from infra.boot.ec2_node import ClusterInfo, LustreMount, SharedMount
 from infra.boot.eks_node import encoded
 from infra.components import iam
 from infra.components.ec2_head_node import Ec2HeadNode, Ec2HeadNodeArgs
@@ -24,6 +24,17 @@ class MountedFileSystem:
     file_system_id: pulumi.Input[str]
     access_point_id: pulumi.Input[str]
     path: str
+
+
+@dataclass(frozen=True)
+class MountedLustre:
+    """The FSx for Lustre file system and its mount point."""
+
+    dns_name: pulumi.Input[str]
+    mount_name: pulumi.Input[str]
+    path: str
+    owned: Sequence[str]
+    """Directories of a new file system that become the login user's."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +62,7 @@ class Ec2ClusterArgs:
     worker_subnet_ids: Sequence[pulumi.Input[str]]
     placement_group: pulumi.Input[str] | None
     head_node_in_placement_group: bool
+    lustre: MountedLustre | None = None
     after: Sequence[pulumi.Resource] = ()
     """Resources that a node needs to boot: routes, endpoints, mount targets."""
 
@@ -118,12 +130,14 @@ class Ec2Cluster(pulumi.ComponentResource):
         )
 
     def _user_data(self, role: ec2_node.NodeRole, *, slots: int, idle_slots: int) -> pulumi.Output[str]:
-        args, storage = self._args, self._args.storage
+        args, storage, lustre = self._args, self._args.storage, self._args.lustre
+        source: list[pulumi.Input[str]] = [lustre.dns_name, lustre.mount_name] if lustre else []
         ids: list[pulumi.Input[str]] = [storage.file_system_id, storage.access_point_id] if storage else []
-        values = pulumi.Output.all(args.key_bucket, self._head_node_role.unique_id, self._worker_role.unique_id, *ids)
+        values = pulumi.Output.all(args.key_bucket, self._head_node_role.unique_id, self._worker_role.unique_id, *source, *ids)
 
         def render(known: Sequence[str]) -> str:
-            bucket, head_node_role, worker_role, *ids = known
+            bucket, head_node_role, worker_role, *more = known
+            source, ids = more[: 2 if lustre else 0], more[2 if lustre else 0 :]
             cluster = ClusterInfo(
                 stack=args.naming.stack,
                 region=args.account.region,
@@ -133,9 +147,12 @@ class Ec2Cluster(pulumi.ComponentResource):
                 head_node_role_id=head_node_role,
                 worker_role_id=worker_role,
             )
-            content = ec2_node.cluster_file(cluster, role, slots=slots, idle_slots=idle_slots)
+            content = ec2_node.cluster_file(
+                cluster, role, slots=slots, idle_slots=idle_slots, join_seconds=args.workers.join_seconds
+            )
             mount = SharedMount(ids[0], ids[1], storage.path) if storage else None
-            return encoded(ec2_node.user_data(content, args.public_keys, mount))
+            fast = LustreMount(source[0], source[1], lustre.path, lustre.owned) if lustre else None
+            return encoded(ec2_node.user_data(content, args.public_keys, mount, fast))
 
         return values.apply(render)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_aws as aws
 
-from infra.boot.ec2_node import HOOK, JOIN_SECONDS
+from infra.boot.ec2_node import HOOK
 from infra.components import launch_template
 from infra.components.launch_template import LaunchTemplateArgs
 from infra.naming import COMPONENT, PLACEMENT_TAG, POOL_TAG, ROLE_TAG, WORKER, Naming
@@ -76,7 +76,7 @@ class Ec2Workers(pulumi.ComponentResource):
                 {
                     "name": HOOK,
                     "lifecycle_transition": "autoscaling:EC2_INSTANCE_LAUNCHING",
-                    "heartbeat_timeout": JOIN_SECONDS,
+                    "heartbeat_timeout": spec.join_seconds,
                     "default_result": "ABANDON",
                 }
             ],

@@ -46,7 +46,7 @@ def needed_by_nodes(wanted: Mapping[str, str]) -> tuple[Addon, ...]:
     )
 
 
-def run_on_nodes(wanted: Mapping[str, str], *, shared_storage: bool) -> tuple[Addon, ...]:
+def run_on_nodes(wanted: Mapping[str, str], *, shared_storage: bool, lustre: bool = False) -> tuple[Addon, ...]:
     """Return the add-ons that need nodes. Without a node, EKS reports them as degraded after 20 minutes."""
     gpu_toleration = {"key": GPU_TAINT.key, "operator": "Exists", "effect": GPU_TAINT.effect}
     efs = Addon(
@@ -59,6 +59,8 @@ def run_on_nodes(wanted: Mapping[str, str], *, shared_storage: bool) -> tuple[Ad
         Addon(versions.KUBE_PROXY, wanted[versions.KUBE_PROXY]),
         Addon(versions.COREDNS, wanted[versions.COREDNS]),
         *((efs,) if shared_storage else ()),
+        # Static volumes only: its controller, which could create file systems, gets no AWS permissions.
+        *((Addon(versions.FSX_CSI_DRIVER, wanted[versions.FSX_CSI_DRIVER]),) if lustre else ()),
         Addon(
             versions.NODE_MONITORING_AGENT,
             wanted[versions.NODE_MONITORING_AGENT],
@@ -86,7 +88,7 @@ class EksAddons(pulumi.ComponentResource):
     def __init__(self, name: str, args: EksAddonsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(f"{COMPONENT}:EksAddons", name, None, opts)
         self._name, self._args = name, args
-        self._addons = [self._create(addon) for addon in args.addons]
+        self._addons = {addon.name: self._create(addon) for addon in args.addons}
         self.register_outputs({})
 
     def _create(self, addon: Addon) -> aws.eks.Addon:
@@ -120,8 +122,8 @@ class EksAddons(pulumi.ComponentResource):
             f"{self._name}-{short}",
             PodRoleArgs(
                 args.naming,
+                account=args.account,
                 description=f"Add-on {addon.name} of {args.naming.cluster}",
-                cluster_arn=args.account.arn("eks", f"cluster/{args.naming.cluster}"),
                 namespace=KUBE_SYSTEM,
                 service_account=addon.service_account,
                 policy=ManagedPolicy(args.account.managed_policy(addon.managed_policy)),
@@ -131,4 +133,7 @@ class EksAddons(pulumi.ComponentResource):
 
     @property
     def addons(self) -> Sequence[pulumi.Resource]:
-        return self._addons
+        return list(self._addons.values())
+
+    def named(self, name: str) -> pulumi.Resource:
+        return self._addons[name]

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 import pulumi
 import pulumi_aws as aws
 
-from infra.components import iam
+from infra.components import iam, trust_policies
 from infra.components.encryption_key import EncryptionKey, EncryptionKeyArgs
 from infra.components.iam import Account
 from infra.naming import COMPONENT, Naming, principal
@@ -21,6 +21,8 @@ class EksClusterArgs:
     naming: Naming
     account: Account
     version: str
+    support_type: Literal["STANDARD", "EXTENDED"]
+    """STANDARD: EKS upgrades the control plane by itself when standard support of the version ends."""
     service_cidr: str
     """Address range of Kubernetes services."""
     subnet_ids: Sequence[pulumi.Input[str]]
@@ -63,7 +65,7 @@ class EksCluster(pulumi.ComponentResource):
         role = aws.iam.Role(
             f"{self._name}-role",
             description=f"Control plane of {naming.cluster}",
-            assume_role_policy=iam.to_json(iam.assumed_by_service("eks.amazonaws.com")),
+            assume_role_policy=iam.to_json(trust_policies.assumed_by_cluster(args.account, naming.cluster)),
             tags=naming.tags(Name=f"{self._name}-role"),
             opts=self._child,
         )
@@ -85,6 +87,7 @@ class EksCluster(pulumi.ComponentResource):
             self._name,
             name=naming.cluster,
             version=args.version,
+            upgrade_policy={"support_type": args.support_type},
             role_arn=role.arn,
             access_config={"authentication_mode": "API", "bootstrap_cluster_creator_admin_permissions": False},
             bootstrap_self_managed_addons=False,  # all add-ons are managed, with pinned versions
@@ -103,7 +106,7 @@ class EksCluster(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self, depends_on=[permission, logs], delete_before_replace=True),
         )
 
-    def _create_admin(self, arn: str) -> pulumi.Resource:
+    def _create_admin(self, arn: str) -> pulumi.CustomResource:
         key = f"{self._name}-{principal(arn)}"
         entry = aws.eks.AccessEntry(
             f"{key}-access",
@@ -141,7 +144,7 @@ class EksCluster(pulumi.ComponentResource):
         return self._cluster.certificate_authority.data.apply(lambda data: data or "")
 
     @property
-    def access(self) -> Sequence[pulumi.Resource]:
+    def access(self) -> Sequence[pulumi.CustomResource]:
         """Resources that give admins access."""
         return self._access
 

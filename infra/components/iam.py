@@ -1,4 +1,5 @@
-"""IAM, bucket, file system and key policies as pure functions, with least privilege.
+"""IAM, bucket, file system and key policies as pure functions, with least privilege. Trust policies are in
+`trust_policies.py`, endpoint policies in `endpoint_policies.py`.
 
 Policies that AWS prescribes have a link to its documentation. `tests/pure/test_iam.py` evaluates every policy.
 """
@@ -33,8 +34,6 @@ class Account:
         """Return the ARN of an AWS managed policy."""
         return f"arn:{self.partition}:iam::aws:policy/{name}"
 
-
-EC2: Final = "ec2.amazonaws.com"
 
 SESSION_MANAGER: Final = "AmazonSSMManagedInstanceCore"
 """Managed policy for a shell and SSH through Session Manager, without an open port or key pair."""
@@ -81,60 +80,8 @@ def to_json(policy: Policy) -> str:
     return json.dumps(policy)
 
 
-def _document(*statements: Statement) -> Policy:
+def document(*statements: Statement) -> Policy:
     return {"Version": "2012-10-17", "Statement": list(statements)}
-
-
-# --- trust policies ----------------------------------------------------------------------------------------------------
-
-
-def assumed_by_service(service: str) -> Policy:
-    """Trust policy of a role for an AWS service, e.g. `eks.amazonaws.com`.
-
-    It needs no source condition: only principals with iam:PassRole in this account can pass the role to a service.
-    """
-    return _document({"Sid": "Service", "Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"})
-
-
-def assumed_by_flow_logs(account: Account) -> Policy:
-    """Trust policy of the role that delivers VPC flow logs, for flow logs of this account and Region only.
-
-    https://docs.aws.amazon.com/vpc/latest/userguide/flow-logs-iam-role.html
-    """
-    return _document(
-        {
-            "Sid": "FlowLogs",
-            "Effect": "Allow",
-            "Principal": {"Service": "vpc-flow-logs.amazonaws.com"},
-            "Action": "sts:AssumeRole",
-            "Condition": {
-                "StringEquals": {"aws:SourceAccount": account.id},
-                "ArnLike": {"aws:SourceArn": account.arn("ec2", "vpc-flow-log/*")},
-            },
-        }
-    )
-
-
-def assumed_by_pods(cluster_arn: str, namespace: str, service_account: str) -> Policy:
-    """Trust policy of a role for the pods of one service account in one cluster (EKS Pod Identity).
-
-    https://docs.aws.amazon.com/eks/latest/userguide/pod-id-role.html
-    """
-    return _document(
-        {
-            "Sid": "PodIdentity",
-            "Effect": "Allow",
-            "Principal": {"Service": "pods.eks.amazonaws.com"},
-            "Action": ["sts:AssumeRole", "sts:TagSession"],
-            "Condition": {
-                "StringEquals": {
-                    "aws:RequestTag/eks-cluster-arn": cluster_arn,
-                    "aws:RequestTag/kubernetes-namespace": namespace,
-                    "aws:RequestTag/kubernetes-service-account": service_account,
-                }
-            },
-        }
-    )
 
 
 # --- logs --------------------------------------------------------------------------------------------------------------
@@ -142,7 +89,7 @@ def assumed_by_pods(cluster_arn: str, namespace: str, service_account: str) -> P
 
 def deliver_flow_logs(log_group_arn: str) -> Policy:
     """Allow writing to one log group. Omits logs:CreateLogGroup, so that a deleted group stays deleted."""
-    return _document(
+    return document(
         {
             "Sid": "Deliver",
             "Effect": "Allow",
@@ -174,7 +121,7 @@ def secrets_key(account: Account) -> Policy:
 
     EKS supports no condition on that grant: https://docs.aws.amazon.com/eks/latest/userguide/enable-kms.html
     """
-    return _document(
+    return document(
         _administered_by_account(account),
         {
             "Sid": "GrantToEks",
@@ -192,7 +139,7 @@ def logs_key(account: Account, log_groups: Sequence[str]) -> Policy:
     https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html
     """
     groups = [account.arn("logs", f"log-group:{name}") for name in log_groups]
-    return _document(
+    return document(
         _administered_by_account(account),
         {
             "Sid": "CloudWatchLogs",
@@ -205,15 +152,17 @@ def logs_key(account: Account, log_groups: Sequence[str]) -> Policy:
     )
 
 
-def file_system_key(account: Account) -> Policy:
-    """Key policy for an EFS file system: the account's principals may use the key only through EFS.
+def file_system_key(account: Account, service: str = "elasticfilesystem") -> Policy:
+    """Key policy for a file system: the account's principals may use the key only through EFS, or through FSx.
 
-    https://docs.aws.amazon.com/efs/latest/ug/EFSKMS.html
+    https://docs.aws.amazon.com/efs/latest/ug/EFSKMS.html,
+    https://docs.aws.amazon.com/fsx/latest/LustreGuide/encryption-at-rest.html
     """
-    return _document(
+    names = {"elasticfilesystem": "ThroughEfs", "fsx": "ThroughFsx"}
+    return document(
         _administered_by_account(account),
         {
-            "Sid": "ThroughEfs",
+            "Sid": names[service],
             "Effect": "Allow",
             "Principal": {"AWS": account.root},
             "Action": ["kms:CreateGrant", "kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKeyWithoutPlaintext"],
@@ -221,7 +170,7 @@ def file_system_key(account: Account) -> Policy:
             "Condition": {
                 "StringEquals": {
                     "kms:CallerAccount": account.id,
-                    "kms:ViaService": f"elasticfilesystem.{account.region}.amazonaws.com",
+                    "kms:ViaService": f"{service}.{account.region}.amazonaws.com",
                 }
             },
         },
@@ -233,7 +182,7 @@ def file_system_key(account: Account) -> Policy:
 
 def tls_only_bucket(bucket_arn: str) -> Policy:
     """Deny access without TLS. IAM roles grant the permissions."""
-    return _document(
+    return document(
         {
             "Sid": "TlsOnly",
             "Effect": "Deny",
@@ -261,7 +210,7 @@ def exchange_job_keys(bucket_arn: str) -> Policy:
 
 
 def _exchange(bucket_arn: str, shared: str, *, own: str) -> Policy:
-    return _document(
+    return document(
         {"Sid": "WriteOwn", "Effect": "Allow", "Action": "s3:PutObject", "Resource": f"{bucket_arn}/{own}/*"},
         {"Sid": "ReadAll", "Effect": "Allow", "Action": "s3:GetObject", "Resource": f"{bucket_arn}/{shared}/*"},
         {
@@ -274,13 +223,54 @@ def _exchange(bucket_arn: str, shared: str, *, own: str) -> Policy:
     )
 
 
+# --- buckets of jobs ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class BucketPath:
+    """An object or folder in a bucket; the whole bucket if the path is empty."""
+
+    bucket: str
+    path: str
+    writes: bool
+
+    @property
+    def keys(self) -> list[str]:
+        """Patterns of the object keys: the path itself and everything below it."""
+        path = self.path.strip("/")
+        return [path, f"{path}/*"] if path else ["*"]
+
+
+_READ_OBJECTS: Final = ("s3:GetObject",)
+_WRITE_OBJECTS: Final = (
+    *("s3:PutObject", "s3:DeleteObject"),
+    *("s3:AbortMultipartUpload", "s3:ListMultipartUploadParts"),  # large objects, such as checkpoints
+)
+
+
+def use_buckets(account: Account, paths: Sequence[BucketPath]) -> Policy:
+    """Allow job pods to use these paths, and to list them.
+
+    https://docs.aws.amazon.com/AmazonS3/latest/userguide/example-policies-s3.html
+    """
+    statements: list[Statement] = []
+    for number, one in enumerate(paths):
+        bucket = f"arn:{account.partition}:s3:::{one.bucket}"
+        actions = [*_READ_OBJECTS, *(_WRITE_OBJECTS if one.writes else ())]
+        use = {"Sid": f"Use{number}", "Effect": "Allow", "Action": actions, "Resource": [f"{bucket}/{key}" for key in one.keys]}
+        prefixes = {"StringLike": {"s3:prefix": one.keys}}
+        listing: Statement = {"Sid": f"List{number}", "Effect": "Allow", "Action": "s3:ListBucket", "Resource": bucket}
+        statements += [use, listing if one.keys == ["*"] else {**listing, "Condition": prefixes}]
+    return document(*statements)
+
+
 # --- EC2 clusters -------------------------------------------------------------------------------------------------------
 
 
 def find_members() -> Policy:
     """Allow looking up which instances belong to the cluster. Nodes trust AWS for that, not each other."""
     actions = ["autoscaling:DescribeAutoScalingGroups", "autoscaling:DescribeAutoScalingInstances", "ec2:DescribeInstances"]
-    return _document({"Sid": "FindMembers", "Effect": "Allow", "Action": actions, "Resource": "*"})
+    return document({"Sid": "FindMembers", "Effect": "Allow", "Action": actions, "Resource": "*"})
 
 
 def complete_join(account: Account, group: str) -> Policy:
@@ -288,7 +278,7 @@ def complete_join(account: Account, group: str) -> Policy:
 
     https://docs.aws.amazon.com/autoscaling/ec2/userguide/lifecycle-hooks.html
     """
-    return _document(
+    return document(
         {
             "Sid": "CompleteJoin",
             "Effect": "Allow",
@@ -304,7 +294,7 @@ def mount_through(account: Account, file_system_id: str, access_point_id: str) -
     https://docs.aws.amazon.com/efs/latest/ug/iam-access-control-nfs-efs.html
     """
     access_point = account.arn("elasticfilesystem", f"access-point/{access_point_id}")
-    return _document(
+    return document(
         {
             "Sid": "MountThroughAccessPoint",
             "Effect": "Allow",
@@ -324,7 +314,7 @@ def encrypted_file_system(file_system_arn: str) -> Policy:
 
     https://docs.aws.amazon.com/efs/latest/ug/iam-access-control-nfs-efs.html
     """
-    return _document(
+    return document(
         {
             "Sid": "ThroughMountTargets",
             "Effect": "Allow",
@@ -352,7 +342,7 @@ def scale_groups(account: Account, cluster: str, autoscaler_tag: str) -> Policy:
 
     https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/cloudprovider/aws/README.md
     """
-    return _document(
+    return document(
         {
             "Sid": "Read",
             "Effect": "Allow",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_aws as aws
 
-from infra.components import iam
+from infra.components import iam, trust_policies
 from infra.components.iam import Account
 from infra.naming import COMPONENT, Naming
 
@@ -32,7 +32,7 @@ class InstanceRole(pulumi.ComponentResource):
         self._role = aws.iam.Role(
             name,
             description=args.description,
-            assume_role_policy=iam.to_json(iam.assumed_by_service(iam.EC2)),
+            assume_role_policy=iam.to_json(trust_policies.assumed_by_instances()),
             tags=args.naming.tags(Name=name),
             opts=child,
         )

@@ -7,7 +7,7 @@ from typing import Protocol
 import pulumi
 import pulumi_aws as aws
 
-from infra.components import iam
+from infra.components import endpoint_policies, iam, trust_policies
 from infra.components.iam import Account
 from infra.naming import ANYWHERE, COMPONENT, PRIVATE_SUBNET_TAG, PUBLIC_SUBNET_TAG, Naming, cluster_tag
 from infra.plan.subnet_cidrs import zone_addresses
@@ -74,7 +74,7 @@ class Network(pulumi.ComponentResource):
     - a VPC with flow logs and a default security group without rules
     - a private subnet per zone and, unless the network is private, a public one
     - an internet gateway and NAT gateways, unless the network is private
-    - a gateway endpoint for S3, so that image layers cost no NAT traffic
+    - a gateway endpoint for S3, so that image layers cost no NAT traffic; other accounts' principals may only read
     """
 
     def __init__(self, name: str, args: NetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -196,6 +196,7 @@ class Network(pulumi.ComponentResource):
             vpc_id=self._vpc.id,
             service_name=f"com.amazonaws.{self._args.account.region}.s3",
             vpc_endpoint_type="Gateway",
+            policy=iam.to_json(endpoint_policies.s3_endpoint(self._args.account, has_internet=bool(self._args.nat_zones))),
             route_table_ids=[table.id for table in private_tables.values()],
             tags=self._args.naming.tags(Name=f"{self._name}-s3"),
             opts=self._child,
@@ -216,7 +217,7 @@ class Network(pulumi.ComponentResource):
         role = aws.iam.Role(
             f"{name}-flow-logs-role",
             description=f"Delivers the flow logs of {args.naming.cluster}",
-            assume_role_policy=iam.to_json(iam.assumed_by_flow_logs(args.account)),
+            assume_role_policy=iam.to_json(trust_policies.assumed_by_flow_logs(args.account)),
             tags=args.naming.tags(Name=f"{name}-flow-logs"),
             opts=self._child,
         )

@@ -1,4 +1,4 @@
-"""Managed node group of one instance type, for GPU pools and the CPU pool."""
+"""Managed node group of one instance type, for pools of jobs and the system pool."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,16 +7,19 @@ from typing import Final
 import pulumi
 import pulumi_aws as aws
 
-from infra.boot import eks_node
 from infra.boot.eks_node import ClusterAccess
 from infra.components import launch_template
 from infra.components.eks_cluster import EksCluster
 from infra.components.launch_template import LaunchTemplateArgs
 from infra.naming import COMPONENT, PLACEMENT_TAG, POOL_TAG, Naming
+from infra.plan.node_user_data import encoded_user_data
 from infra.plan.specs import NodePoolSpec
 
 ROOT_DEVICE: Final = "/dev/xvda"
 """Root device of Amazon Linux 2023 and of EKS's AMIs built on it."""
+
+UNCHANGED: Final = -1
+"""Size that a scheduled action leaves as it is."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,7 @@ class NodePool(pulumi.ComponentResource):
     - a launch template: interfaces, encrypted disks, IMDSv2, reservation and placement, tags, user data
     - a managed node group with repair; its desired size is ignored if the autoscaler owns it
     - tags on its Auto Scaling group: cost allocation, and what the autoscaler needs to scale from zero
+    - in a Capacity Block: scheduled actions that start the nodes with the block, and drain them before its end
     """
 
     def __init__(self, name: str, args: NodePoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -46,6 +50,7 @@ class NodePool(pulumi.ComponentResource):
         self._template = self._create_launch_template()
         self._group = self._create_node_group()
         self._tag_auto_scaling_group()
+        self._follow_block()
         self.register_outputs({"nodeGroupName": self.node_group_name})
 
     # --- launch template
@@ -77,17 +82,10 @@ class NodePool(pulumi.ComponentResource):
 
     def _user_data(self) -> pulumi.Input[str]:
         if self._spec.ami_id is None:
-            return self._render_user_data(None)
+            return encoded_user_data(self._spec, None)
         cluster = self._args.cluster
         access = pulumi.Output.all(cluster.name, cluster.endpoint, cluster.certificate_authority, cluster.service_cidr)
-        return access.apply(lambda values: self._render_user_data(ClusterAccess(*values)))
-
-    def _render_user_data(self, cluster: ClusterAccess | None) -> str:
-        spec = self._spec
-        config = eks_node.node_config(
-            raid0=spec.raid0, pinned_memory=spec.pinned_memory, cluster=cluster, labels=spec.labels, taints=spec.taints
-        )
-        return eks_node.encoded(eks_node.user_data(config, huge_pages=spec.huge_pages))
+        return access.apply(lambda values: encoded_user_data(self._spec, ClusterAccess(*values)))
 
     # --- node group
 
@@ -135,14 +133,38 @@ class NodePool(pulumi.ComponentResource):
         """Tag the Auto Scaling group, because EKS does not copy the node group's tags to it. If the group and the
         launch template both have a tag with the same key, instances get the group's value:
         https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-tagging.html"""
-        group = self._group.resources[0].autoscaling_groups[0].name
         for key, value in {**self._tags, **self._spec.autoscaler_tags}.items():
             aws.autoscaling.Tag(
                 f"{self._name}-tag-{key}",
-                autoscaling_group_name=group.apply(lambda name: name or ""),
+                autoscaling_group_name=self._auto_scaling_group,
                 tag={"key": key, "value": value, "propagate_at_launch": key in self._tags},
                 opts=pulumi.ResourceOptions(parent=self),
             )
+
+    def _follow_block(self) -> None:
+        """Schedule the sizes of a pool in a Capacity Block. EKS drains the nodes that Auto Scaling removes."""
+        block = self._spec.block
+        if block is None:
+            return
+        if block.start is not None:
+            self._schedule("block-starts", block.start, block.nodes, block.minimum)
+        self._schedule("block-ends", block.drain, 0, 0)
+
+    def _schedule(self, action: str, moment: str, desired: int, minimum: int) -> None:
+        aws.autoscaling.Schedule(
+            f"{self._name}-{action}",
+            autoscaling_group_name=self._auto_scaling_group,
+            scheduled_action_name=action,
+            start_time=moment,
+            desired_capacity=desired,
+            min_size=minimum,
+            max_size=UNCHANGED,
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+
+    @property
+    def _auto_scaling_group(self) -> pulumi.Output[str]:
+        return self._group.resources[0].autoscaling_groups[0].name.apply(lambda name: name or "")
 
     @property
     def node_group(self) -> pulumi.Resource:

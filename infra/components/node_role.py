@@ -7,7 +7,7 @@ from typing import Final
 import pulumi
 import pulumi_aws as aws
 
-from infra.components import iam
+from infra.components import iam, trust_policies
 from infra.components.iam import Account
 from infra.naming import COMPONENT, Naming
 
@@ -36,7 +36,7 @@ class NodeRole(pulumi.ComponentResource):
         self._role = aws.iam.Role(
             name,
             description=f"Nodes of {args.naming.cluster}",
-            assume_role_policy=iam.to_json(iam.assumed_by_service(iam.EC2)),
+            assume_role_policy=iam.to_json(trust_policies.assumed_by_instances()),
             tags=args.naming.tags(Name=name),
             opts=child,
         )

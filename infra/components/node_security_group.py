@@ -43,7 +43,8 @@ class NodeSecurityGroup(pulumi.ComponentResource):
             tags=args.naming.tags(Name=name),
             opts=self._child,
         )
-        aws.vpc.SecurityGroupIngressRule(
+        self._rules: list[pulumi.Resource] = []
+        ingress = aws.vpc.SecurityGroupIngressRule(
             f"{name}-self-ingress",
             security_group_id=self._group.id,
             referenced_security_group_id=self._group.id,
@@ -52,6 +53,7 @@ class NodeSecurityGroup(pulumi.ComponentResource):
             tags=args.naming.tags(Name=f"{name}-self-ingress"),
             opts=self._child,
         )
+        self._rules.append(ingress)
         self._egress("self", AMONG_NODES, to_group=self._group.id)
         for cidr in args.egress_cidrs:
             purpose = "Images, packages and AWS over NAT" if cidr == ANYWHERE else "Endpoints, file system and control plane"
@@ -70,7 +72,7 @@ class NodeSecurityGroup(pulumi.ComponentResource):
         to_prefix_list: pulumi.Input[str] | None = None,
     ) -> None:
         port = HTTPS if to_prefix_list is not None else None
-        aws.vpc.SecurityGroupEgressRule(
+        rule = aws.vpc.SecurityGroupEgressRule(
             f"{self._name}-{key}-egress",
             security_group_id=self._group.id,
             referenced_security_group_id=to_group,
@@ -83,7 +85,13 @@ class NodeSecurityGroup(pulumi.ComponentResource):
             tags=self._naming.tags(Name=f"{self._name}-{key}-egress"),
             opts=self._child,
         )
+        self._rules.append(rule)
 
     @property
     def id(self) -> pulumi.Output[str]:
         return self._group.id
+
+    @property
+    def rules(self) -> Sequence[pulumi.Resource]:
+        """Rules of the group. They must exist before a node starts and until the last node is deleted."""
+        return self._rules

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_aws as aws
 
-from infra.components import iam
+from infra.components import iam, trust_policies
+from infra.components.iam import Account
 from infra.naming import COMPONENT, Naming
 
 
@@ -20,11 +21,13 @@ class ManagedPolicy:
 class PodRoleArgs:
     naming: Naming
     description: str
-    cluster_arn: str
+    account: Account
     namespace: str
     service_account: str
     policy: pulumi.Input[str] | ManagedPolicy
     """Permissions of the pods."""
+    bucket_policy: str | None = None
+    """Further permissions: the buckets that the stack lets jobs use."""
     cluster_name: pulumi.Input[str] | None = None
     """If given, the component associates the role with the service account. EKS add-ons create their own
     associations."""
@@ -33,13 +36,14 @@ class PodRoleArgs:
 class PodRole(pulumi.ComponentResource):
     """Creates:
     - a role that only pods of the service account in this namespace and cluster can assume
+    - its inline policies, or an attachment of AWS's managed policy
     - the Pod Identity association with the service account, if a cluster is given
     """
 
     def __init__(self, name: str, args: PodRoleArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(f"{COMPONENT}:PodRole", name, None, opts)
         child = pulumi.ResourceOptions(parent=self)
-        trust = iam.assumed_by_pods(args.cluster_arn, args.namespace, args.service_account)
+        trust = trust_policies.assumed_by_pods(args.account, args.naming.cluster, args.namespace, args.service_account)
         self._role = aws.iam.Role(
             name,
             description=args.description,
@@ -54,6 +58,8 @@ class PodRole(pulumi.ComponentResource):
             )
         else:
             self._permission = aws.iam.RolePolicy(f"{name}-policy", role=self._role.name, policy=args.policy, opts=child)
+        if args.bucket_policy is not None:
+            aws.iam.RolePolicy(f"{name}-buckets", role=self._role.name, policy=args.bucket_policy, opts=child)
         self._association: pulumi.Resource | None = None
         if args.cluster_name is not None:
             self._association = aws.eks.PodIdentityAssociation(

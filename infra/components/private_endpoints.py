@@ -1,6 +1,6 @@
 """VPC endpoints of AWS services, for networks without a route to the internet."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pulumi
@@ -13,11 +13,11 @@ from infra.naming import COMPONENT, Naming
 @dataclass(frozen=True)
 class PrivateEndpointsArgs:
     naming: Naming
-    region: str
     vpc_id: pulumi.Input[str]
     subnet_ids: Sequence[pulumi.Input[str]]
     client_security_group_id: pulumi.Input[str]
-    services: Sequence[str]
+    services: Mapping[str, str]
+    """Service, such as `ecr.api` -> full name of its endpoint service."""
 
 
 class PrivateEndpoints(pulumi.ComponentResource):
@@ -36,7 +36,7 @@ class PrivateEndpoints(pulumi.ComponentResource):
             tags=args.naming.tags(Name=name),
             opts=child,
         )
-        aws.vpc.SecurityGroupIngressRule(
+        rule = aws.vpc.SecurityGroupIngressRule(
             f"{name}-nodes-ingress",
             security_group_id=group.id,
             referenced_security_group_id=args.client_security_group_id,
@@ -47,11 +47,12 @@ class PrivateEndpoints(pulumi.ComponentResource):
             tags=args.naming.tags(Name=f"{name}-nodes-ingress"),
             opts=child,
         )
-        self._endpoints = [
+        self._endpoints: list[pulumi.Resource] = [rule]
+        self._endpoints += [
             aws.ec2.VpcEndpoint(
                 f"{name}-{service}-endpoint",
                 vpc_id=args.vpc_id,
-                service_name=f"com.amazonaws.{args.region}.{service}",
+                service_name=service_name,
                 vpc_endpoint_type="Interface",
                 private_dns_enabled=True,
                 subnet_ids=list(args.subnet_ids),
@@ -59,11 +60,12 @@ class PrivateEndpoints(pulumi.ComponentResource):
                 tags=args.naming.tags(Name=f"{name}-{service}"),
                 opts=child,
             )
-            for service in args.services
+            for service, service_name in args.services.items()
         ]
         self.register_outputs({})
 
     @property
     def endpoints(self) -> Sequence[pulumi.Resource]:
-        """VPC endpoints. In a private network, they must exist before a node can start."""
+        """VPC endpoints and their ingress rule. In a private network, they must exist before a node starts and until the last
+        node is deleted."""
         return self._endpoints

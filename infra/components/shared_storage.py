@@ -30,17 +30,27 @@ class NewFileSystem:
 
 
 @dataclass(frozen=True)
+class ExistingFileSystem:
+    """An existing file system. The stack changes nothing but the security groups named here."""
+
+    id: str
+    admitting_groups: Sequence[str]
+    """Security groups of its mount targets to which the stack adds a rule for nodes."""
+    client_security_group_id: pulumi.Input[str]
+
+
+@dataclass(frozen=True)
 class SharedStorageArgs:
     naming: Naming
     account: Account
-    source: NewFileSystem | str
-    """A new file system, or the ID of an existing one. The stack never changes an existing one."""
+    source: NewFileSystem | ExistingFileSystem
 
 
 class SharedStorage(pulumi.ComponentResource):
     """Creates:
     - an encrypted EFS file system with elastic throughput that rejects unencrypted transport (or uses an existing one)
-    - a mount target in each zone, reachable by nodes only
+    - a mount target in each zone, reachable by nodes only; for an existing file system, on request, only the rules that
+      make it reachable
     - an access point that gives jobs one directory and the user ID of job images and login users
     """
 
@@ -48,10 +58,12 @@ class SharedStorage(pulumi.ComponentResource):
         super().__init__(f"{COMPONENT}:SharedStorage", name, None, opts)
         self._name, self._args = name, args
         self._child = pulumi.ResourceOptions(parent=self)
-        self._mount_targets: list[pulumi.Resource] = []
+        self._mounting: list[pulumi.Resource] = []
         self._file_system_id: pulumi.Output[str]
-        if isinstance(args.source, str):
-            self._file_system_id = pulumi.Output.from_input(args.source)
+        if isinstance(args.source, ExistingFileSystem):
+            self._file_system_id = pulumi.Output.from_input(args.source.id)
+            for group in args.source.admitting_groups:
+                self._admit_nodes(f"{name}-{group}-nodes-ingress", group, args.source.client_security_group_id)
         else:
             self._file_system_id = self._create_file_system(args.source)
         self._access_point = aws.efs.AccessPoint(
@@ -106,17 +118,7 @@ class SharedStorage(pulumi.ComponentResource):
             tags=naming.tags(Name=name),
             opts=self._child,
         )
-        aws.vpc.SecurityGroupIngressRule(
-            f"{name}-nodes-ingress",
-            security_group_id=group.id,
-            referenced_security_group_id=new.client_security_group_id,
-            ip_protocol="tcp",
-            from_port=NFS,
-            to_port=NFS,
-            description="Nodes mount the file system",
-            tags=naming.tags(Name=f"{name}-nodes-ingress"),
-            opts=self._child,
-        )
+        self._admit_nodes(f"{name}-nodes-ingress", group.id, new.client_security_group_id)
         for zone, subnet_id in new.subnets.items():
             target = aws.efs.MountTarget(
                 f"{name}-{zone}-mount-target",
@@ -125,16 +127,32 @@ class SharedStorage(pulumi.ComponentResource):
                 security_groups=[group.id],
                 opts=self._child,
             )
-            self._mount_targets.append(target)
+            self._mounting.append(target)
+
+    def _admit_nodes(self, name: str, group: pulumi.Input[str], nodes: pulumi.Input[str]) -> None:
+        """Allow the nodes' security group to reach mount targets with this security group."""
+        rule = aws.vpc.SecurityGroupIngressRule(
+            name,
+            security_group_id=group,
+            referenced_security_group_id=nodes,
+            ip_protocol="tcp",
+            from_port=NFS,
+            to_port=NFS,
+            description="Nodes mount the file system",
+            tags=self._args.naming.tags(Name=name),
+            opts=self._child,
+        )
+        self._mounting.append(rule)
 
     @property
     def file_system_id(self) -> pulumi.Output[str]:
         return self._file_system_id
 
     @property
-    def mount_targets(self) -> Sequence[pulumi.Resource]:
-        """Mount targets. They must exist before a node can mount. Empty for an existing file system."""
-        return self._mount_targets
+    def mounting(self) -> Sequence[pulumi.Resource]:
+        """Mount targets and ingress rules that the stack creates. They must exist before a node mounts the file system and
+        until the last node and pod have unmounted it."""
+        return self._mounting
 
     @property
     def access_point_id(self) -> pulumi.Output[str]:

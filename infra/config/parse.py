@@ -3,14 +3,14 @@ the rules can be checked in the same run."""
 
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from types import NoneType, UnionType
-from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar, Union, cast, get_args, get_origin
+from typing import Any, Generic, Literal, NamedTuple, TypeVar, cast, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
-from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+from infra.config import former_names
 from infra.config.messages import empty, missing, nearest, unknown_key, unknown_kind, words, wrong_value
+from infra.config.model_types import field_of, inner_types, kinds, leaf_types, models_for
 from infra.config.problems import Problem, path_text
 from infra.config.secrets import kind_of_secret, names_a_secret
 
@@ -51,10 +51,12 @@ def parse(model: type[ModelType], values: Mapping[str, object], **known: str) ->
     """
     problems = list(find_secrets(values))
     data: dict[str, Any] = _without_encrypted(deepcopy(dict(values)), (), problems)
+    data, renamed = former_names.replaced(model, data)
+    problems += renamed
     for key in sorted(known.keys() & data.keys()):
         del data[key]
         problems.append(Problem(key, f"is not a setting; {SAID_ELSEWHERE[key]}"))
-    told = {problem.path for problem in problems}
+    told = {problem.path for problem in problems if problem.is_error}
     placeholders: set[str] = set(told)
     for attempt in range(ROUNDS):
         try:
@@ -110,58 +112,6 @@ def _without_encrypted(value: Any, path: Path, problems: list[Problem]) -> Any:
 
 
 # --- location of an error, and what is valid there ---------------------------------------------------------------------
-
-
-def leaf_types(annotation: Any) -> list[Any]:
-    """Flatten an annotation: `int | Annotated[tuple[str, ...], ...] | None` -> `[int, tuple[str, ...]]`."""
-    origin = get_origin(annotation)
-    if origin is Annotated:
-        return leaf_types(get_args(annotation)[0])
-    if origin in (Union, UnionType):
-        return [leaf for part in get_args(annotation) for leaf in leaf_types(part)]
-    return [] if annotation is NoneType else [annotation]
-
-
-def models_for(types: list[Any], value: object) -> list[type[BaseModel]]:
-    """Return the models that are valid here. If the value has a `kind`, return only the matching model of a union."""
-    models = [leaf for leaf in types if isinstance(leaf, type) and issubclass(leaf, BaseModel)]
-    if isinstance(value, Mapping) and "kind" in value:
-        named = [model for model in models if value["kind"] in kinds([model])]
-        return named or models
-    return models
-
-
-def kinds(models: list[type[BaseModel]]) -> list[str]:
-    """Return the values of `kind` that distinguish the models of a union."""
-    return [
-        str(kind)
-        for model in models
-        if "kind" in model.model_fields
-        for leaf in leaf_types(model.model_fields["kind"].annotation)
-        for kind in get_args(leaf)
-    ]
-
-
-def field_of(types: list[Any], value: object, key: str) -> FieldInfo | None:
-    """Return the model field for a key; None if there is none."""
-    for model in models_for(types, value):
-        for field in model.model_fields.values():
-            if field.alias == key and not field.exclude:
-                return field
-    return None
-
-
-def inner_types(types: list[Any], value: object, key: str | int) -> list[Any]:
-    """Return the types that are valid at a key or index."""
-    if isinstance(key, str) and (field := field_of(types, value, key)):
-        return leaf_types(field.annotation)
-    wanted: type = tuple if isinstance(key, int) else dict
-    return [
-        leaf
-        for outer in types
-        if get_origin(outer) is wanted
-        for leaf in leaf_types(get_args(outer)[0 if wanted is tuple else 1])
-    ]
 
 
 class Fault:

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from infra import validation
-from infra.config.parse import inner_types, models_for, parse
+from infra.config.model_types import inner_types, models_for
+from infra.config.parse import parse
 from infra.config.problems import Problem, SettingsError, is_unreliable, without_echoes
 from infra.config.stack_file import RawStack
 from infra.facts import Facts, FactsError, existing_cluster, gather
@@ -16,7 +17,7 @@ from infra.settings.stack import Settings
 from infra.validation import existing_cluster as validation_existing
 from infra.validation import names
 
-BEFORE = ("config", "aws:region", "stack", "caller")
+BEFORE = ("config", "aws:region", "stack", "caller", "account")
 """Paths that are not settings. Their problems are listed first."""
 
 SettingsType = TypeVar("SettingsType", bound="Any")

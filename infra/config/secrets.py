@@ -24,7 +24,7 @@ _AWS_SECRET = re.compile(r"(?=.*[a-z])(?=.*[A-Z])(?=.*[0-9])[A-Za-z0-9/+]{40}")
 _SECRET_WORD = re.compile(r"(?:^|-)(?:secret|token|pwd)$|(?<!by)(?<!com)(?<!sur)pass(?!ed|es|ing|ive|age|enger|thr|ion)")
 _SECRET_COMPOUND = re.compile(r"(?:secretkey|secretaccesskey|privatekey|apikey)$")
 _KEY_OF = re.compile(r"-key$")
-_HARMLESS_KEY_OF = re.compile(r"(?:^|-)(?:public|primary|foreign|partition|sort|cache|group|dict|json|state)-key$")
+_HARMLESS_KEY_OF = re.compile(r"(?:^|-)(?:public|primary|foreign|partition|sort|cache|group|dict|json|state|topology)-key$")
 _SETTING = re.compile(r"true|false|yes|no|on|off|[0-9]{1,3}|[0-9]*\.[0-9]+", re.IGNORECASE)
 
 

@@ -49,6 +49,24 @@ def load(text: str) -> tuple[Any, list[Duplicate]]:
         loader.dispose()
 
 
+def load_all(text: str) -> list[Any]:
+    """Return the documents of a stream, with scalars resolved as in YAML 1.1, which Kubernetes reads. Raises NotYaml."""
+    loader = yaml.SafeLoader(text)
+    found = []
+    try:
+        while loader.check_node():
+            node = loader.get_node()
+            _check_aliases(node)
+            found.append(loader.construct_document(node))
+    except yaml.YAMLError as error:
+        raise NotYaml(_message(error)) from None
+    except RecursionError:
+        raise NotYaml("is nested too deeply; reduce the nesting") from None
+    finally:
+        loader.dispose()
+    return found
+
+
 def _check_aliases(node: yaml.Node | None) -> None:
     """Reject aliases that contain themselves or that expand to too many values. Raises NotYaml."""
     sizes: dict[int, int] = {}

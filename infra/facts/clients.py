@@ -38,11 +38,12 @@ class Denied(Exception):
 class Clients:
     """boto3 clients for one Region: one per service, created on first use."""
 
-    def __init__(self, region: str) -> None:
+    def __init__(self, region: str, like: "Clients | None" = None) -> None:
+        """Share the service models that `like` has loaded: EC2's takes half a second."""
         import boto3.session
 
         self.region = region
-        self._session = boto3.session.Session(region_name=region)
+        self._session: Any = like._session if like is not None else boto3.session.Session(region_name=region)
 
     def _client(self, service: str, attempts: int = ATTEMPTS) -> Any:
         from botocore.config import Config
@@ -53,7 +54,7 @@ class Clients:
             retries={"mode": "adaptive", "total_max_attempts": attempts},
             max_pool_connections=20,
         )
-        return self._session.client(service, config=config)
+        return self._session.client(service, region_name=self.region, config=config)
 
     @cached_property
     def sts(self) -> Any:
@@ -72,12 +73,24 @@ class Clients:
         return self._client("eks")
 
     @cached_property
+    def ecr(self) -> Any:
+        return self._client("ecr")
+
+    @cached_property
     def efs(self) -> Any:
         return self._client("efs")
 
     @cached_property
+    def fsx(self) -> Any:
+        return self._client("fsx")
+
+    @cached_property
     def iam(self) -> Any:
         return self._client("iam")
+
+    @cached_property
+    def kms(self) -> Any:
+        return self._client("kms")
 
     @cached_property
     def s3(self) -> Any:
@@ -87,11 +100,23 @@ class Clients:
     def quotas(self) -> Any:
         return self._client("service-quotas")
 
+    def pricing(self, region: str) -> Any:
+        """Return a client of the Price List, which has endpoints in a few Regions only."""
+        from botocore.config import Config
+
+        config = Config(
+            connect_timeout=CONNECT_SECONDS, read_timeout=READ_SECONDS, retries={"mode": "adaptive"}, max_pool_connections=20
+        )
+        return self._session.client("pricing", region_name=region, config=config)
+
     def create(self, settings: "Settings", *, needs_iam: bool) -> None:
         """Create the needed clients before any thread starts: creating boto3 clients is not thread-safe."""
-        _ = self.ec2, self.quotas, self.eks if settings.is_eks else self.autoscaling
+        _ = self.ec2, self.kms, self.quotas, self.eks if settings.is_eks else self.autoscaling
         if settings.storage.existing_file_system_id:
             _ = self.efs
+        if settings.storage.lustre:
+            _ = self.fsx
+            _ = self.s3
         if needs_iam:
             _ = self.iam
 

@@ -1,11 +1,12 @@
 """EC2 queries: zones, instance types, an existing VPC, reservations, placement groups, images."""
 
 from collections.abc import Collection, Iterable
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 from infra.facts.clients import Clients, is_error
 from infra.facts.instance_types import Architecture, InstanceType
-from infra.facts.model import CapacityReservation, OwnVpc, Subnet, Vpc, Zone
+from infra.facts.model import CapacityReservation, EndpointService, OwnVpc, Subnet, Vpc, Zone
 from infra.naming import ZONE_LETTERS
 
 NOT_FOR_EKS = frozenset({"use1-az3", "usw1-az2", "cac1-az3"})
@@ -119,6 +120,18 @@ def endpoints(clients: Clients, vpc_id: str) -> frozenset[str]:
     return frozenset(name.partition(f".{clients.region}.")[2] for name in names)
 
 
+def endpoint_services(clients: Clients) -> dict[str, EndpointService]:
+    """Return AWS's services that offer interface endpoints, by the part of the name after the Region."""
+    kinds = [_is_one_of("service-type", ["Interface"])]
+    described = _all(clients.ec2, "describe_vpc_endpoint_services", "ServiceDetails", Filters=kinds)
+    found = {}
+    for one in described:
+        prefix, _, short = one["ServiceName"].partition(f".{clients.region}.")
+        if short and prefix.endswith("amazonaws"):  # not com.amazonaws.vpce.*, the services of other accounts
+            found[short] = EndpointService(one["ServiceName"], frozenset(one["AvailabilityZones"]))
+    return found
+
+
 def stack_zones(clients: Clients, tag: str, stack: str) -> tuple[str, ...]:
     """Return the zones of the subnets that the stack created."""
     described = _all(clients.ec2, "describe_subnets", "Subnets", Filters=[_is_one_of(f"tag:{tag}", [stack])])
@@ -160,6 +173,9 @@ def _reservation(described: Any) -> CapacityReservation:
         total=described["TotalInstanceCount"],
         available=described["AvailableInstanceCount"],
         placement_group=group.rpartition("/")[2] or None,
+        start=described.get("StartDate"),
+        end=described.get("EndDate"),
+        read_at=datetime.now(UTC),
     )
 
 

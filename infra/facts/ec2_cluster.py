@@ -5,6 +5,7 @@ from typing import Any
 from infra.facts.clients import Clients
 from infra.facts.ec2 import subnet_zones
 from infra.facts.instance_types import Architecture
+from infra.facts.launch_templates import template_data
 from infra.facts.model import Ami, Existing, ExistingPool
 from infra.naming import AMI_TAG, OPENMPI_TAG, PLACEMENT_TAG, POOL_TAG, STACK_TAG
 
@@ -38,8 +39,17 @@ def _existing(clients: Clients, group: Any, tags: dict[str, str]) -> Existing:
         subnet_ids=frozenset(subnets),
         instance_type=template.get("InstanceType"),
         placement=tags.get(PLACEMENT_TAG),
+        join_seconds=_join_seconds(clients, group["AutoScalingGroupName"]),
     )
     return Existing(pools={tags[POOL_TAG]: pool}, ami_id=template.get("ImageId"))
+
+
+def _join_seconds(clients: Clients, group: str) -> int | None:
+    """Return the timeout of the group's hook for new instances. `pulumi up` creates the hook with the group and cannot
+    change it later."""
+    hooks = clients.autoscaling.describe_lifecycle_hooks(AutoScalingGroupName=group)["LifecycleHooks"]
+    launching = [hook for hook in hooks if hook["LifecycleTransition"] == "autoscaling:EC2_INSTANCE_LAUNCHING"]
+    return int(launching[0]["HeartbeatTimeout"]) if launching else None
 
 
 def _template(clients: Clients, group: Any) -> dict[str, Any]:
@@ -47,9 +57,7 @@ def _template(clients: Clients, group: Any) -> dict[str, Any]:
     named = group.get("LaunchTemplate")
     if not named:
         return {}
-    version = {"LaunchTemplateId": named["LaunchTemplateId"], "Versions": [named["Version"]]}
-    versions = clients.ec2.describe_launch_template_versions(**version)["LaunchTemplateVersions"]
-    return dict(versions[0]["LaunchTemplateData"]) if versions else {}
+    return template_data(clients, named["LaunchTemplateId"], named["Version"])
 
 
 def ami(clients: Clients, id: str) -> Ami | None:

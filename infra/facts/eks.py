@@ -2,11 +2,13 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 from infra.facts.clients import Clients
 from infra.facts.ec2 import subnet_zones
-from infra.facts.model import Existing, ExistingPool
+from infra.facts.launch_templates import node_template
+from infra.facts.model import Existing, ExistingPool, NodeTemplate
 from infra.naming import PLACEMENT_TAG, POOL_TAG
 
 PARALLEL = 4
@@ -17,10 +19,20 @@ def minor(version: str) -> int:
     return int(version.partition(".")[2])
 
 
-def kubernetes_versions(clients: Clients) -> tuple[str, ...]:
+@dataclass(frozen=True)
+class Versions:
+    """Kubernetes versions."""
+
+    offered: tuple[str, ...] = ()
+    extended: frozenset[str] = frozenset()
+    """Those in extended support."""
+
+
+def kubernetes_versions(clients: Clients) -> Versions:
     pages = clients.eks.get_paginator("describe_cluster_versions").paginate()
-    offered = {one["clusterVersion"] for page in pages for one in page["clusterVersions"]}
-    return tuple(sorted(offered, key=minor))
+    found = {one["clusterVersion"]: one.get("versionStatus") for page in pages for one in page["clusterVersions"]}
+    extended = frozenset(version for version, status in found.items() if status == "EXTENDED_SUPPORT")
+    return Versions(tuple(sorted(found, key=minor)), extended)
 
 
 def addon_versions(clients: Clients, kubernetes_version: str, addons: Collection[str]) -> dict[str, frozenset[str]]:
@@ -51,8 +63,13 @@ def existing(clients: Clients, name: str) -> Existing:
         cluster_version=cluster["version"],
         cluster_vpc_id=network["vpcId"],
         cluster_zones=_zones(network["subnetIds"], zones),
+        support_type=cluster.get("upgradePolicy", {}).get("supportType"),
         has_public_endpoint=network.get("endpointPublicAccess", False),
-        pools={group["tags"][POOL_TAG]: _pool(group, zones) for group in groups if group["subnets"][0] in zones},
+        pools={
+            group["tags"][POOL_TAG]: _pool(group, zones, _block_template(clients, group))
+            for group in groups
+            if group["subnets"][0] in zones
+        },
     )
 
 
@@ -73,7 +90,14 @@ def _node_group(clients: Clients, cluster: str, name: str) -> Any:
     return group if POOL_TAG in group.get("tags", {}) and group["status"] != "DELETING" else None
 
 
-def _pool(group: Any, zones: Mapping[str, str]) -> ExistingPool:
+def _block_template(clients: Clients, group: Any) -> NodeTemplate | None:
+    """Return the launch template of a node group in a Capacity Block."""
+    if group.get("capacityType") != "CAPACITY_BLOCK":
+        return None
+    return node_template(clients, group["launchTemplate"]["id"], group["launchTemplate"]["version"])
+
+
+def _pool(group: Any, zones: Mapping[str, str], block_template: NodeTemplate | None) -> ExistingPool:
     scaling = group["scalingConfig"]
     return ExistingPool(
         zone=zones[group["subnets"][0]],
@@ -85,6 +109,9 @@ def _pool(group: Any, zones: Mapping[str, str]) -> ExistingPool:
         instance_type=next(iter(group.get("instanceTypes") or ()), None),
         placement=group["tags"].get(PLACEMENT_TAG),
         failed=group["status"] == "CREATE_FAILED",
+        node_group=group["nodegroupName"],
+        version=group.get("version"),
+        block_template=block_template,
     )
 
 

@@ -12,7 +12,7 @@ from infra.facts.manifests import Manifests
 from infra.facts.model import FactsError
 from infra.jobs.quantities import bytes_of, millis_of
 from infra.kubernetes import kubeconfigs
-from infra.naming import GPU_RESOURCE, KUBE_SYSTEM, Taint
+from infra.naming import GPU_RESOURCE, KUBE_SYSTEM, RDMA_PREFIX, Taint
 from infra.settings.existing import ExistingSettings, Kubeconfig
 
 MIB: Final = 1024**2
@@ -37,6 +37,8 @@ class Node:
     """GPUs that the node currently offers; None if no device plugin has ever registered."""
     has_plugin: bool = False
     """True if NVIDIA's device plugin is ready on the node. If such a node offers no GPUs, the plugin found none."""
+    rdma: Mapping[str, int] = field(default_factory=dict)
+    """RDMA devices that the node currently offers, by resource."""
 
     @property
     def repels_pods(self) -> bool:
@@ -101,7 +103,13 @@ def node_of(manifest: Mapping[str, Any], plugins: Iterable[str] = ()) -> Node:
         bytes_of(offered.get("memory", "0")) // MIB,
         int(offered[GPU_RESOURCE]) if GPU_RESOURCE in offered else None,
         metadata["name"] in set(plugins),
+        {name: _count(amount) for name, amount in offered.items() if name.startswith(RDMA_PREFIX)},
     )
+
+
+def _count(amount: str) -> int:
+    """Return the value of an integer quantity; Kubernetes writes 1000 as `1k`."""
+    return millis_of(amount) // 1000
 
 
 def _connect(wanted: Kubeconfig) -> kubeconfigs.ApiConnection:

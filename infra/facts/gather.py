@@ -7,21 +7,24 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from infra.facts import account, ec2, ec2_cluster, efs, eks, manifests
+from infra.facts import account, ebs_key, ec2, ec2_cluster, efs, eks, fsx, manifests, price_list
 from infra.facts.clients import Clients, Denied, query
 from infra.facts.instance_types import InstanceType
-from infra.facts.model import Ami, Caller, Existing, Facts, FactsError
+from infra.facts.model import Ami, Caller, Existing, Facts, FactsError, LustreFileSystem
 from infra.facts.node_group_quota import DEFAULT_NODE_GROUPS, NODE_GROUPS, exceeds_default
-from infra.naming import STACK_TAG
+from infra.facts.price_list import Wanted
+from infra.facts.running import vcpus_in_use
+from infra.naming import STACK_TAG, Naming
 from infra.settings.platform import CommonPlatformSettings
 from infra.settings.stack import Settings
 from infra.versions import (
-    KUBERNETES_VERSIONS,
     KUEUE_CRDS,
     KUEUE_ROLE,
     KUEUE_WEBHOOKS,
+    LIVE_KUBERNETES_VERSIONS,
     MPI_OPERATOR_MANIFEST,
     NVIDIA_MANIFEST,
+    TRAINER_MANIFESTS,
     Pinned,
     addon_versions,
 )
@@ -85,8 +88,11 @@ def _gather(settings: Settings, clients: Clients, caller: Caller, queries: _Quer
     existing = queries.required(lambda: _existing(settings, clients))
     principal = _principal(clients, caller, queries)
     quotas = queries.optional("vCPU quotas", lambda: _quotas(clients, quotas_needed), None)
-    versions = queries.optional("Kubernetes versions", lambda: _kubernetes_versions(settings, clients), tuple[str, ...]())
+    in_use = queries.optional("running instances", lambda: vcpus_in_use(clients, settings.stack), dict[str, int]())
+    versions = queries.optional("Kubernetes versions", lambda: _kubernetes_versions(settings, clients), eks.Versions())
     addons = queries.optional("add-on versions", lambda: _addon_versions(settings, clients), dict[str, frozenset[str]]())
+    of_account = _AccountFacts(settings, clients, queries, caller)
+    of_lustre = _LustreFacts(settings, clients, queries)
     named = _NamedResources(settings, clients, queries, caller.account)
     upstream = queries.required(lambda: manifests.load(wanted_manifests(settings), settings.platform.manifest_mirror))
 
@@ -97,7 +103,6 @@ def _gather(settings: Settings, clients: Clients, caller: Caller, queries: _Quer
     ami = queries.required(lambda: _ami(settings, clients, found, types.result())).result()
     unread = sorted(quotas_needed.keys() - limits.keys()) if limits is not None else []
     queries.unchecked.extend(f"vCPU quota {code} ({quotas_needed[code].name}): AWS reports no value" for code in unread)
-    node_groups = _node_groups_allowed(settings, clients, queries).result()
     own_vpc = next(iter(sorted(stack_vpcs.result(), key=lambda vpc: vpc.id != found.cluster_vpc_id)), None)
     facts = Facts(
         region=settings.region,
@@ -108,14 +113,15 @@ def _gather(settings: Settings, clients: Clients, caller: Caller, queries: _Quer
         type_names=all_types,
         offerings=offerings.result(),
         quotas=limits or {},
-        kubernetes_versions=versions.result(),
+        in_use=in_use.result(),
+        kubernetes_versions=versions.result().offered,
+        extended_support=versions.result().extended,
         addon_versions=addons.result(),
         ami=ami,
         existing=replace(found, zones=stack_zones.result(), own_vpc=own_vpc),
         manifests=upstream.result(),
-        node_groups_allowed=DEFAULT_NODE_GROUPS if node_groups is None else node_groups,
     )
-    return replace(named.add_to(facts), unchecked=tuple(sorted(queries.unchecked)))
+    return replace(of_account.add_to(of_lustre.add_to(named.add_to(facts))), unchecked=tuple(sorted(queries.unchecked)))
 
 
 def _existing(settings: Settings, clients: Clients) -> Existing:
@@ -145,18 +151,12 @@ def manifests_of(platform: CommonPlatformSettings) -> tuple[Pinned, ...]:
         *((NVIDIA_MANIFEST,) if platform.device_plugin else ()),
         *((MPI_OPERATOR_MANIFEST,) if platform.mpi_operator else ()),
         *((*KUEUE_CRDS, KUEUE_ROLE, KUEUE_WEBHOOKS) if platform.queue else ()),
+        *(TRAINER_MANIFESTS if platform.trainer else ()),
     )
 
 
 def _quotas(clients: Clients, codes: Iterable[str]) -> dict[str, float] | None:
     return account.quota_values(clients, codes)
-
-
-def _node_groups_allowed(settings: Settings, clients: Clients, queries: _Queries) -> "Future[float | None]":
-    def read() -> float | None:
-        return account.quota_value(clients, "eks", NODE_GROUPS.code) if exceeds_default(settings) else None
-
-    return queries.optional("quota of node groups per cluster", read, None)
 
 
 def _principal(clients: Clients, caller: Caller, queries: _Queries) -> "Future[str | None]":
@@ -168,17 +168,92 @@ def _principal(clients: Clients, caller: Caller, queries: _Queries) -> "Future[s
     return queries.optional("the IAM role behind the caller", lambda: account.role_arn(clients, role), None)
 
 
-def _kubernetes_versions(settings: Settings, clients: Clients) -> tuple[str, ...]:
-    return eks.kubernetes_versions(clients) if settings.is_eks else ()
+def _kubernetes_versions(settings: Settings, clients: Clients) -> eks.Versions:
+    return eks.kubernetes_versions(clients) if settings.is_eks else eks.Versions()
 
 
 def _addon_versions(settings: Settings, clients: Clients) -> dict[str, frozenset[str]]:
     if not settings.is_eks:
         return {}
     version = settings.eks.kubernetes_version
-    if version not in KUBERNETES_VERSIONS:
+    if version not in LIVE_KUBERNETES_VERSIONS:
         return {}
-    return eks.addon_versions(clients, version, {*addon_versions(version), *settings.eks.addon_versions})
+    tested = addon_versions(version, lustre=settings.storage.lustre is not None)
+    return eks.addon_versions(clients, version, {*tested, *settings.eks.addon_versions})
+
+
+_Mounts = tuple[efs.Admitted, frozenset[str]]
+"""What the mount targets of an existing file system admit, and the security groups of this stack's nodes."""
+
+
+class _AccountFacts:
+    """Queries about the account in this Region, as far as the settings depend on it."""
+
+    def __init__(self, settings: Settings, clients: Clients, queries: _Queries, caller: Caller) -> None:
+        partition = caller.arn.split(":")[1]
+        needs_services = settings.network.has_interface_endpoints and not settings.network.is_existing
+        self.node_groups = queries.optional(
+            "quota of node groups per cluster",
+            lambda: account.quota_value(clients, "eks", NODE_GROUPS.code) if exceeds_default(settings) else None,
+            None,
+        )
+        self.endpoint_services = queries.optional(
+            "services that offer VPC endpoints", lambda: ec2.endpoint_services(clients) if needs_services else None, None
+        )
+        self.ebs_key = queries.optional(
+            "whether Auto Scaling may use the default key of EBS",
+            lambda: ebs_key.default_key(clients, partition, caller.account),
+            None,
+        )
+
+        # Not a query of its own: each missing price has a sentence in the bill.
+        self.prices = queries.required(lambda: price_list.read(Wanted.of(settings)) if settings.budget.is_set else None)
+
+    def add_to(self, facts: Facts) -> Facts:
+        node_groups = self.node_groups.result()
+        return replace(
+            facts,
+            node_groups_allowed=DEFAULT_NODE_GROUPS if node_groups is None else node_groups,
+            endpoint_services=self.endpoint_services.result(),
+            ebs_key=self.ebs_key.result(),
+            prices=self.prices.result(),
+        )
+
+
+class _LustreFacts:
+    """Queries about the FSx for Lustre file system of a stack, if it has one."""
+
+    def __init__(self, settings: Settings, clients: Clients, queries: _Queries) -> None:
+        self._wanted = settings.storage.existing_lustre_id
+        wanted, lustre, naming = self._wanted, settings.storage.lustre, Naming(settings.stack)
+        creates = lustre is not None and wanted is None
+        own = {STACK_TAG: settings.stack, "Name": naming.name("lustre-file-system")}
+        nodes = {STACK_TAG: settings.stack, "Name": naming.name("nodes")}
+        bucket = lustre.data_repository.bucket if lustre and lustre.data_repository else None
+
+        def named() -> LustreFileSystem | None:
+            found = fsx.file_system(clients, wanted) if wanted else None
+            if found is None:
+                return None
+            groups = efs.nodes_groups(clients, nodes=nodes, cluster=naming.cluster)
+            return replace(found, admitted=fsx.admitted(clients, found), nodes_groups=groups)
+
+        self._named = queries.required(named)
+        self._own = queries.required(lambda: fsx.own_file_system(clients, own) if creates else None)
+        self._bucket = queries.optional(
+            f"bucket {bucket}", lambda: (fsx.bucket_region(clients, bucket) or "") if bucket else None, None
+        )
+
+    def add_to(self, facts: Facts) -> Facts:
+        named = self._named.result()
+        missing = {self._wanted} if self._wanted and named is None else set[str]()
+        return replace(
+            facts,
+            lustre=named,
+            existing=replace(facts.existing, lustre=self._own.result()),
+            bucket_region=self._bucket.result(),
+            not_found=facts.not_found | missing,
+        )
 
 
 class _NamedResources:
@@ -206,11 +281,33 @@ class _NamedResources:
         self.groups = queries.required(lambda: ec2.placement_groups(clients, groups) if groups else {})
         self.images = queries.required(lambda: ec2.images(clients, image_ids) if image_ids else {})
         self.file_system = queries.required(lambda: efs.file_system(clients, file_system_id) if file_system_id else None)
+        self.mounts = self._mounts(settings, clients, queries)
         self.reservations = [queries.required(partial(ec2.reservation, clients, one)) for one in sorted(reservation_ids)]
+
+    @staticmethod
+    def _mounts(settings: Settings, clients: Clients, queries: _Queries) -> "Future[_Mounts | None]":
+        """Read the security groups that decide which nodes can mount an existing file system.
+
+        This is required if the stack adds rules to these groups: rules for unread groups would be deleted.
+        """
+        name = settings.storage.existing_file_system_id
+        naming = Naming(settings.stack)
+        tags = {STACK_TAG: settings.stack, "Name": naming.name("nodes")}
+
+        def read() -> _Mounts | None:
+            if name is None:
+                return None
+            return efs.admitted(clients, name), efs.nodes_groups(clients, nodes=tags, cluster=naming.cluster)
+
+        if settings.storage.adds_ingress_rule:
+            return queries.required(read)
+        return queries.optional(f"security groups of {name}'s mount targets", read, None)
 
     def add_to(self, facts: Facts) -> Facts:
         vpc, file_system, subnets = self.vpc.result(), self.file_system.result(), self.subnets.result()
-        groups, images = self.groups.result(), self.images.result()
+        groups, images, mounts = self.groups.result(), self.images.result(), self.mounts.result()
+        if file_system is not None and mounts is not None:
+            file_system = replace(file_system, admitted=mounts[0], nodes_groups=mounts[1])
         reservations = {one.id: one for future in self.reservations if (one := future.result())}
         known = {*subnets, *groups, *images, *reservations, *(one.id for one in (vpc, file_system) if one)}
         admins = {arn: future.result() for arn, future in self.admins.items()}

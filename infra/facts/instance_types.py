@@ -15,7 +15,7 @@ class NetworkCard:
     index: int
     maximum_interfaces: int
     efa: bool | None
-    """True if the card supports an EFA interface; None if the SDK is too old to report it."""
+    """True if the card supports an EFA interface; None if `InterfaceTypes` is missing in the response."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,17 @@ class InstanceType:
     efa_maximum: int
     """Maximum number of EFA interfaces; 0 if the type does not support EFA."""
     network_cards: tuple[NetworkCard, ...]
+    default_card: int
+    """Index of the network card that has the primary interface."""
+    addresses_per_interface: int
+    """Maximum number of IPv4 addresses of one interface."""
     line_rate_gbps: float | None
     """`NetworkPerformance` in Gbit/s; None for "Up to ..." types."""
     instance_store_gb: int
     """Total size of the local NVMe disks; 0 if there are none."""
     placement_strategies: frozenset[str]
     usage_classes: frozenset[str]
+    is_bare_metal: bool
 
     @property
     def slots(self) -> int:
@@ -69,15 +74,18 @@ class InstanceType:
             gpu_memory_mib=first.get("MemoryInfo", {}).get("SizeInMiB", 0),
             efa_maximum=network.get("EfaInfo", {}).get("MaximumEfaInterfaces", 0) if network.get("EfaSupported") else 0,
             network_cards=tuple(sorted(map(_network_card, network["NetworkCards"]), key=lambda card: card.index)),
+            default_card=network.get("DefaultNetworkCardIndex", 0),
+            addresses_per_interface=network["Ipv4AddressesPerInterface"],
             line_rate_gbps=line_rate(network.get("NetworkPerformance", "")),
             instance_store_gb=described.get("InstanceStorageInfo", {}).get("TotalSizeInGB", 0),
             placement_strategies=frozenset(described.get("PlacementGroupInfo", {}).get("SupportedStrategies", ())),
             usage_classes=frozenset(described.get("SupportedUsageClasses", ())),
+            is_bare_metal=described.get("BareMetal", False),
         )
 
 
 def _network_card(described: Mapping[str, Any]) -> NetworkCard:
-    types = described.get("InterfaceTypes")  # older SDKs do not return it
+    types = described.get("InterfaceTypes")  # the SDK drops the field before botocore 1.44
     return NetworkCard(
         index=described["NetworkCardIndex"],
         maximum_interfaces=described["MaximumNetworkInterfaces"],

@@ -2,11 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from datetime import UTC, datetime
+from typing import Any, Final, Literal
 
+from infra.cost.prices import Prices
 from infra.facts.instance_types import Architecture, InstanceType
 from infra.facts.manifests import NONE, Manifests
 from infra.facts.node_group_quota import DEFAULT_NODE_GROUPS
+
+_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 
 class FactsError(Exception):
@@ -63,6 +67,10 @@ class CapacityReservation:
     available: int
     placement_group: str | None = None
     """Name of the placement group that it was created in."""
+    start: datetime | None = None
+    end: datetime | None = None
+    read_at: datetime = field(default=_LONG_AGO, compare=False)
+    """When AWS reported this."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +81,55 @@ class FileSystem:
     state: str
     mount_targets: Mapping[str, str]
     """Zone -> VPC of the mount target there. EFS allows mount targets in only one VPC at a time."""
+    admitted: Mapping[str, Mapping[str, frozenset[str]]] | None = None
+    """Zone -> security group of the mount target there -> sources that it admits to NFS: CIDRs, security groups and prefix
+    lists. None if they could not be read."""
+    nodes_groups: frozenset[str] = frozenset()
+    """Existing security groups of this stack's nodes: its own one, and on EKS the cluster security group."""
+
+
+@dataclass(frozen=True)
+class LustreFileSystem:
+    """An FSx for Lustre file system: the one in the settings, or the one that this stack created."""
+
+    id: str
+    state: str
+    vpc_id: str
+    subnet_id: str
+    zone: str
+    size_gib: int
+    deployment: str
+    dns_name: str
+    mount_name: str
+    interface_ids: tuple[str, ...] = ()
+    admitted: Mapping[str, frozenset[str]] | None = None
+    """Security group of the file system -> sources that it admits to Lustre. None if they could not be read."""
+    nodes_groups: frozenset[str] = frozenset()
+    """Existing security groups of this stack's nodes: its own one, and on EKS the cluster security group."""
+
+
+@dataclass(frozen=True)
+class EbsKey:
+    """Customer managed KMS key that EBS uses for volumes without a key of their own."""
+
+    arn: str
+    state: str
+    """Its state in KMS, such as `Enabled`; `NotFound` if it does not exist."""
+    role: str
+    """ARN of Auto Scaling's service-linked role, which launches the nodes."""
+    policy: Mapping[str, Any] = field(default_factory=dict)
+    grants: frozenset[str] = frozenset()
+    """Operations that grants allow to the role."""
+
+
+@dataclass(frozen=True)
+class EndpointService:
+    """AWS service that offers interface endpoints in the Region."""
+
+    name: str
+    """Full name, such as `com.amazonaws.us-west-2.ecr.api`. Its prefix depends on the partition and on the service."""
+    zones: frozenset[str]
+    """Names of the zones in which it offers endpoints."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +139,20 @@ class Ami:
     id: str
     architecture: Architecture
     root_device: str
+
+
+@dataclass(frozen=True)
+class NodeTemplate:
+    """Launch template version of an existing node group, as far as `pulumi up` sets it."""
+
+    instance_type: str | None
+    image_id: str | None
+    reservation_id: str | None
+    root_volume_gib: int | None
+    interfaces: tuple[tuple[int, int, str], ...]
+    """Network card, device index and type of each interface."""
+    user_data: str
+    """Base64-encoded."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +173,14 @@ class ExistingPool:
     choice."""
     failed: bool = False
     """True if EKS failed to create it, so that it never had nodes."""
+    join_seconds: int | None = None
+    """Time limit of the hook that waits for a new worker of an EC2 cluster to join."""
+    node_group: str | None = None
+    """Name of the managed node group."""
+    version: str | None = None
+    """Kubernetes version of a managed node group."""
+    block_template: NodeTemplate | None = None
+    """Launch template of a node group in a Capacity Block; None for other groups, whose nodes EKS can replace."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +199,10 @@ class Existing:
     """VPC that this stack created."""
     ami_id: str | None = None
     """AMI of an EC2 cluster's workers."""
+    lustre: LustreFileSystem | None = None
+    """FSx for Lustre file system that this stack created."""
+    support_type: Literal["STANDARD", "EXTENDED"] | None = None
+    """Upgrade policy of the EKS cluster."""
     has_public_endpoint: bool = False
     """True if the Kubernetes API is reachable from outside the VPC."""
 
@@ -158,12 +241,18 @@ class Facts:
     """Versions that EKS offers for new clusters, oldest first."""
     addon_versions: Mapping[str, frozenset[str]]
     """EKS add-on -> versions on offer for the stack's Kubernetes version."""
+    extended_support: frozenset[str] = frozenset()
+    """Kubernetes versions that EKS offers, but only in extended support."""
     vpc: Vpc | None = None
     subnets: Mapping[str, Subnet] = field(default_factory=dict)
     reservations: Mapping[str, CapacityReservation] = field(default_factory=dict)
     placement_groups: Mapping[str, str] = field(default_factory=dict)
     """Name of each existing placement group in the stack file -> the group's strategy."""
     file_system: FileSystem | None = None
+    lustre: LustreFileSystem | None = None
+    """FSx for Lustre file system named in the stack file."""
+    bucket_region: str | None = None
+    """Region of the bucket of the data repository; empty if it does not exist, None if it could not be read."""
     images: Mapping[str, Architecture] = field(default_factory=dict)
     """ID of each existing AMI in the stack file -> the AMI's architecture."""
     ami: Ami | None = None
@@ -180,5 +269,13 @@ class Facts:
     """Quota of managed node groups per cluster; queried only if the stack needs more than AWS's default."""
     endpoints: frozenset[str] | None = None
     """Services with a VPC endpoint in the existing VPC, such as `ecr.api` and `s3`; None if they could not be read."""
+    endpoint_services: Mapping[str, EndpointService] | None = None
+    """Services that offer interface endpoints, such as `ecr.api`; None if they are not needed or could not be read."""
+    ebs_key: EbsKey | None = None
+    """The account's default key for EBS; None for the key of AWS, or if it could not be read."""
+    in_use: Mapping[str, int] = field(default_factory=dict)
+    """EC2 service quota code -> vCPUs that instances of others and reservations use."""
+    prices: Prices | None = None
+    """Prices; read only for stacks with a budget."""
     unchecked: tuple[str, ...] = ()
     """One sentence for each value that could not be read, with the reason."""

@@ -1,4 +1,7 @@
-"""ECR registries of EKS's own images: most Regions use the same AWS account, and the others have their own."""
+"""Host names of ECR registries.
+
+EKS's own images come from the same AWS account in most Regions; the other Regions have accounts of their own.
+"""
 
 from typing import Final
 
@@ -30,7 +33,23 @@ _ACCOUNTS: Final = {
 """https://docs.aws.amazon.com/eks/latest/userguide/add-ons-images.html"""
 
 
+_SUFFIXES: Final = {
+    "aws-cn": "amazonaws.com.cn",
+    "aws-eusc": "amazonaws.eu",
+    "aws-iso": "c2s.ic.gov",
+    "aws-iso-b": "sc2s.sgov.gov",
+    "aws-iso-e": "cloud.adc-e.uk",
+    "aws-iso-f": "csp.hci.ic.gov",
+}
+"""DNS suffixes of partitions, from botocore's partitions.json. All other partitions use `amazonaws.com`."""
+
+
 def eks_registry(region: str) -> str:
-    """Return the host name of a Region's registry."""
-    suffix = ".cn" if region.startswith("cn-") else ""
-    return f"{_ACCOUNTS.get(region, DEFAULT_ACCOUNT)}.dkr.ecr.{region}.amazonaws.com{suffix}"
+    """Return the host name of the Region's registry with EKS's own images."""
+    partition = "aws-cn" if region.startswith("cn-") else "aws"
+    return account_registry(_ACCOUNTS.get(region, DEFAULT_ACCOUNT), region, partition)
+
+
+def account_registry(account: str, region: str, partition: str) -> str:
+    """Return the host name of an account's registry."""
+    return f"{account}.dkr.ecr.{region}.{_SUFFIXES.get(partition, 'amazonaws.com')}"

@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from infra.jobs.image_names import is_short
 from infra.naming import JOB_NAMESPACE, PLATFORM_NAMESPACE, POOL_LABEL, SYSTEM_POOL
 
 CONFIG_MAP: Final = "gpumpi-cluster"
@@ -15,7 +16,7 @@ CONFIG_MAP_KEY: Final = "cluster.json"
 VERSION: Final = 1
 """Version of the format. A CLI older than the cluster's description reports an error instead of guessing."""
 
-Transport = Literal["efa", "tcp"]
+Transport = Literal["efa", "tcp", "infiniband"]
 
 
 class _Described(BaseModel):
@@ -37,12 +38,18 @@ class PoolDescription(_Described):
 
     name: str
     instance_type: str = ""
+    market: str = ""
+    """Purchase option of the instances, such as `spot`; empty outside AWS and in descriptions by older versions."""
     gpus: int = 0
     """`nvidia.com/gpu` per node."""
     slots: int
     """Default ranks per node: one per GPU, or one per vCPU on nodes without GPUs."""
     efa: int = 0
     """`vpc.amazonaws.com/efa` per node."""
+    rdma_resource: str = ""
+    """Resource of the RDMA device plugin; empty if jobs of the pool use no InfiniBand or RoCE."""
+    rdma_devices: int = 0
+    """`rdma_resource` per node."""
     hugepages_mib: int = 0
     """`hugepages-2Mi` per node, in MiB."""
     memory_mib: int
@@ -87,6 +94,8 @@ class NamespaceDescription(_Described):
     """A job namespace."""
 
     name: str = JOB_NAMESPACE
+    pod_security: Literal["restricted", "baseline"] = "restricted"
+    """Pod Security Standard that Kubernetes enforces in the namespace."""
     service_account: str = "default"
     """Service account of pods that do not call the Kubernetes API; its token is not mounted."""
     queue: str | None = None
@@ -104,6 +113,8 @@ class ClusterDescription(_Described):
 
     version: Annotated[int, Field(ge=1)] = VERSION
     cluster: str
+    region: str = ""
+    """AWS Region; empty outside AWS."""
     pools: tuple[PoolDescription, ...]
     """All pools, including the CPU pool."""
     launcher_pool: str = SYSTEM_POOL
@@ -112,8 +123,14 @@ class ClusterDescription(_Described):
     """Job namespaces; the first one is the default."""
     mpi_operator: bool = True
     """True if the cluster can run MPIJobs."""
+    job_controller: bool = False
+    """True if the cluster has a job controller, which keeps records, runs `setup` and restarts jobs."""
     image_registry: str = ""
-    """Registry prefix of all images: `a/b:1` becomes `mirror.example.com/all/docker.io/a/b:1`."""
+    """Prefix of full image names: `docker.io/a/b:1` becomes `mirror.example.com/all/docker.io/a/b:1`."""
+    image_repository: str = ""
+    """Repository of short image names: `b:1` becomes `registry.example.com/team/b:1`. Empty if the cluster has none."""
+    image_pull_secrets: tuple[str, ...] = ()
+    """Secrets with which nodes pull images, unless the job names its own."""
     cpu_request_factor: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Multiplier for CPU requests; below 1 if small nodes stand in for larger ones."""
 
@@ -125,9 +142,15 @@ class ClusterDescription(_Described):
         return next((one for one in self.namespaces if name in (None, one.name)), None)
 
     def image(self, name: str) -> str:
-        """Return the image reference that nodes pull."""
+        """Return the image reference that nodes pull. Raises LookupError for a short name without an image repository,
+        which validation should have rejected."""
+        if is_short(name):
+            if not self.image_repository:
+                raise LookupError(f"{self.cluster} has no image repository for {name}")
+            return f"{self.image_repository}/{name}"
         prefix = self.image_registry.rstrip("/")
-        return name if not prefix or name.startswith(f"{prefix}/") else f"{prefix}/{full_image_name(name)}"
+        direct = [f"{place}/" for place in (prefix, self.image_repository) if place]
+        return name if not prefix or name.startswith(tuple(direct)) else f"{prefix}/{name}"
 
     def to_json(self) -> str:
         """Return the JSON text for `CONFIG_MAP_KEY`."""
@@ -137,15 +160,3 @@ class ClusterDescription(_Described):
     def from_json(cls, text: str) -> "ClusterDescription":
         """Parse a cluster description. Raises ValueError if the text is invalid."""
         return cls.model_validate_json(text)
-
-
-def full_image_name(name: str) -> str:
-    """Return the image name with registry and repository, expanded in the same way as container runtimes do.
-
-    >>> full_image_name("python:3"), full_image_name("gpumpi/openmpi:5"), full_image_name("nvcr.io/a/b:1")
-    ('docker.io/library/python:3', 'docker.io/gpumpi/openmpi:5', 'nvcr.io/a/b:1')
-    """
-    first, slash, _ = name.partition("/")
-    if slash and ("." in first or ":" in first):
-        return name
-    return f"docker.io/{name}" if slash else f"docker.io/library/{name}"

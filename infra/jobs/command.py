@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from infra.jobs import hostfile
+from infra.jobs.in_pods import shell
 from infra.jobs.model import Job
 from infra.jobs.mpi_environment import INTERFACE
 from infra.jobs.pods import SSH_PORT
@@ -19,8 +20,8 @@ def mpirun(job: Job, namespace: str, slots: int, forwarded: Sequence[str]) -> li
     number = [] if job.per_socket is not None and job.ranks is None else ["-np", str(ranks(job, slots))]
     head = ["mpirun", *number]
     if job.mpi_implementation == "OpenMPI":
-        return [*head, *_open_mpi(job, slots, names, forwarded), *job.command]
-    return [*head, *_hydra(job, slots, names, forwarded), *job.command]
+        return [*head, *_open_mpi(job, slots, names, forwarded), *shell("rank.sh", *job.command)]
+    return [*head, *_hydra(job, slots, names, forwarded), *shell("rank.sh", *job.command)]
 
 
 def ranks(job: Job, slots: int) -> int:
@@ -40,7 +41,7 @@ def _horovodrun(job: Job, namespace: str, slots: int) -> list[str]:
 
 
 def _open_mpi(job: Job, slots: int, hosts: Sequence[str], forwarded: Sequence[str]) -> list[str]:
-    options: list[str] = []
+    options = ["--tag-output"] if job.rank_prefix else []
     if job.per_node is not None:
         options += ["--map-by", f"ppr:{job.per_node}:node"]
     if job.per_socket is not None:
@@ -51,7 +52,7 @@ def _open_mpi(job: Job, slots: int, hosts: Sequence[str], forwarded: Sequence[st
 
 
 def _hydra(job: Job, slots: int, hosts: Sequence[str], forwarded: Sequence[str]) -> list[str]:
-    options: list[str] = []
+    options = ["-prepend-rank"] if job.rank_prefix else []
     if job.mpi_implementation == "Intel" or job.per_node is not None:
         options += ["-ppn", str(job.per_node or slots)]
     if hosts:

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import pulumi
 import pulumi_kubernetes as kubernetes
@@ -11,11 +12,16 @@ import pulumi_kubernetes as kubernetes
 from infra.jobs.cluster import ClusterDescription
 from infra.jobs.keys import KeyPair
 from infra.jobs.model import Job
+from infra.jobs.pieces import Piece
 from infra.jobs.pods import Manifest
-from infra.jobs.render import Piece, of_a_stack, owner_reference, render
-from infra.naming import COMPONENT
+from infra.jobs.render import of_a_stack, owner_reference, render
+from infra.jobs.standalone import KEEPER
+from infra.naming import COMPONENT, POLICY_ANNOTATION, ROLE_LABEL
 from infra.platform import objects
 from infra.platform.site import Site
+
+RELEASED: Final = ['metadata.labels["kueue.x-k8s.io/queue-name"]', "spec.suspend", "spec.runPolicy.suspend", "spec.replicas"]
+"""Properties that the job controller changes when the setup of a job has succeeded."""
 
 NO_KEYS = KeyPair("", "")
 """Placeholder key pair, so that the digest of a job does not depend on generated keys."""
@@ -48,15 +54,12 @@ class StackJobs(pulumi.ComponentResource):
         pieces = render(job, self._args.cluster)
         text = digest(render(job, self._args.cluster, lambda: NO_KEYS))
         main, *others = pieces
-        if job.launcher == "mpijob":
-            self._register(main, text)
-            return
         # Create the objects that pods need first, and the cleanup controller before the objects that it owns.
         created: list[pulumi.Resource] = []
         cleanup_owner: Manifest | None = None
         for piece in [*others, main]:
             one = self._register(piece, text, created, cleanup_owner if piece.owner == "cleanup controller" else None)
-            if piece.manifest["kind"] == "Job" and piece is not main:
+            if piece.manifest["kind"] == "Job" and piece.manifest["metadata"]["labels"].get(ROLE_LABEL) == KEEPER:
                 uid = one.metadata.apply(lambda metadata: metadata.uid or "")  # type: ignore[attr-defined]
                 cleanup_owner = owner_reference(piece.manifest, uid)
             created.append(one)
@@ -66,12 +69,15 @@ class StackJobs(pulumi.ComponentResource):
     ) -> pulumi.CustomResource:
         manifest = _unawaited(piece.manifest, owner)
         secret = manifest["kind"] == "Secret"
+        policy = manifest["metadata"]["annotations"].get(POLICY_ANNOTATION, "")
+        held = '"hold"' in policy or manifest["kind"] == "StatefulSet"
         options = pulumi.ResourceOptions.merge(
             self._args.site.options(self, *self._args.after, *after),
             pulumi.ResourceOptions(
                 replacement_trigger=text,
                 delete_before_replace=True,  # the new objects have the same names
-                ignore_changes=["stringData"] if secret else None,  # every run of this program generates new keys
+                # Every run of this program generates new keys; the job controller releases jobs whose setup has succeeded.
+                ignore_changes=["stringData"] if secret else RELEASED if held else None,
                 additional_secret_outputs=["stringData", "data"] if secret else None,
             ),
         )
@@ -97,7 +103,8 @@ def digest(pieces: Sequence[Piece]) -> str:
 def _unawaited(manifest: Manifest, owner: Manifest | None) -> Manifest:
     """Return the manifest with an annotation that keeps `pulumi up` from waiting for the object, and with Secret data
     marked as secret in Pulumi."""
-    metadata = {**manifest["metadata"], "annotations": {"pulumi.com/skipAwait": "true"}}
+    annotations = {**manifest["metadata"].get("annotations", {}), "pulumi.com/skipAwait": "true"}
+    metadata = {**manifest["metadata"], "annotations": annotations}
     if owner is not None:
         metadata["ownerReferences"] = [owner]
     whole = {**manifest, "metadata": metadata}

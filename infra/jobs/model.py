@@ -4,18 +4,18 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from infra.config.former_names import FORMER_NAME, FORMER_VALUES
+from infra.jobs import starters
+from infra.jobs.pod_overrides import EnvSource, RoleOverrides
 from infra.settings.base import Model, Names
 
-Launcher = Literal["mpijob", "openmpi", "torchrun"]
+Launcher = Literal["mpijob", "standalone", "torchrun"]
 KeyExchange = Literal["secret", "volume", "s3"]
 MpiImplementation = Literal["OpenMPI", "Intel", "MPICH"]
+CheckpointSignal = Literal["SIGTERM", "SIGINT", "SIGUSR1", "SIGUSR2"]
 
-HOROVODRUN = "horovodrun"
 RANK_OPTIONS = ("-np", "--num-proc", "-H", "--hosts", "-hostfile", "--hostfile")
 """Options of horovodrun that set the number of ranks and their hosts."""
-STARTERS = ("mpirun", "mpiexec", "mpiexec.hydra", HOROVODRUN)
-"""Programs that start ranks themselves. Commands that begin with one run unchanged, except horovodrun without those
-options."""
 
 
 class SecretKey(Model):
@@ -41,8 +41,16 @@ class Resources(Model):
     cpu: str | None = Field(None, examples=["8"], description="CPUs, in quotes, such as `500m` or `8`.")
     memory: str | None = Field(None, examples=["64Gi"], description="Memory, such as `64Gi`.")
     efa: int | None = Field(None, description="EFA interfaces.")
+    rdma: int | None = Field(None, description="RDMA devices, on pools with `rdmaResource`; 1 by default.")
     hugepages_mib: int | None = Field(None, description="Memory in 2 MiB huge pages, given in MiB; 0 for none.")
     shared_memory_mib: int | None = Field(None, description="Size of /dev/shm in MiB; half of the worker's memory by default.")
+
+
+class SetupResources(Model):
+    """Resources of `setup`."""
+
+    cpu: str = Field("2", description="CPUs, in quotes, such as `500m` or `8`.")
+    memory: str = Field("1Gi", description="Memory, such as `64Gi`.")
 
 
 Mounts = Annotated[tuple[Mount, ...], Field(strict=False)]
@@ -56,20 +64,35 @@ class Job(Model):
         examples=["train"],
         description="Job name: a DNS label, unique in its namespace, such that `NAME-worker-9` has at most 63 characters.",
     )
+    generate_name: str | None = Field(
+        None,
+        examples=["train-"],
+        description="With `submit` and without `name`: beginning of the name, to which `submit` adds five random characters.",
+    )
     launcher: Launcher = Field(
         "mpijob",
-        description="`mpijob`: MPI started by mpi-operator. `openmpi`: Open MPI without an operator. "
+        description="`mpijob`: MPI started by mpi-operator. `standalone`: Open MPI without an operator. "
         "`torchrun`: PyTorch's own launcher, without MPI.",
+        json_schema_extra={FORMER_VALUES: {"openmpi": "standalone"}},
     )
     pool: str = Field(examples=["train"], description="Pool of the workers.")
     workers: int = Field(examples=[2], description="Number of pods that run ranks.")
     image: str = Field(
-        examples=["registry.example.com/train:1"], description="Image of all pods, with the program, MPI and sshd."
+        examples=["registry.example.com/train:1"],
+        description="Image of all pods, with the program, MPI and sshd. A short name "
+        "such as `train:1` refers to the cluster's image repository.",
+    )
+    image_pull_secrets: Names | None = Field(
+        None,
+        examples=["[registry-login]"],
+        description="Secrets in the job's namespace with which nodes pull the image, by name; those of the cluster by default.",
     )
     command: Names = Field(
         examples=["[python3, /shared/train.py]"],
-        description="Program that every rank runs. A command that begins with `mpirun`, `mpiexec` or `horovodrun` runs once, "
-        "unchanged, in the launcher; `horovodrun` without `-np` and `-H` gets both options.",
+        description="Program that every rank runs. A command that begins with `mpirun`, `mpiexec` or `horovodrun`, also in the "
+        "text of `sh -c`, runs once, unchanged, in the launcher; `horovodrun` without `-np` and `-H` gets both options, except "
+        "in `sh -c`. With `launcher: torchrun`, a command "
+        "that begins with `torchrun`, `accelerate launch` or `deepspeed` runs once per worker; options that it lacks are added.",
     )
     gpus_per_worker: int | None = Field(None, description="GPUs per worker; by default all GPUs of a node.")
     slots: int | None = Field(None, description="Ranks per worker; by default one per GPU, or one per vCPU without GPUs.")
@@ -78,29 +101,84 @@ class Job(Model):
     )
     key_exchange: KeyExchange = Field(
         "secret",
-        description="How pods of launcher `openmpi` get SSH keys. `secret`: one key for all, from a Secret. `volume`: one key "
+        description="How pods of launcher `standalone` get SSH keys. `secret`: one key for all, from a Secret. `volume`: one key "
         "for all, created by one pod on the first writable volume. `s3`: one key per pod; pods publish public keys in a bucket.",
     )
     ranks: int | None = Field(None, description="`-np`: total number of ranks; all slots by default.")
     per_node: int | None = Field(None, description="`-npernode`: ranks on each worker.")
     per_socket: int | None = Field(None, description="`-npersocket`: ranks on each processor socket of a worker; Open MPI only.")
     hosts: Hosts | None = Field(None, description="Indexes of the workers that run ranks, starting at 0; all by default.")
+    rank_prefix: bool = Field(
+        False, description="Begin each line that a rank prints with its number; with `torchrun`, its number on the worker."
+    )
     env: dict[str, str] = Field({}, description="Environment variables of every rank.")
     secret_env: dict[str, SecretKey] = Field({}, description="Environment variables from Secrets.")
+    env_from: Annotated[tuple[EnvSource, ...], Field(strict=False)] = Field(
+        (),
+        examples=["[{secretRef: {name: dataset}}]"],
+        description="ConfigMaps and Secrets whose keys all become environment variables; `env` and `secretEnv` win. With MPI, "
+        "values of several lines reach only the launcher.",
+    )
+    working_dir: str | None = Field(
+        None, examples=["/shared/code"], description="Folder in which ranks and `setup` start; the image's by default."
+    )
     volumes: Mounts | None = Field(None, description="Volumes mounted in every pod; all volumes of the cluster by default.")
-    prepare: Names = Field(
-        (), description="Command that runs once before the ranks, with the same image, environment and volumes."
+    workdir: str | None = Field(
+        None,
+        examples=["."],
+        description="Folder on your machine, relative to the job file, that `submit` sends to the first writable volume of the "
+        "cluster that the job mounts. Ranks start in it.",
+    )
+    setup: Names = Field(
+        (),
+        description="Command that runs once before the ranks, with the same image, environment and volumes. With "
+        "`platform.jobController`, it is a Job of its own, and only what it writes to volumes reaches the ranks.",
+        json_schema_extra={FORMER_NAME: "prepare"},
+    )
+    setup_resources: SetupResources = Field(
+        SetupResources(), description="Resources of `setup`, which gets no GPUs; needs `platform.jobController`."
+    )
+    setup_deadline_seconds: int = Field(
+        3600, description="Time limit of `setup` in seconds, without the time in the queue; needs `platform.jobController`."
     )
     resources: Resources = Field(Resources(), description="Resources of one worker; its share of a node by default.")
+    pod_overrides: RoleOverrides = Field(
+        RoleOverrides(), description="Additions to the pods of each role, as far as Pod Security `restricted` allows them."
+    )
     one_per_node: bool = Field(False, description="Run at most one worker per node, even if more would fit.")
     namespace: str | None = Field(None, description="Namespace of the job; the cluster's first job namespace by default.")
     priority: str | None = Field(None, description="Priority class.")
-    deadline_seconds: int | None = Field(None, description="Time limit in seconds after which the job fails; none by default.")
-    backoff_limit: int = Field(2, description="Number of retries after a failure.")
-    ttl_seconds: int | None = Field(
+    active_deadline_seconds: int | None = Field(
+        None,
+        description="Time limit in seconds after which the job fails; none by default.",
+        json_schema_extra={FORMER_NAME: "deadlineSeconds"},
+    )
+    max_restarts: int = Field(
+        2,
+        description="Number of restarts after failures. With `platform.jobController`, all ranks restart together, and lost "
+        "nodes, drains and preemption do not count.",
+        json_schema_extra={FORMER_NAME: "backoffLimit"},
+    )
+    no_retry_exit_codes: Annotated[tuple[int, ...], Field(strict=False)] = Field(
+        (),
+        examples=["[3]"],
+        description="Exit codes of the program after which the job fails at once; needs `platform.jobController`.",
+    )
+    termination_grace_period_seconds: int = Field(
+        30,
+        description="Seconds that ranks have to save their work after `checkpointSignal`, when a pod of the job is deleted, "
+        "drained or preempted, or the job is canceled or reaches its deadline.",
+    )
+    checkpoint_signal: CheckpointSignal = Field(
+        "SIGTERM",
+        description="Signal that ranks get before they are ended, to save: `SIGTERM`, `SIGINT`, `SIGUSR1` or `SIGUSR2`.",
+        json_schema_extra={FORMER_NAME: "stopSignal"},
+    )
+    ttl_seconds_after_finished: int | None = Field(
         86400,
         description="Seconds after which a finished job is deleted, with its logs. Jobs of a stack stay until they are removed "
         "from the stack file.",
+        json_schema_extra={FORMER_NAME: "ttlSeconds"},
     )
     clean_pod_policy: Literal["Running", "All", "None"] = Field(
         "Running",
@@ -119,11 +197,13 @@ class Job(Model):
     @property
     def starts_ranks_itself(self) -> bool:
         """True if the command itself starts the ranks, and sets their number and hosts."""
-        return bool(self.command) and self.command[0].rpartition("/")[2] in STARTERS and not self.needs_horovodrun_options
+        if starters.mpi_in_shell(self.command):
+            return True
+        return starters.mpi_starter(self.command) is not None and not self.needs_horovodrun_options
 
     @property
     def needs_horovodrun_options(self) -> bool:
         """True if the command is horovodrun without options for the number of ranks and their hosts."""
-        if not self.command or self.command[0].rpartition("/")[2] != HOROVODRUN:
+        if starters.mpi_starter(self.command) != starters.HOROVODRUN:
             return False
         return not any(word.partition("=")[0] in RANK_OPTIONS for word in self.command)

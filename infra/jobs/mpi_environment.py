@@ -32,9 +32,10 @@ def of_ranks(implementation: MpiImplementation, pool: PoolDescription) -> Mappin
     common, transport = rank_environment.of_ranks(pool), pool.transport
     match implementation:
         case "OpenMPI":  # Open MPI forwards its own variables
-            return common
+            return {**common, **(_UCX_WITHOUT_TCP if transport == "infiniband" else {})}
         case "Intel":
-            return {**common, "I_MPI_FABRICS": "shm:ofi", "I_MPI_OFI_PROVIDER": transport, "I_MPI_PIN": "off"}
+            provider = "mlx" if transport == "infiniband" else transport
+            return {**common, "I_MPI_FABRICS": "shm:ofi", "I_MPI_OFI_PROVIDER": provider, "I_MPI_PIN": "off"}
         case "MPICH":
             return {**common, "MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": transport}
 
@@ -70,14 +71,22 @@ logs each failure, and then falls back to what this option selects:
 https://github.com/open-mpi/ompi/issues/4948"""
 
 
+_UCX_WITHOUT_TCP: Final = {"UCX_TLS": "^tcp"}
+"""UCX may use every other transport; pml ucx alone would still accept TCP. NOT VERIFIED on hardware (2026-11-23).
+https://openucx.readthedocs.io/en/master/faq.html#which-transports-does-ucx-use"""
+
+
 def _open_mpi_transport(transport: Transport) -> dict[str, str]:
     """Select exactly one transport, so that MPI fails instead of silently falling back. Open MPI 5 renamed `vader` to
     `sm` and accepts both names.
 
     https://docs.open-mpi.org/en/v5.0.x/tuning-apps/networking/ofi.html
+    https://docs.open-mpi.org/en/v5.0.x/tuning-apps/networking/ib-and-roce.html
     """
     if transport == "efa":
         return {"OMPI_MCA_pml": "cm", "OMPI_MCA_mtl": "ofi", "OMPI_MCA_mtl_ofi_provider_include": "efa"}
+    if transport == "infiniband":
+        return {"OMPI_MCA_pml": "ucx", "OMPI_MCA_btl": "^tcp,openib"}
     return {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,vader,tcp", **_COPIED_TWICE}
 
 
@@ -102,7 +111,7 @@ _RESERVED: Final = re.compile(
     r"HOME|HOSTNAME|K_MPI_JOB_ROLE|GPUMPI_.*"
     r"|OMPI_MCA_(orte|plm|oob|ess|prte)_.*|PRTE_.*|PMIX_.*|OMPI_COMM_WORLD_.*|PMI_.*"
     r"|HYDRA_.*|I_MPI_(HYDRA_.*|PERHOST)|MPI_LOCAL.*"
-    r"|MASTER_(ADDR|PORT)|(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)|NNODES|NODE_RANK|PET_.*|JOB_COMPLETION_INDEX"
+    r"|(GROUP_|ROLE_)(RANK|WORLD_SIZE)|NNODES|NODE_RANK|NPROC_PER_NODE|PET_.*|JOB_COMPLETION_INDEX"
     r"|NVIDIA_VISIBLE_DEVICES|KUBERNETES_.*"
 )
 

@@ -1,8 +1,10 @@
 """Manifests for `launcher: mpijob`: one MPIJob of mpi-operator. https://github.com/kubeflow/mpi-operator (v2beta1)"""
 
-from infra.jobs import command, mpi_environment
+from infra.jobs import command, hostfile, mpi_environment, rank_environment
 from infra.jobs.in_pods import shell
+from infra.jobs.pod_templates import overridden
 from infra.jobs.pods import (
+    NODE_NAME,
     SAFE_TO_EVICT,
     SSH_PORT,
     Manifest,
@@ -10,7 +12,6 @@ from infra.jobs.pods import (
     container,
     launcher_pod,
     launcher_resources,
-    node_variables,
     on_pool,
     shared_memory,
     ssh_probes,
@@ -23,9 +24,9 @@ def mpi_job(placed: PlacedJob) -> Manifest:
     job, size = placed.job, placed.size
     policy = {
         "cleanPodPolicy": job.clean_pod_policy,
-        "backoffLimit": job.backoff_limit,
-        **({"activeDeadlineSeconds": job.deadline_seconds} if job.deadline_seconds is not None else {}),
-        **({"ttlSecondsAfterFinished": job.ttl_seconds} if job.ttl_seconds is not None else {}),
+        "backoffLimit": job.max_restarts,
+        **({"activeDeadlineSeconds": job.active_deadline_seconds} if job.active_deadline_seconds is not None else {}),
+        **({"ttlSecondsAfterFinished": job.ttl_seconds_after_finished} if job.ttl_seconds_after_finished is not None else {}),
     }
     metadata = placed.metadata(job.name, "job")
     metadata["labels"] |= placed.queue_label
@@ -54,14 +55,16 @@ def mpi_job(placed: PlacedJob) -> Manifest:
 
 def _launcher(placed: PlacedJob) -> Manifest:
     main = launcher_container(placed)
-    return {"metadata": pod_metadata(placed, "launcher"), "spec": launcher_pod(placed, [main], **prepared(placed))}
+    template = {"metadata": pod_metadata(placed, "launcher"), "spec": launcher_pod(placed, [main], **prepared(placed))}
+    return overridden(placed, "launcher", template)
 
 
 def _worker(placed: PlacedJob) -> Manifest:
-    return {"metadata": pod_metadata(placed, "worker"), "spec": on_pool(placed, [worker_container(placed)])}
+    template = {"metadata": pod_metadata(placed, "worker"), "spec": on_pool(placed, [worker_container(placed)])}
+    return overridden(placed, "worker", template)
 
 
-# --- shared with `launcher: openmpi` -----------------------------------------------------------------------------------
+# --- shared with `launcher: standalone` --------------------------------------------------------------------------------
 
 
 def pod_metadata(placed: PlacedJob, role: str) -> Manifest:
@@ -72,7 +75,7 @@ def launcher_container(placed: PlacedJob, **more: object) -> Manifest:
     """Return the container that waits for the workers' DNS names, then starts the ranks."""
     job, size = placed.job, placed.size
     shared_cpus = placed.cluster.cpu_request_factor < 1
-    of_ranks = mpi_environment.of_ranks(job.mpi_implementation, placed.pool)
+    of_ranks = _of_ranks(placed)
     of_launcher = mpi_environment.of_launcher(job.mpi_implementation, size.slots, placed.pool.transport, shared_cpus=shared_cpus)
     forwarded = list(dict.fromkeys([*of_ranks, *job.env, *job.secret_env]))
     line = command.mpirun(job, placed.namespace.name, size.slots, forwarded)
@@ -87,11 +90,11 @@ def launcher_container(placed: PlacedJob, **more: object) -> Manifest:
 
 
 def prepared(placed: PlacedJob) -> Manifest:
-    """Return the init container for `prepare`, which runs once before the ranks."""
-    if not placed.job.prepare:
+    """Return the init container for `setup`, which runs once before the ranks."""
+    if not placed.job.setup:
         return {}
     resources = launcher_resources(placed.cluster.cpu_request_factor)
-    return {"initContainers": [container(placed, "prepare", placed.job.prepare, {}, resources=resources)]}
+    return {"initContainers": [container(placed, "prepare", shell("prepare.sh", *placed.job.setup), {}, resources=resources)]}
 
 
 def worker_container(placed: PlacedJob) -> Manifest:
@@ -99,12 +102,23 @@ def worker_container(placed: PlacedJob) -> Manifest:
     made = container(
         placed,
         "worker",
-        shell("serve.sh"),
-        mpi_environment.of_ranks(placed.job.mpi_implementation, placed.pool),
+        shell("serve.sh", hostfile.host(placed.job.name, placed.namespace.name, 0)),
+        {**_of_ranks(placed), rank_environment.STOP_SIGNAL: placed.job.checkpoint_signal.removeprefix("SIG")},
         ports=[{"name": "ssh", "containerPort": SSH_PORT}],
         resources=placed.size.resources(placed.cluster.cpu_request_factor),
         **ssh_probes(),
     )
-    made["env"] += node_variables(placed.pool)
+    made["env"].append(NODE_NAME)
     made["volumeMounts"].append(shared_memory())
     return made
+
+
+def _of_ranks(placed: PlacedJob) -> dict[str, str]:
+    """Return the environment variables of the ranks. rank.sh adds those that differ from rank to rank."""
+    job = placed.job
+    first = job.hosts[0] if job.hosts else 0
+    return {
+        **mpi_environment.of_ranks(job.mpi_implementation, placed.pool),
+        "MASTER_ADDR": hostfile.host(job.name, placed.namespace.name, first),
+        "MASTER_PORT": str(rank_environment.MASTER_PORT),
+    }

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from infra.jobs.cluster import ClusterDescription, NamespaceDescription, PoolDescription
 from infra.jobs.model import Job, Mount
+from infra.jobs.pod_overrides import as_manifest
 from infra.jobs.quantities import mib
 from infra.jobs.sizing import WorkerSize, worker_size
 from infra.naming import GROUP_ID, PROJECT, USER_ID, job_labels
@@ -17,6 +18,9 @@ Manifest = dict[str, Any]
 
 SSH_PORT: Final = 2222
 """Unprivileged port."""
+
+USER_CONTAINERS: Final = ("launcher", "worker", "prepare")
+"""Containers that run the user's commands; the others exchange keys and clean up."""
 
 SAFE_TO_EVICT: Final = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
 """Keep the cluster autoscaler from evicting pods: a job that loses a pod loses its work."""
@@ -80,6 +84,7 @@ def container(placed: PlacedJob, name: str, command: Sequence[str], env: Mapping
         "imagePullPolicy": "IfNotPresent" if "@sha256:" in image else "Always",
         "command": list(command),
         "env": variables,
+        **(_of_user(job) if name in USER_CONTAINERS else {}),
         "volumeMounts": [*_mounts(placed), {"name": "tmp", "mountPath": "/tmp"}],
         "securityContext": {
             "allowPrivilegeEscalation": False,
@@ -90,12 +95,15 @@ def container(placed: PlacedJob, name: str, command: Sequence[str], env: Mapping
     }
 
 
-def node_variables(pool: PoolDescription) -> list[Manifest]:
-    """Return environment variables with the node's name and network bandwidth. Pod names do not show which pods share a
-    node."""
-    name = {"name": "GPUMPI_NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
-    rate = [] if pool.line_rate_gbps is None else [{"name": "GPUMPI_LINE_RATE_GBPS", "value": f"{pool.line_rate_gbps:g}"}]
-    return [name, *rate]
+def _of_user(job: Job) -> Manifest:
+    return {
+        **({"envFrom": [as_manifest(source) for source in job.env_from]} if job.env_from else {}),
+        **({"workingDir": job.working_dir} if job.working_dir else {}),
+    }
+
+
+NODE_NAME: Final[Manifest] = {"name": "GPUMPI_NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
+"""Environment variable with the node's name. Pod names do not show which pods share a node."""
 
 
 def shared_memory() -> Manifest:
@@ -169,6 +177,7 @@ def _pod(
         "enableServiceLinks": False,
         "serviceAccountName": placed.namespace.service_account,
         **({"priorityClassName": job.priority} if job.priority else {}),
+        **_pull_secrets(placed),
         "securityContext": {
             "runAsNonRoot": True,
             "runAsUser": USER_ID,
@@ -177,12 +186,22 @@ def _pod(
             "fsGroupChangePolicy": "OnRootMismatch",
             "seccompProfile": {"type": "RuntimeDefault"},
         },
+        "terminationGracePeriodSeconds": job.termination_grace_period_seconds,
         "nodeSelector": pool.selector,
         "tolerations": _tolerations(pool),
         "containers": list(containers),
         "volumes": [*_volumes(placed), {"name": "tmp", "emptyDir": {}}, *volumes],
         **more,
     }
+
+
+def _pull_secrets(placed: PlacedJob) -> Manifest:
+    """Return the Secrets with which the kubelet pulls the pod's images.
+
+    https://kubernetes.io/docs/tasks/configure-pod-container/pull-image-private-registry/"""
+    own = placed.job.image_pull_secrets
+    names = placed.cluster.image_pull_secrets if own is None else own
+    return {"imagePullSecrets": [{"name": name} for name in names]} if names else {}
 
 
 def _tolerations(pool: PoolDescription) -> list[Manifest]:

@@ -5,6 +5,10 @@ from typing import Final
 
 from infra.jobs.cluster import PoolDescription
 
+MASTER_PORT: Final = 29500
+"""Port of PyTorch's rendezvous, on the pod of rank 0."""
+STOP_SIGNAL: Final = "GPUMPI_STOP_SIGNAL"
+
 CACHE_FOLDER: Final = "/tmp/.cache"
 CACHES: Final[Mapping[str, str]] = {
     "XDG_CACHE_HOME": CACHE_FOLDER,
@@ -37,8 +41,12 @@ def _nccl_network(pool: PoolDescription) -> dict[str, str]:
     """Name NCCL's network, so that NCCL fails where it would otherwise fall back to TCP without an error.
 
     `Libfabric` is the name of the aws-ofi-nccl plugin: nccl_ofi_interface_nvidia.cpp in
-    https://github.com/aws/aws-ofi-nccl. A pool without EFA has no choice, so nothing is set.
+    https://github.com/aws/aws-ofi-nccl. `IB` is the name of NCCL's own network for InfiniBand and RoCE:
+    ncclNetIb in https://github.com/NVIDIA/nccl (NOT VERIFIED on hardware, 2026-11-23). A pool with neither has no choice,
+    so nothing is set.
     """
+    if pool.nccl_transport == "infiniband":
+        return {"NCCL_NET": "IB"}
     if not pool.efa:
         return {}
     return {"NCCL_NET": "Libfabric" if pool.nccl_transport == "efa" else "Socket"}

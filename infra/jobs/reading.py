@@ -1,6 +1,7 @@
 """Reads and validates a job file, and reports all of its errors at once."""
 
-from collections.abc import Callable, Mapping, Sequence
+import secrets
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from infra.config import yaml_text
@@ -20,6 +21,12 @@ class JobRefused(Exception):
 
 
 OnWarning = Callable[[Problem], None]
+Edit = Callable[[Mapping[str, object]], Mapping[str, object]]
+"""Changes the values of a job file before they are validated."""
+
+SUFFIX_CHARACTERS, SUFFIX_LENGTH = "bcdfghjklmnpqrstvwxz2456789", 5
+"""As Kubernetes does it: no vowels, and no digits that look like letters.
+https://github.com/kubernetes/kubernetes/blob/v1.35.0/staging/src/k8s.io/apimachinery/pkg/util/rand/rand.go"""
 
 
 def ignore(warning: Problem) -> None:
@@ -32,18 +39,16 @@ def read(
     namespace: str | None = None,
     usual_namespace: str | None = None,
     on_warning: OnWarning = ignore,
+    edit: Edit = dict,
 ) -> Job:
-    """Read a job from a file. Its namespace is `namespace`, else the one in the file, else `usual_namespace`.
+    """Read a job from a file and edit it. Its namespace is `namespace`, else the one in the file, else `usual_namespace`.
 
     Raises JobRefused if the job has errors, and OSError if the file cannot be read.
     """
-    try:
-        content, twice = yaml_text.read(path)
-    except yaml_text.NotYaml as error:
-        raise JobRefused([Problem(path.name, str(error))]) from None
-    problems = [Problem(path_text(one.path), one.message) for one in twice]
-    if not isinstance(content, dict):
-        raise JobRefused([*problems, Problem(path.name, "is not a job: it has no keys like name, pool and command")])
+    content, problems = content_of(path)
+    if content is None:
+        raise JobRefused(problems)
+    content = edit(content)
     if namespace or usual_namespace:
         content = {"namespace": usual_namespace, **content} | ({"namespace": namespace} if namespace else {})
     return judged(content, cluster, problems, on_warning)
@@ -56,13 +61,39 @@ def judged(
     on_warning: OnWarning = ignore,
 ) -> Job:
     """Validate a job and return it. Raises JobRefused with all errors."""
-    job, form, placeholders = parse(Job, {str(key): value for key, value in values.items()})
-    found = [*problems, *form]
-    if job is not None:
-        found += [problem for problem in check(job, cluster) if not is_unreliable(problem.path, placeholders)]
-    errors = [problem for problem in without_echoes(found) if problem.is_error]
+    job, found = examined(values, lambda one: check(one, cluster))
+    found = without_echoes([*problems, *found])
+    errors = [problem for problem in found if problem.is_error]
     if job is None or errors:
         raise JobRefused(errors)
-    for problem in without_echoes(found):
+    for problem in found:
         on_warning(problem)
     return job
+
+
+def content_of(path: Path) -> tuple[Mapping[str, object] | None, list[Problem]]:
+    """Return the keys of a job file, or None if it has none, and the problems of its YAML. Raises OSError."""
+    try:
+        content, twice = yaml_text.read(path)
+    except yaml_text.NotYaml as error:
+        return None, [Problem(path.name, str(error))]
+    problems = [Problem(path_text(one.path), one.message) for one in twice]
+    if not isinstance(content, dict):
+        return None, [*problems, Problem(path.name, "is not a job: it has no keys like name, pool and command")]
+    return {str(key): value for key, value in content.items()}, problems
+
+
+def named(values: Mapping[str, object]) -> dict[str, object]:
+    """Return the values with a name, which starts with `generateName` if there is no other."""
+    start = values.get("generateName")
+    if "name" in values or not isinstance(start, str):
+        return dict(values)
+    return {**values, "name": start + "".join(secrets.choice(SUFFIX_CHARACTERS) for _ in range(SUFFIX_LENGTH))}
+
+
+def examined(values: Mapping[str, object], rules: Callable[[Job], Iterable[Problem]]) -> tuple[Job | None, list[Problem]]:
+    """Return the job, or None if its keys or types are wrong, and what they and the rules report."""
+    job, found, placeholders = parse(Job, named(values))
+    if job is not None:
+        found = [*found, *(problem for problem in rules(job) if not is_unreliable(problem.path, placeholders))]
+    return job, found

@@ -1,56 +1,47 @@
 """Renders a job as Kubernetes objects, in creation order."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-from infra.jobs import key_exchange, openmpi
+from infra.jobs import key_exchange, standalone
 from infra.jobs.cluster import ClusterDescription
+from infra.jobs.controlled import controlled
 from infra.jobs.keys import KeyPair, generate
 from infra.jobs.model import Job
 from infra.jobs.mpijob import mpi_job
+from infra.jobs.pieces import Piece
 from infra.jobs.pods import Manifest, PlacedJob
 from infra.jobs.torchrun import torchrun_job
-
-Owner = Literal["main", "cleanup controller"]
-
-
-@dataclass(frozen=True)
-class Piece:
-    """One Kubernetes object of a job."""
-
-    manifest: Manifest
-    owner: Owner | None = "main"
-    """Object that owns this one and is deleted with it; None for the main object of the job."""
-
-    @property
-    def key(self) -> str:
-        return f"{self.manifest['kind']}/{self.manifest['metadata']['name']}"
 
 
 def render(job: Job, cluster: ClusterDescription, keys: Callable[[], KeyPair] = generate) -> list[Piece]:
     """Return the objects of a valid job: the main object first, and owners before the objects that they own."""
     placed = PlacedJob.of(job, cluster)
-    match job.launcher:
+    pieces = _pieces(placed, keys)
+    return controlled(pieces, placed) if cluster.job_controller else pieces
+
+
+def _pieces(placed: PlacedJob, keys: Callable[[], KeyPair]) -> list[Piece]:
+    match placed.job.launcher:
         case "mpijob":
             return [Piece(mpi_job(placed), None)]
         case "torchrun":
             service, main = torchrun_job(placed)
             return [Piece(main, None), Piece(service)]
-        case "openmpi":
-            return _openmpi(placed, keys())
+        case "standalone":
+            return _standalone(placed, keys())
 
 
-def _openmpi(placed: PlacedJob, keys: KeyPair) -> list[Piece]:
+def _standalone(placed: PlacedJob, keys: KeyPair) -> list[Piece]:
     cleans_up = placed.job.clean_pod_policy != "None"
-    controller = [*openmpi.access(placed), openmpi.cleanup_controller(placed)] if cleans_up else []
+    controller = [*standalone.access(placed), standalone.cleanup_controller(placed)] if cleans_up else []
     return [
-        Piece(openmpi.launcher(placed), None),
+        Piece(standalone.launcher(placed), None),
         *([Piece(key_exchange.secret(placed, keys))] if placed.job.key_exchange == "secret" else []),
-        Piece(openmpi.config(placed)),
-        Piece(openmpi.service(placed)),
+        Piece(standalone.config(placed)),
+        Piece(standalone.service(placed)),
         *map(Piece, controller),
-        Piece(openmpi.workers(placed), "cleanup controller" if cleans_up else "main"),
+        Piece(standalone.workers(placed), "cleanup controller" if cleans_up else "main"),
     ]
 
 
@@ -67,4 +58,4 @@ def owner_reference(main: Manifest, uid: Any) -> Manifest:
 
 def of_a_stack(job: Job) -> Job:
     """Return the job without a TTL: jobs of a stack stay until they are removed from the stack file."""
-    return job.model_copy(update={"ttl_seconds": None})
+    return job.model_copy(update={"ttl_seconds_after_finished": None})

@@ -22,11 +22,13 @@ class WorkerSize:
     memory_mib: int
     cpu_millis: int
     shared_memory_mib: int
+    rdma: int = 0
+    rdma_resource: str = ""
 
     def resources(self, cpu_factor: float) -> dict[str, dict[str, str]]:
         """Return requests and limits. Only the CPU request is scaled, for small nodes that stand in for larger ones."""
         exact = {"memory": mib(self.memory_mib)}
-        for name, amount in ((GPU_RESOURCE, self.gpus), (EFA_RESOURCE, self.efa)):
+        for name, amount in ((GPU_RESOURCE, self.gpus), (EFA_RESOURCE, self.efa), (self.rdma_resource, self.rdma)):
             if amount:
                 exact[name] = str(amount)
         if self.hugepages_mib:
@@ -52,6 +54,9 @@ def worker_size(job: Job, pool: PoolDescription) -> WorkerSize:
         memory_mib=memory,
         cpu_millis=millis_of(wanted.cpu) if wanted.cpu else int(pool.cpu_millis * share),
         shared_memory_mib=memory // 2 if wanted.shared_memory_mib is None else wanted.shared_memory_mib,
+        # Not a share: one device of a shared plugin stands for all adapters.
+        rdma=(1 if pool.rdma_resource else 0) if wanted.rdma is None else wanted.rdma,
+        rdma_resource=pool.rdma_resource,
     )
 
 
@@ -62,6 +67,7 @@ def workers_per_node(job: Job, size: WorkerSize, pool: PoolDescription, cpu_fact
     wanted = (
         (pool.gpus, size.gpus),
         (pool.efa, size.efa),
+        (pool.rdma_devices, size.rdma),
         (pool.hugepages_mib, size.hugepages_mib),
         (pool.memory_mib, size.memory_mib),
         (pool.cpu_millis, int(size.cpu_millis * cpu_factor)),

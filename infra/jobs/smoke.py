@@ -1,33 +1,37 @@
-"""Smoke job. It fails unless each worker ran on its own node, with all GPUs, over the expected network."""
+"""Smoke jobs. The first one fails unless each worker ran on its own node, with all GPUs, over the expected network; the
+second one, of level `nccl`, runs nccl-tests."""
 
 import inspect
 import json
+from collections.abc import Sequence
 from dataclasses import astuple
-from typing import Final
+from typing import Any, Final, Literal
 
-from infra.jobs import smoke_verdict
+from infra.jobs import nccl_requirements, smoke_verdict
 from infra.jobs.cluster import ClusterDescription, PoolDescription, Transport
 from infra.jobs.in_pods import text
 from infra.jobs.model import Job, Launcher, MpiImplementation
+from infra.jobs.nccl_verdict import NcclExpected, NetworkReport
 from infra.jobs.pods import PlacedJob
 from infra.jobs.smoke_verdict import Expected, Report
 
 NAME: Final = "smoke"
+Level = Literal["devices", "cuda", "nccl"]
 DEADLINE_SECONDS: Final = 1800
 """Includes the time to add nodes."""
 
 IMAGES: Final[dict[MpiImplementation, str]] = {
-    "OpenMPI": "gpumpi/openmpi:5",
-    "Intel": "gpumpi/intel-mpi",
-    "MPICH": "gpumpi/mpich",
+    "OpenMPI": "openmpi:5",
+    "Intel": "intel-mpi:2021",
+    "MPICH": "mpich:5",
 }
-"""Images built by this project. Any image with sshd, MPI, Python and mpi4py works."""
+"""Images built by this project, in the cluster's image repository. Any image with sshd, MPI, Python and mpi4py works."""
 
 
 def program() -> str:
     """Return the source of the program that every rank runs."""
     ranks = text("smoke.py").replace("from __future__ import annotations\n", "")  # allowed only at the top of a file
-    return f"{inspect.getsource(smoke_verdict)}\n{ranks}"
+    return f"{inspect.getsource(smoke_verdict)}\nCUDA_PROGRAM = {text('cuda.py')!r}\n{ranks}"
 
 
 def smoke_pool(cluster: ClusterDescription) -> PoolDescription | None:
@@ -57,15 +61,24 @@ def smoke_job(
         one_per_node=True,
         namespace=namespace,
         volumes=(),
-        backoff_limit=0,
-        deadline_seconds=DEADLINE_SECONDS,
+        max_restarts=0,
+        active_deadline_seconds=DEADLINE_SECONDS,
     )
 
 
-def expected(job: Job, cluster: ClusterDescription, transport: Transport | None = None) -> Expected:
-    """Return the results that a healthy cluster must give for this job."""
+def expected(
+    job: Job,
+    cluster: ClusterDescription,
+    transport: Transport | None = None,
+    level: Level = "devices",
+    emulated: Sequence[str] = (),
+) -> Expected:
+    """Return the results that a healthy cluster must give for this job. `emulated`: nodes with `EMULATED_LABEL`."""
     placed = PlacedJob.of(job, cluster)
-    return Expected(job.workers, placed.size.slots, placed.size.gpus, transport or placed.pool.transport)
+    size, wanted = placed.size, transport or placed.pool.transport
+    library = "mlx" if job.mpi_implementation == "Intel" else "ucx"
+    reported = library if wanted == "infiniband" else wanted  # over InfiniBand, MPI reports the library that it uses
+    return Expected(job.workers, size.slots, size.gpus, reported, size.efa, level, tuple(emulated))
 
 
 def with_program(job: Job, wanted: Expected) -> Job:
@@ -76,9 +89,37 @@ def with_program(job: Job, wanted: Expected) -> Job:
 
 def reports(log: str) -> list[Report]:
     """Parse the ranks' reports from the launcher's log."""
-    found: list[Report] = []
+    return _printed(log, '{"rank"')
+
+
+# --- NCCL --------------------------------------------------------------------------------------------------------------
+
+
+def nccl_job(job: Job, cluster: ClusterDescription) -> Job:
+    """Return the job that runs nccl-tests on the pool, and with the image and launcher, of the smoke job."""
+    largest = nccl_requirements.largest_message(PlacedJob.of(job, cluster).pool.line_rate_gbps)
+    command = ("python3", "-c", text("nccl.py"), largest)
+    # Subsystems of the lines that nccl.py reads: an image may have chosen others in /etc/nccl.conf.
+    env = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET"}
+    return job.model_copy(update={"name": f"{job.name}-nccl", "command": command, "env": env})
+
+
+def nccl_expected(job: Job, cluster: ClusterDescription) -> NcclExpected:
+    """Return what NCCL must reach on the pool of this job."""
+    placed = PlacedJob.of(job, cluster)
+    pool, ranks = placed.pool, job.workers * placed.size.slots
+    return NcclExpected(job.workers, ranks, pool.nccl_transport, pool.instance_type, pool.line_rate_gbps)
+
+
+def nccl_reports(log: str) -> list[NetworkReport]:
+    """Parse the ranks' reports from the launcher's log."""
+    return _printed(log, '{"nccl_rank"')
+
+
+def _printed(log: str, start: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
     for line in log.splitlines():
-        if line.startswith('{"rank"'):
+        if line.startswith(start):
             try:
                 found.append(json.loads(line))
             except ValueError:

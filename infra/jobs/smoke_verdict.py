@@ -6,11 +6,20 @@ The same source runs inside the job (so that the job itself fails) and in the CL
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Dict  # noqa: UP035  a pod's Python may be too old for dict[...] at run time
+from typing import Any, Dict, Tuple  # noqa: UP035  a pod's Python may be too old for dict[...] at run time
 
 LAUNCHER = "-launcher"
+
+LEVELS = ("devices", "cuda", "nccl")
+"""Each level includes the checks of the levels before it."""
+
+PASSED, FAILED, NOT_HERE, NOT_RUN = "passed", "failed", "not on this hardware", "not run"
+"""Results of a check. Only the first one proves something."""
+
+SLOW = 0.5
+"""A node is slow if its best exchange with any other node has less than this share of the median of all nodes."""
 
 
 @dataclass(frozen=True)
@@ -24,86 +33,214 @@ class Expected:
     """GPUs that every rank must see: those of its worker."""
     transport: str
     """Transport of messages between workers: `efa` or `tcp`."""
+    efa: int = 0
+    """EFA devices of every worker."""
+    level: str = "devices"
+    emulated: Sequence[str] = ()
+    """Nodes whose label says that their devices are emulated. Their device files and GPUs cannot be checked; those of every
+    other node must be there."""
 
 
 Report = Dict[str, Any]  # noqa: UP006
-"""Report of one rank, with keys rank, size, host (the pod), node, gpus, sum, transports (to other hosts), library."""
+"""Report of one rank, with keys rank, size, host (the pod), node, gpus (device files, or else those assigned), gpu_files,
+efa_files, sum, transports (to other hosts), library. The first rank of a host also reports cuda (GPUs on which a kernel
+ran) and rates (GB/s to each other host)."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """Result of one check."""
+
+    name: str
+    result: str
+    detail: str
+    failures: Tuple[str, ...] = ()  # noqa: UP006
+    """One sentence per deviation."""
+
+
+def judged(name: str, failures: Sequence[str], detail: str) -> Check:
+    """Return a check that ran: failed with these sentences, or passed with this detail."""
+    return Check(name, FAILED, "; ".join(failures), tuple(failures)) if failures else Check(name, PASSED, detail)
+
+
+def checks(reports: Sequence[Report], expected: Expected) -> list[Check]:
+    """Return the checks of the level. If no rank reported, only that is a failure."""
+    rows: dict[str, Callable[[Sequence[Report], Expected], Check]] = {
+        "ranks": _ranks,
+        "workers": _hosts,
+        "GPU devices": _gpus,
+        "EFA devices": _efa,
+        "sum over all ranks": _sums,
+        "MPI transport": _transport,
+    }
+    if expected.level != "devices":
+        rows["CUDA kernel"] = _cuda
+    if expected.level == "nccl":
+        rows["slow node"] = _slow_node
+    if not reports:
+        rest = [Check(name, NOT_RUN, "no rank reported") for name in rows if name != "ranks"]
+        return [judged("ranks", ["no rank reported"], ""), *rest]
+    return [check(reports, expected) for check in rows.values()]
 
 
 def failures(reports: Sequence[Report], expected: Expected) -> list[str]:
     """Return one sentence per deviation from the expected results; an empty list if there is none."""
-    if not reports:
-        return ["no rank reported"]
-    found = [*_ranks(reports, expected), *_hosts(reports, expected), *_gpus(reports, expected), *_sums(reports, expected)]
-    if expected.workers > 1:
-        found += _transport(reports, expected)
-    return found
+    return [sentence for check in checks(reports, expected) for sentence in check.failures]
 
 
-def _ranks(reports: Sequence[Report], expected: Expected) -> list[str]:
+def _ranks(reports: Sequence[Report], expected: Expected) -> Check:
     found = []
     wanted = expected.workers * expected.slots
     numbers = Counter(report["rank"] for report in reports)
     missing = [rank for rank in range(wanted) if rank not in numbers]
     if missing:
-        found.append(f"of {wanted} ranks {len(missing)} did not report: {_listed(missing)}")
+        found.append(f"of {wanted} ranks {len(missing)} did not report: {listed(missing)}")
     twice = [rank for rank, times in numbers.items() if times > 1]
     if twice:
-        found.append(f"{len(reports)} processes ran independently: {_count(twice, 'rank')} reported more than once")
+        found.append(f"{len(reports)} processes ran independently: {count(len(twice), 'rank')} reported more than once")
     sizes = sorted({report["size"] for report in reports})
     if sizes != [wanted]:
-        found.append(f"ranks report a world size of {_listed(sizes)}, not {wanted}")
-    return found
+        found.append(f"ranks report a world size of {listed(sizes)}, not {wanted}")
+    return judged("ranks", found, f"{count(wanted, 'rank')} reported")
 
 
-def _hosts(reports: Sequence[Report], expected: Expected) -> list[str]:
+def _hosts(reports: Sequence[Report], expected: Expected) -> Check:
     found = []
     ranks = Counter(report["host"] for report in reports)
     for host in sorted(host for host in ranks if LAUNCHER in host):
-        found.append(f"{_count([None] * ranks[host], 'rank')} on the launcher {host}, which must run none")
+        found.append(f"{count(ranks[host], 'rank')} on the launcher {host}, which must run none")
     workers = sorted(host for host in ranks if LAUNCHER not in host)
     if len(workers) != expected.workers:
-        found.append(f"ranks ran on {_count(workers, 'worker')}, not {expected.workers}: {_listed(workers) or 'none'}")
+        found.append(f"ranks ran on {count(len(workers), 'worker')}, not {expected.workers}: {listed(workers) or 'none'}")
     for host in workers:
         if ranks[host] != expected.slots:
-            found.append(f"{host} has {_count([None] * ranks[host], 'rank')}, not {expected.slots}")
+            found.append(f"{host} has {count(ranks[host], 'rank')}, not {expected.slots}")
     nodes: dict[str, list[str]] = {}
     for host in workers:
         for node in sorted({report["node"] for report in reports if report["host"] == host}):
             nodes.setdefault(node, []).append(host)
     for node, hosts in sorted(nodes.items()):
         if not node:
-            found.append(f"{_listed(hosts)}: node unknown")
+            found.append(f"{listed(hosts)}: node unknown")
         elif len(hosts) > 1:
-            found.append(f"{_listed(hosts)} share the node {node}")
-    return found
+            found.append(f"{listed(hosts)} share the node {node}")
+    return judged("workers", found, f"one worker on each of {count(len(nodes), 'node')}: {listed(sorted(nodes))}")
 
 
-def _gpus(reports: Sequence[Report], expected: Expected) -> list[str]:
-    seen = {report["host"]: report["gpus"] for report in reports if report["gpus"] != expected.gpus}
-    return [f"{host} sees {_count([None] * gpus, 'GPU')}, not {expected.gpus}" for host, gpus in sorted(seen.items())]
+def _gpus(reports: Sequence[Report], expected: Expected) -> Check:
+    found = {}
+    for report in reports:
+        host, files = report["host"], report["gpu_files"]
+        if report["node"] in expected.emulated:
+            files = report["gpus"]  # the emulated device plugin assigns GPUs and adds no files
+        if files == expected.gpus:
+            continue
+        found[host] = f"{host} sees {count(files, 'GPU')}, not {expected.gpus}"
+        if not files and report["gpus"]:
+            found[host] = (
+                f"{host} has no device file of the {count(report['gpus'], 'GPU')} that it was assigned. "
+                "Make the NVIDIA runtime containerd's default runtime on its node"
+            )
+    emulated = emulated_nodes(reports, expected)
+    if not found and not expected.gpus:
+        return Check("GPU devices", NOT_HERE, "the pool has no GPUs")
+    if not found and emulated:
+        return Check("GPU devices", NOT_HERE, f"the GPUs of {listed(emulated)} are emulated: assigned, without device files")
+    detail = f"{count(expected.gpus, 'device file')} (/dev/nvidia0, ...) on each worker"
+    return judged("GPU devices", [found[host] for host in sorted(found)], detail)
 
 
-def _sums(reports: Sequence[Report], expected: Expected) -> list[str]:
+def _efa(reports: Sequence[Report], expected: Expected) -> Check:
+    if not expected.efa:
+        return Check("EFA devices", NOT_HERE, "the pool has no EFA")
+    emulated = emulated_nodes(reports, expected)
+    seen = {report["host"]: report["efa_files"] for report in reports if report["node"] not in expected.emulated}
+    found = [
+        f"{host} sees {count(seen[host], 'EFA device')}, not {expected.efa}"
+        for host in sorted(seen)
+        if seen[host] != expected.efa
+    ]
+    if emulated and not found:
+        return Check("EFA devices", NOT_HERE, f"the EFA devices of {listed(emulated)} are emulated")
+    return judged("EFA devices", found, f"{count(expected.efa, 'device file')} (/dev/infiniband/uverbs*) on each worker")
+
+
+def _sums(reports: Sequence[Report], expected: Expected) -> Check:
     wanted = expected.workers * expected.slots
     right = wanted * (wanted + 1) // 2
     wrong = sorted(report["rank"] for report in reports if report["sum"] != right)
-    return [f"allreduce returned a wrong sum on rank {_listed(wrong)}; expected {right}"] if wrong else []
+    found = [f"allreduce returned a wrong sum on rank {listed(wrong)}; expected {right}"] if wrong else []
+    return judged("sum over all ranks", found, f"{right} on every rank")
 
 
-def _transport(reports: Sequence[Report], expected: Expected) -> list[str]:
+def _transport(reports: Sequence[Report], expected: Expected) -> Check:
+    if expected.workers < 2:
+        return Check("MPI transport", NOT_RUN, "one worker sends no messages to others")
     used = sorted({transport for report in reports for transport in report["transports"]})
+    found = []
     if not used:
-        return ["no rank reported the transport of its messages between workers"]
-    if used != [expected.transport]:
-        return [f"messages between workers used {_listed(used)}, not {expected.transport}"]
-    return []
+        found = ["no rank reported the transport of its messages between workers"]
+    elif used != [expected.transport]:
+        found = [f"messages between workers used {listed(used)}, not {expected.transport}"]
+    return judged("MPI transport", found, f"messages between workers used {listed(used)}, according to MPI's log")
 
 
-def _listed(things: Sequence[Any]) -> str:
+def _cuda(reports: Sequence[Report], expected: Expected) -> Check:
+    found = []
+    names: Counter[str] = Counter()
+    for host in sorted({report["host"] for report in reports if report["node"] not in expected.emulated}):
+        cuda = next((report["cuda"] for report in reports if report["host"] == host and report.get("cuda")), None)
+        if cuda is None:
+            found.append(f"{host}: no rank tried its GPUs")
+            continue
+        gpus, error = cuda["gpus"], cuda["error"]
+        if "missing" in error:
+            error += ". Check its node's driver and container toolkit, and the image's NVIDIA_DRIVER_CAPABILITIES"
+        if error:
+            found.append(f"{host}: {error}")
+        elif len(gpus) != expected.gpus:
+            found.append(f"{host}: CUDA finds {count(len(gpus), 'GPU')}, not {expected.gpus}")
+        elif len({gpu["bus"] for gpu in gpus}) < len(gpus):
+            found.append(f"{host}: CUDA finds the same GPU more than once: {listed([gpu['bus'] for gpu in gpus])}")
+        found += [f"{host}: GPU {gpu['bus'] or number}: {gpu['error']}" for number, gpu in enumerate(gpus) if gpu["error"]]
+        names.update(gpu["name"] for gpu in gpus)
+    emulated = emulated_nodes(reports, expected)
+    if emulated and not found:
+        return Check("CUDA kernel", NOT_HERE, f"the GPUs of {listed(emulated)} are emulated: there is no driver to run a kernel")
+    detail = ", ".join(f"{number} x {name}" for name, number in sorted(names.items()))
+    return judged("CUDA kernel", found, f"a kernel wrote 1 MiB on every GPU, with correct results: {detail}")
+
+
+def _slow_node(reports: Sequence[Report], expected: Expected) -> Check:
+    """Compare each node's best exchange with another node: with one slow node, only its own best exchange is slow."""
+    name = "slow node"
+    if expected.workers < 3:
+        return Check(name, NOT_RUN, "names a node among three or more: use --workers 3")
+    if emulated := emulated_nodes(reports, expected):
+        return Check(name, NOT_HERE, f"{listed(emulated)} share one machine's network")
+    best = {report["host"]: max(report["rates"].values()) for report in reports if report.get("rates")}
+    where = {report["host"]: report["node"] for report in reports}
+    if missing := sorted(set(where) - set(best)):
+        return judged(name, [f"{listed(missing)} measured no exchange with another worker"], "")
+    median = sorted(best.values())[len(best) // 2]
+    found = [
+        f"{host} on node {where[host]} exchanges at most {best[host]:.1f} GB/s with any other worker; the median is {median:.1f}"
+        for host in sorted(best)
+        if best[host] < SLOW * median
+    ]
+    slowest = min(best.values())
+    return judged(name, found, f"by MPI from host memory, each node exchanges {slowest:.1f} GB/s or more; median {median:.1f}")
+
+
+def emulated_nodes(reports: Sequence[Report], expected: Expected) -> list[str]:
+    """Return the nodes that ran ranks and whose devices are emulated."""
+    return sorted({report["node"] for report in reports if report["node"] in expected.emulated})
+
+
+def listed(things: Sequence[Any]) -> str:
     shown = [str(thing) for thing in things[:8]]
     return ", ".join(shown) + (f" and {len(things) - 8} more" if len(things) > 8 else "")
 
 
-def _count(things: Sequence[Any], word: str) -> str:
-    return f"{len(things)} {word}{'' if len(things) == 1 else 's'}"
+def count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"

@@ -3,14 +3,20 @@
 https://docs.pytorch.org/docs/stable/elastic/run.html
 """
 
+from collections.abc import Sequence
 from typing import Final
 
-from infra.jobs import mpi_environment, rank_environment
+from infra.jobs import mpi_environment, rank_environment, starters
 from infra.jobs.in_pods import shell
 from infra.jobs.mpijob import pod_metadata
-from infra.jobs.pods import Manifest, PlacedJob, container, node_variables, on_pool, shared_memory
+from infra.jobs.pod_templates import overridden
+from infra.jobs.pods import NODE_NAME, Manifest, PlacedJob, container, on_pool, shared_memory
 
-PORT: Final = 29500
+PORT: Final = rank_environment.MASTER_PORT
+BOTH_STREAMS: Final = "3"
+"""`--tee` of torchrun: print stdout and stderr of each rank with a prefix."""
+DEEPSPEED_HOSTFILE: Final = "/tmp/hostfile"
+"""rendezvous.sh writes it."""
 
 
 def torchrun_job(placed: PlacedJob) -> list[Manifest]:
@@ -44,19 +50,19 @@ def _job(placed: PlacedJob) -> Manifest:
             "completions": job.workers,
             "parallelism": job.workers,
             # A lost pod breaks the collectives of all other pods, so every pod of an attempt may fail.
-            "backoffLimit": job.backoff_limit * job.workers,
+            "backoffLimit": job.max_restarts * job.workers,
             "podReplacementPolicy": "Failed",
-            **({"activeDeadlineSeconds": job.deadline_seconds} if job.deadline_seconds is not None else {}),
-            **({"ttlSecondsAfterFinished": job.ttl_seconds} if job.ttl_seconds is not None else {}),
-            "template": {"metadata": pod_metadata(placed, "worker"), "spec": _pod(placed)},
+            **({"activeDeadlineSeconds": job.active_deadline_seconds} if job.active_deadline_seconds is not None else {}),
+            **({"ttlSecondsAfterFinished": job.ttl_seconds_after_finished} if job.ttl_seconds_after_finished is not None else {}),
+            "template": overridden(placed, "worker", {"metadata": pod_metadata(placed, "worker"), "spec": _pod(placed)}),
         },
     }
 
 
 def _pod(placed: PlacedJob) -> Manifest:
     more: Manifest = {}
-    if placed.job.prepare:
-        made = container(placed, "prepare", shell("first_only.sh", *placed.job.prepare), {}, resources=_resources(placed))
+    if placed.job.setup:
+        made = container(placed, "prepare", shell("first_only.sh", *placed.job.setup), {}, resources=_resources(placed))
         more["initContainers"] = [made]
     return on_pool(placed, [_ranks(placed)], subdomain=placed.job.name, restartPolicy="Never", **more)
 
@@ -74,7 +80,10 @@ def _ranks(placed: PlacedJob) -> Manifest:
         **({"FI_EFA_USE_HUGE_PAGE": "0"} if placed.pool.nccl_transport == "efa" else {}),
         "MASTER_ADDR": f"{job.name}-0.{job.name}.{placed.namespace.name}.svc",
         "MASTER_PORT": str(PORT),
+        rank_environment.STOP_SIGNAL: job.checkpoint_signal.removeprefix("SIG"),
         "NNODES": str(job.workers),
+        "NPROC_PER_NODE": str(_ranks_per_node(placed)),
+        **({"PET_TEE": BOTH_STREAMS} if job.rank_prefix else {}),
     }
     made = container(
         placed,
@@ -84,20 +93,59 @@ def _ranks(placed: PlacedJob) -> Manifest:
         ports=[{"name": "rendezvous", "containerPort": PORT}],
         resources=_resources(placed),
     )
-    made["env"] += node_variables(placed.pool)
+    made["env"].append(NODE_NAME)
     made["volumeMounts"].append(shared_memory())
     return made
 
 
+def _ranks_per_node(placed: PlacedJob) -> int:
+    return placed.job.per_node or placed.size.slots
+
+
 def _command(placed: PlacedJob) -> list[str]:
-    """Return the `torchrun` command line. rendezvous.sh adds the node rank. PyTorch 1 options have underscores."""
-    first, *rest = placed.job.command
-    script = [] if first.endswith(".py") or first == "-m" else ["--no_python"]
-    return [
-        "torchrun",
-        f"--nnodes={placed.job.workers}",
-        f"--nproc_per_node={placed.job.per_node or placed.size.slots}",
-        *script,
-        first,
-        *rest,
-    ]
+    """Return the command that starts a node's ranks: one of the job's own starters, or `torchrun PROGRAM`.
+
+    rendezvous.sh sets PET_* variables, which torchrun reads where its command line has no such option. Other starters get
+    options, before those of the user, which win. PyTorch 1 options have underscores.
+    """
+    command = placed.job.command
+    if starters.in_shell(command):
+        return list(command)
+    if found := starters.split(command):
+        starter, words, arguments = found
+        return [*words, *_options(starter, placed, arguments), *arguments]
+    return ["torchrun", *([] if command[0].endswith(".py") or command[0] == "-m" else ["--no_python"]), *command]
+
+
+_ONE_OF: Final = frozenset({"cpu", "multi_gpu", "tpu", "use_deepspeed", "use_fsdp", "use_megatron_lm", "use_xpu", "config_file"})
+"""Options of `accelerate launch` that exclude `--multi_gpu`, or may set it."""
+
+
+def _options(starter: starters.Starter, placed: PlacedJob, arguments: Sequence[str]) -> list[str]:
+    """Return the options for a starter that reads no PET_* variables. Kubernetes expands `$(NAME)`.
+
+    - https://huggingface.co/docs/accelerate/package_reference/cli
+    - https://github.com/deepspeedai/DeepSpeed/blob/master/deepspeed/launcher/runner.py
+    """
+    if starter == "accelerate":
+        total = placed.job.workers * _ranks_per_node(placed)
+        given = {word.partition("=")[0].lstrip("-").replace("-", "_") for word in arguments if word.startswith("--")}
+        return [
+            f"--num_machines={placed.job.workers}",
+            f"--num_processes={total}",
+            "--machine_rank=$(JOB_COMPLETION_INDEX)",
+            "--main_process_ip=$(MASTER_ADDR)",
+            "--main_process_port=$(MASTER_PORT)",
+            *(["--multi_gpu"] if placed.size.gpus and total > 1 and not given & _ONE_OF else []),
+            # By default, accelerate runs DeepSpeed on several nodes through pdsh and SSH.
+            *(["--deepspeed_multinode_launcher=standard"] if given & {"use_deepspeed", "config_file"} else []),
+        ]
+    if starter == "deepspeed":
+        return [
+            f"--hostfile={DEEPSPEED_HOSTFILE}",
+            "--no_ssh",
+            "--node_rank=$(JOB_COMPLETION_INDEX)",
+            "--master_addr=$(MASTER_ADDR)",
+            "--master_port=$(MASTER_PORT)",
+        ]
+    return []

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from infra.config.messages import did_you_mean, one_of, shown
 from infra.config.problems import Problem, warning, without_echoes
-from infra.jobs import hostfile, mpi_environment, openmpi
+from infra.jobs import hostfile, image_rules, mpi_environment, pod_rules, setup_rules, standalone, starters
 from infra.jobs import key_exchange as keys
 from infra.jobs.cluster import ClusterDescription, NamespaceDescription
 from infra.jobs.model import Job
@@ -21,7 +21,6 @@ STATEFUL_SET_LIMIT = 52
 
 _DNS_LABEL = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_IMAGE = re.compile(r"[a-z0-9]([\w.:/-]*[\w])?(@sha256:[0-9a-f]{64})?", re.ASCII)
 
 
 def check(job: Job, cluster: ClusterDescription, path: str = "") -> list[Problem]:
@@ -66,29 +65,17 @@ def _longest_names(job: Job) -> Iterator[tuple[str, int]]:
     if job.launcher == "torchrun":
         yield f"{job.name}-{last}", LABEL_LIMIT
         return
-    if job.launcher == "openmpi":
+    if job.launcher == "standalone":
         yield f"{job.name}-worker", STATEFUL_SET_LIMIT
-        yield openmpi.launcher_name(job.name), LABEL_LIMIT
+        yield standalone.launcher_name(job.name), LABEL_LIMIT
     yield max(hostfile.worker_name(job.name, last), f"{job.name}-launcher", key=len), LABEL_LIMIT
-
-
-def image(job: Job) -> Iterator[Problem]:
-    if not job.image:
-        yield Problem("image", "is empty. Use an image such as registry.example.com/train:1.")
-    elif "://" in job.image:
-        yield Problem("image", f"{shown(job.image)} is a URL. Remove {job.image.partition('://')[0]}:// from it.")
-    elif not _IMAGE.fullmatch(job.image):
-        yield Problem("image", f"{shown(job.image)} is not an image name. Use one such as registry.example.com/train:1.")
-    elif "@" not in job.image and ":" not in job.image.rpartition("/")[2]:
-        fix = f"Add one, such as {job.image}:1."
-        yield warning("image", f"{shown(job.image)} has no tag or digest, so a retry may run another image. {fix}")
 
 
 def program(job: Job) -> Iterator[Problem]:
     if not job.command or not job.command[0]:
         yield Problem("command", "is empty. Set the program that every rank runs, such as [python3, /shared/train.py].")
-    if job.prepare and not job.prepare[0]:
-        yield Problem("prepare", "begins with an empty word. Use a command such as [pip, install, --target, /shared/lib, numpy].")
+    if job.setup and not job.setup[0]:
+        yield Problem("setup", "begins with an empty word. Use a command such as [pip, install, --target, /shared/lib, numpy].")
 
 
 def numbers(job: Job) -> Iterator[Problem]:
@@ -99,10 +86,12 @@ def numbers(job: Job) -> Iterator[Problem]:
         "ranks": (job.ranks, 1),
         "perNode": (job.per_node, 1),
         "perSocket": (job.per_socket, 1),
-        "deadlineSeconds": (job.deadline_seconds, 1),
-        "backoffLimit": (job.backoff_limit, 0),
-        "ttlSeconds": (job.ttl_seconds, 0),
+        "activeDeadlineSeconds": (job.active_deadline_seconds, 1),
+        "maxRestarts": (job.max_restarts, 0),
+        "terminationGracePeriodSeconds": (job.termination_grace_period_seconds, 1),
+        "ttlSecondsAfterFinished": (job.ttl_seconds_after_finished, 0),
         "resources.efa": (job.resources.efa, 0),
+        "resources.rdma": (job.resources.rdma, 0),
         "resources.hugepagesMib": (job.resources.hugepages_mib, 0),
         "resources.sharedMemoryMib": (job.resources.shared_memory_mib, 1),
     }
@@ -140,6 +129,18 @@ def environment(job: Job) -> Iterator[Problem]:
                 yield Problem(where, "is also in env. Remove one.")
 
 
+def nested_starters(job: Job) -> Iterator[Problem]:
+    """Reject commands that start ranks themselves: each rank would start all ranks again."""
+    starter = starters.torch_starter(job.command)
+    mpi = starters.mpi_starter(job.command) or starters.mpi_in_shell(job.command)
+    if starter and job.launcher != "torchrun":
+        fix = "Set launcher: torchrun."
+        yield Problem("command", f"starts {starter}, which launcher {job.launcher} would run once per rank. {fix}")
+    if mpi and job.launcher == "torchrun":
+        fix = "Set launcher: mpijob."
+        yield Problem("command", f"starts {mpi}, which needs hosts that accept SSH; those of launcher torchrun do not. {fix}")
+
+
 def options_of_launchers(job: Job) -> Iterator[Problem]:
     """Report fields that have no effect with the chosen launcher or MPI implementation."""
     if job.launcher == "torchrun":
@@ -149,9 +150,9 @@ def options_of_launchers(job: Job) -> Iterator[Problem]:
     if job.launcher != "mpijob" and job.mpi_implementation != "OpenMPI":
         fix = "Use OpenMPI, or launcher: mpijob."
         yield Problem("mpiImplementation", f"{job.mpi_implementation} is not supported by launcher {job.launcher}. {fix}")
-    if job.launcher != "openmpi" and job.key_exchange != "secret":
-        fix = "Remove it, or set launcher: openmpi."
-        yield Problem("keyExchange", f"{job.key_exchange} works only with launcher openmpi, not with {job.launcher}. {fix}")
+    if job.launcher != "standalone" and job.key_exchange != "secret":
+        fix = "Remove it, or set launcher: standalone."
+        yield Problem("keyExchange", f"{job.key_exchange} works only with launcher standalone, not with {job.launcher}. {fix}")
     if job.per_socket is not None and job.mpi_implementation != "OpenMPI":
         yield Problem("perSocket", f"is an option of Open MPI only, not of {job.mpi_implementation}. Use perNode.")
     if job.per_socket is not None and job.needs_horovodrun_options:
@@ -162,8 +163,14 @@ def options_of_launchers(job: Job) -> Iterator[Problem]:
         given = {"ranks": job.ranks, "perNode": job.per_node, "perSocket": job.per_socket, "hosts": job.hosts}
         for key, value in given.items():
             if value is not None:
-                fix = f"Set it in the command, or remove {job.command[0]} from the command."
+                starter = starters.mpi_in_shell(job.command) or job.command[0]
+                fix = f"Set it in the command, or remove {starter} from the command."
                 yield Problem(key, f"is ignored because the command starts ranks itself. {fix}")
+
+
+def rank_prefix(job: Job) -> Iterator[Problem]:
+    if job.rank_prefix and job.launcher != "torchrun" and (job.starts_ranks_itself or job.needs_horovodrun_options):
+        yield Problem("rankPrefix", "has no effect, because the command starts the ranks. Remove it, or add --tag-output there.")
 
 
 def subset(job: Job) -> Iterator[Problem]:
@@ -186,14 +193,19 @@ def home(job: Job) -> Iterator[Problem]:
 
 ALONE: tuple[Callable[[Job], Iterator[Problem]], ...] = (
     name,
-    image,
+    image_rules.name,
+    image_rules.pull_secrets,
     program,
     numbers,
     amounts,
+    setup_rules.alone,
     environment,
+    nested_starters,
     options_of_launchers,
+    rank_prefix,
     subset,
     home,
+    *pod_rules.RULES,
 )
 
 # --- the job in its cluster --------------------------------------------------------------------------------------------
@@ -218,7 +230,16 @@ def pool(job: Job, cluster: ClusterDescription) -> Iterator[Problem]:
 
 def operator(job: Job, cluster: ClusterDescription) -> Iterator[Problem]:
     if job.launcher == "mpijob" and not cluster.mpi_operator:
-        yield Problem("launcher", f"mpijob needs mpi-operator, which {cluster.cluster} does not have. Use openmpi or torchrun.")
+        yield Problem(
+            "launcher", f"mpijob needs mpi-operator, which {cluster.cluster} does not have. Use standalone or torchrun."
+        )
+
+
+def mpich(job: Job, cluster: ClusterDescription) -> Iterator[Problem]:
+    found = cluster.pool(job.pool)
+    if found and found.transport == "infiniband" and job.mpi_implementation == "MPICH":
+        fix = "Use OpenMPI or Intel."
+        yield Problem("mpiImplementation", f"MPICH is not supported on pool {found.name}, which uses InfiniBand. {fix}")
 
 
 def priority(job: Job, cluster: ClusterDescription) -> Iterator[Problem]:
@@ -254,7 +275,7 @@ def volumes(job: Job, cluster: ClusterDescription) -> Iterator[Problem]:
 
 
 def key_exchange(job: Job, cluster: ClusterDescription) -> Iterator[Problem]:
-    if job.launcher != "openmpi" or job.key_exchange == "secret":
+    if job.launcher != "standalone" or job.key_exchange == "secret":
         return
     namespace = cluster.namespace(job.namespace) or NamespaceDescription()
     if job.key_exchange == "s3":
@@ -274,10 +295,14 @@ def key_exchange(job: Job, cluster: ClusterDescription) -> Iterator[Problem]:
 
 OF_CLUSTER: tuple[Callable[[Job, ClusterDescription], Iterator[Problem]], ...] = (
     pool,
+    image_rules.repository,
     operator,
+    mpich,
     priority,
     namespace,
     volumes,
+    setup_rules.controller,
+    setup_rules.volume,
     key_exchange,
 )
 
@@ -290,6 +315,7 @@ def fits_a_node(world: PlacedJob) -> Iterator[Problem]:
         ("resources.memory", size.memory_mib, pool.memory_mib, "MiB of memory", world.job.resources.memory),
         ("resources.cpu", int(size.cpu_millis * factor), pool.cpu_millis, "thousandths of a CPU", world.job.resources.cpu),
         ("resources.efa", size.efa, pool.efa, "EFA interfaces", world.job.resources.efa),
+        ("resources.rdma", size.rdma, pool.rdma_devices, "RDMA devices", world.job.resources.rdma),
         (
             "resources.hugepagesMib",
             size.hugepages_mib,

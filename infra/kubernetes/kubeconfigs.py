@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +13,8 @@ from infra.config.messages import did_you_mean, one_of, shown
 RETRIES: Final = 2
 TIMEOUT: Final = (5, 30)
 """Seconds to connect and to wait for a response."""
+READY_TIMEOUT: Final = (5, 5)
+"""The same for `/readyz`, whose check of etcd gives up after 2 seconds."""
 
 
 class Unusable(Exception):
@@ -47,6 +49,7 @@ class ApiConnection:
         body: Any = None,
         *,
         stream: bool = False,
+        timeout: tuple[int, int] = TIMEOUT,
     ) -> Any:
         """Return the server's response (urllib3). Streams have no read timeout.
 
@@ -64,16 +67,52 @@ class ApiConnection:
                 auth_settings=["BearerToken"],
                 _preload_content=False,
                 _return_http_data_only=True,
-                _request_timeout=(TIMEOUT[0], None) if stream else TIMEOUT,
+                _request_timeout=(timeout[0], None) if stream else timeout,
             )
         except urllib3.exceptions.HTTPError as error:
             raise NoAnswer(_cause(error)) from None
+
+    def websocket(self, path: str, query: Sequence[tuple[str, str]]) -> Any:
+        """Open a WebSocket (websocket-client) of a subresource such as `exec`.
+
+        Raises NoAnswer, and `kubernetes.client.ApiException` for error responses.
+        """
+        import websocket
+        from kubernetes.client.exceptions import ApiException
+        from kubernetes.stream import ws_client
+
+        headers: dict[str, str] = {}
+        self.client.update_params_for_auth(headers, [], ["BearerToken"])
+        url = ws_client.get_websocket_url(f"{self.server}/{path}", query)
+        try:
+            return ws_client.create_websocket(self.client.configuration, url, headers)
+        except websocket.WebSocketBadStatusException as refused:
+            error = ApiException(status=refused.status_code, reason=str(refused))
+            error.body = refused.resp_body
+            raise error from None
+        except (OSError, websocket.WebSocketException) as lost:
+            raise NoAnswer(_cause(lost)) from None
+
+    def unready(self) -> list[str]:
+        """Return the parts that the API server needs and that do not work, such as `etcd`. Raises NoAnswer.
+
+        https://kubernetes.io/docs/reference/using-api/health-checks/
+        """
+        from kubernetes.client.exceptions import ApiException
+
+        try:
+            self.call("GET", "readyz", {"verbose": "true"}, timeout=READY_TIMEOUT)
+        except ApiException as error:
+            lines = str(error.body or "").splitlines() if error.status == 500 else []
+            return [line.removeprefix("[-]").split()[0] for line in lines if line.startswith("[-]")]
+        return []
 
 
 def load(kubeconfig: Path | None, context: str | None) -> ApiConnection:
     """Connect with the named context, or with the current one if `context` is None. Raises Unusable."""
     import kubernetes.client  # importing it at the top would slow down `--help` by half a second
     import kubernetes.config
+    import urllib3
 
     name, namespace = _context(kubeconfig, context)
     configuration = kubernetes.client.Configuration()
@@ -84,7 +123,8 @@ def load(kubeconfig: Path | None, context: str | None) -> ApiConnection:
     if not configuration.host.startswith(("https://", "http://")):
         address = shown(configuration.host) if configuration.host else "nothing"
         raise Unusable(f"the server of context {shown(name)} is {address}. Set it to an address such as https://10.0.0.1:6443")
-    configuration.retries = RETRIES
+    # A server that accepts a request and does not answer it in time would not answer a second one either.
+    configuration.retries = urllib3.Retry(RETRIES, read=0)
     return ApiConnection(name, namespace, configuration.host, kubernetes.client.ApiClient(configuration))
 
 

@@ -1,65 +1,116 @@
-"""Check that the Kubernetes API is reachable from this machine, and report one error if it is not.
+"""Check that this program can use the Kubernetes API from this machine, and report one error if it cannot.
 
 Without this check, the Kubernetes provider would report a separate error for every object.
 """
 
 import base64
-import socket
+import http.client
 import ssl
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
 import pulumi
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
-PATIENCE_SECONDS: Final = 60.0
-"""Time limit for retries: the name of a new endpoint takes a while to resolve."""
+from infra.config.stopping import stop
+from infra.kubernetes.eks_token import token
+
+CONNECT_SECONDS: Final = 60.0
+"""Time limit for a connection: the name of a new endpoint takes a while to resolve."""
+ACCESS_SECONDS: Final = 180.0
+"""Time limit for an authenticated answer. Access entries are eventually consistent:
+https://docs.aws.amazon.com/eks/latest/userguide/access-entries.html"""
 TIMEOUT_SECONDS: Final = 5.0
 PAUSE_SECONDS: Final = 2.0
 HTTPS: Final = 443
+QUESTION: Final = "/api/v1/namespaces?limit=1"
+"""A request that only authenticated callers with cluster-wide permissions may make. `/version` and `/healthz` also answer
+anonymous callers."""
 
-Check = Callable[[str, str, str], None]
-"""Takes the endpoint, name and certificate authority (base64) of a cluster. Raises pulumi.RunError."""
+
+@dataclass(frozen=True)
+class ApiServer:
+    """API server of an EKS cluster."""
+
+    cluster: str
+    region: str
+    endpoint: str
+    authority: str
+    """Certificate authority, in base64."""
 
 
-def assume_reachable(endpoint: str, cluster: str, authority: str) -> None:
+Check = Callable[[ApiServer], None]
+"""Raises Stopped if this program cannot use the API server."""
+
+
+def assume_usable(server: ApiServer) -> None:
     """Check nothing. For tests, which have no API server."""
 
 
-def must_be_reachable(endpoint: str, cluster: str, authority: str) -> None:
-    """Open and close a connection, and check the certificate: only it identifies the cluster, because proxies accept
-    any address."""
-    patience = TIMEOUT_SECONDS if pulumi.runtime.is_dry_run() else PATIENCE_SECONDS
-    waiting = Retrying(wait=wait_fixed(PAUSE_SECONDS), stop=stop_after_delay(patience), retry=retry_if_result(bool))
+def must_be_usable(server: ApiServer) -> None:
+    """Wait until the API server accepts connections, then until it accepts this program's credentials."""
+    where = f"the Kubernetes API of {server.cluster} at {server.endpoint}"
+    if reason := _last_reason(_unreachable, server, CONNECT_SECONDS):
+        fix = (
+            "run `pulumi up` from inside its network, or from an address in target.endpointAccess.publicCidrs; "
+            "or set `platform: {install: false}` to skip the platform"
+        )
+        _report(f"{where} cannot be reached from here ({reason}): {fix}")
+    elif reason := _last_reason(_unauthorized, server, ACCESS_SECONDS):
+        fix = (
+            "new access entries take up to a few minutes; run `pulumi up` again. If this persists, check with "
+            "`aws sts get-caller-identity` that the credentials are those of a principal in target.admins"
+        )
+        _report(f"{where} does not accept the AWS credentials of this run ({reason}): {fix}")
+
+
+def _last_reason(check: Callable[[ApiServer], str | None], server: ApiServer, patience: float) -> str | None:
+    """Repeat the check until it returns None, or return its last result when the time is up."""
+    limit = TIMEOUT_SECONDS if pulumi.runtime.is_dry_run() else patience
     try:
-        waiting(_refused, endpoint, authority)
+        Retrying(wait=wait_fixed(PAUSE_SECONDS), stop=stop_after_delay(limit), retry=retry_if_result(bool))(check, server)
     except RetryError as error:
-        _report(endpoint, cluster, error.last_attempt.result())
+        reason: str = error.last_attempt.result()
+        return reason
+    return None
 
 
-def _refused(endpoint: str, authority: str) -> str | None:
-    address = urlsplit(endpoint)
-    host = address.hostname or ""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.load_verify_locations(cadata=base64.b64decode(authority).decode())
+def _unreachable(server: ApiServer) -> str | None:
+    """Open and close a connection, and check the certificate: only it identifies the cluster, because proxies accept any
+    address."""
+    connection = _connection(server)
     try:
-        with (
-            socket.create_connection((host, address.port or HTTPS), TIMEOUT_SECONDS) as connection,
-            context.wrap_socket(connection, server_hostname=host),
-        ):
-            return None
+        connection.connect()
     except OSError as error:  # includes ssl.SSLError
         return str(error)
+    finally:
+        connection.close()
+    return None
 
 
-def _report(endpoint: str, cluster: str, reason: str) -> None:
-    fix = (
-        "run `pulumi up` from inside its network, or from an address in target.endpointAccess.publicCidrs; "
-        "or set `platform: {install: false}` to skip the platform"
-    )
-    sentence = f"the Kubernetes API of {cluster} at {endpoint} cannot be reached from here ({reason}): {fix}"
-    if pulumi.runtime.is_dry_run():  # `up` itself may open the endpoint to this machine
+def _unauthorized(server: ApiServer) -> str | None:
+    connection = _connection(server)
+    try:
+        connection.request("GET", QUESTION, headers={"Authorization": f"Bearer {token(server.cluster, server.region)}"})
+        status = connection.getresponse().status
+    except (OSError, http.client.HTTPException) as error:
+        return str(error)
+    finally:
+        connection.close()
+    return None if status == http.client.OK else f"status {status}"
+
+
+def _connection(server: ApiServer) -> http.client.HTTPSConnection:
+    address = urlsplit(server.endpoint)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(cadata=base64.b64decode(server.authority).decode())
+    return http.client.HTTPSConnection(address.hostname or "", address.port or HTTPS, timeout=TIMEOUT_SECONDS, context=context)
+
+
+def _report(sentence: str) -> None:
+    if pulumi.runtime.is_dry_run():  # `up` itself may open the endpoint to this machine or grant the access
         pulumi.log.warn(sentence)
     else:
-        raise pulumi.RunError(sentence)
+        stop(sentence)

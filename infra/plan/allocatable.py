@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from infra.facts.instance_types import InstanceType
+from infra.plan.pod_limits import default_pods
 
 USABLE_MEMORY: Final = 0.925
 """Share of memory that the hypervisor and the kernel leave. Karpenter uses the same value
@@ -38,7 +39,7 @@ class Allocatable:
 
 def for_jobs(instance: InstanceType, *, huge_pages_mib: int = 0, is_system: bool = False) -> Allocatable:
     memory = instance.memory_mib * USABLE_MEMORY - huge_pages_mib - EVICTION_MIB - AGENTS_MIB
-    memory -= KUBELET_MIB + KUBELET_MIB_PER_POD * _maximum_pods(instance.vcpus)
+    memory -= KUBELET_MIB + KUBELET_MIB_PER_POD * default_pods(instance)
     cpu = instance.vcpus * 1000 - _kubelet_millis(instance.vcpus) - AGENTS_MILLIS
     if is_system:
         memory, cpu = memory - SYSTEM_PODS_MIB, cpu - SYSTEM_PODS_MILLIS
@@ -48,9 +49,3 @@ def for_jobs(instance: InstanceType, *, huge_pages_mib: int = 0, is_system: bool
 def _kubelet_millis(vcpus: int) -> float:
     shares = [*KUBELET_CPU_SHARES[:vcpus], *[KUBELET_CPU_SHARE_OF_OTHERS] * (vcpus - len(KUBELET_CPU_SHARES))]
     return 1000 * sum(shares)
-
-
-def _maximum_pods(vcpus: int) -> int:
-    """Return the highest pod limit among instance types of this size:
-    https://github.com/aws/amazon-vpc-cni-k8s/blob/master/misc/eni-max-pods.txt"""
-    return 58 if vcpus <= 4 else 234 if vcpus <= 36 else 737

@@ -2,6 +2,9 @@
 
 from typing import Final
 
+from infra.facts.model import Facts
+from infra.settings.stack import Settings
+
 FOR_EKS: Final = (
     "autoscaling",  # cluster autoscaler
     "ec2",  # vpc-cni, kubelet
@@ -31,3 +34,23 @@ FOR_EC2: Final = (
 
 NOT_ESSENTIAL: Final = frozenset({"ec2messages", "logs", "ssm", "ssmmessages"})
 """Endpoints of Session Manager and container logs. Nodes join and run jobs without them."""
+
+GUESSED_NAMES: Final = frozenset({"aws", "aws-us-gov"})
+"""Partitions in which each service is `com.amazonaws.<Region>.<service>`. In China, for example, ECR is
+`cn.com.amazonaws.cn-north-1.ecr.api`, but Systems Manager is `com.amazonaws.cn-north-1.ssm`:
+https://github.com/aws/aws-cdk/pull/16139"""
+
+
+def wanted_endpoints(settings: Settings) -> tuple[str, ...]:
+    """Return the services that get an interface endpoint in the stack's VPC. An existing VPC gets none."""
+    if settings.network.is_existing or not settings.network.has_interface_endpoints:
+        return ()
+    return FOR_EKS if settings.is_eks else FOR_EC2
+
+
+def endpoint_names(settings: Settings, facts: Facts) -> dict[str, str]:
+    """Return service -> full name of the endpoint service, for each service that the Region offers."""
+    wanted = wanted_endpoints(settings)
+    if facts.endpoint_services is None:
+        return {service: f"com.amazonaws.{facts.region}.{service}" for service in wanted}
+    return {service: facts.endpoint_services[service].name for service in wanted if service in facts.endpoint_services}

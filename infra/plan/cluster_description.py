@@ -3,34 +3,42 @@
 from collections.abc import Mapping
 
 from infra.boot.eks_node import HUGE_PAGES
+from infra.facts.model import Facts
 from infra.jobs.cluster import ClusterDescription, NamespaceDescription, PoolDescription, TaintDescription, VolumeDescription
-from infra.naming import JOB_SERVICE_ACCOUNT, PRIORITIES, QUEUE_NAME, SHARED_CLAIM, SYSTEM_POOL
+from infra.naming import JOB_SERVICE_ACCOUNT, LUSTRE_CLAIM, PRIORITIES, QUEUE_NAME, SHARED_CLAIM, SYSTEM_POOL
 from infra.plan.allocatable import for_jobs
 from infra.plan.eks_pools import HUGE_PAGE_MIB, PoolPlan
-from infra.settings.platform import TransportChoice
+from infra.plan.image_repositories import address
+from infra.settings.platform import JobNamespace, TransportChoice
 from infra.settings.stack import Settings
 
 
-def describe(settings: Settings, plans: Mapping[str, PoolPlan]) -> ClusterDescription:
+def describe(settings: Settings, facts: Facts, plans: Mapping[str, PoolPlan]) -> ClusterDescription:
     platform = settings.platform
+    markets = {pool.name: pool.capacity.kind for pool in settings.pools}
     return ClusterDescription(
         cluster=settings.cluster_name,
-        pools=tuple(_pool(plan, platform.transport) for plan in plans.values()),
+        region=settings.region,
+        pools=tuple(_pool(plan, platform.transport, markets.get(plan.spec.name, "on-demand")) for plan in plans.values()),
         launcher_pool=SYSTEM_POOL,
-        namespaces=tuple(_namespace(name, settings) for name in platform.namespaces),
+        namespaces=tuple(_namespace(one, settings) for one in platform.job_namespaces),
         mpi_operator=platform.mpi_operator,
+        job_controller=platform.job_controller,
         image_registry=platform.image_registry or "",
+        image_repository=address(settings, facts) or "",
+        image_pull_secrets=platform.image_pull_secrets,
         cpu_request_factor=platform.cpu_request_factor,
     )
 
 
-def _pool(plan: PoolPlan, transport: TransportChoice) -> PoolDescription:
+def _pool(plan: PoolPlan, transport: TransportChoice, market: str) -> PoolDescription:
     spec, instance = plan.spec, plan.instance
     hugepages_mib = HUGE_PAGES * HUGE_PAGE_MIB if spec.huge_pages else 0
     available = for_jobs(instance, huge_pages_mib=hugepages_mib, is_system=spec.name == SYSTEM_POOL)
     return PoolDescription(
         name=spec.name,
         instance_type=spec.instance_type,
+        market=market,
         gpus=instance.gpus,
         slots=instance.slots,
         efa=spec.efa_interfaces,
@@ -46,11 +54,16 @@ def _pool(plan: PoolPlan, transport: TransportChoice) -> PoolDescription:
     )
 
 
-def _namespace(name: str, settings: Settings) -> NamespaceDescription:
+def _namespace(wanted: JobNamespace, settings: Settings) -> NamespaceDescription:
     efs = settings.storage.efs
-    volumes = () if efs == "none" else (VolumeDescription(name=SHARED_CLAIM, claim=SHARED_CLAIM, mount_path=efs.mount_path),)
+    volumes: tuple[VolumeDescription, ...] = ()
+    if efs != "none":
+        volumes += (VolumeDescription(name=SHARED_CLAIM, claim=SHARED_CLAIM, mount_path=efs.mount_path),)
+    if (lustre := settings.storage.lustre) is not None:
+        volumes += (VolumeDescription(name=LUSTRE_CLAIM, claim=LUSTRE_CLAIM, mount_path=lustre.mount_path),)
     return NamespaceDescription(
-        name=name,
+        name=wanted.name,
+        pod_security=wanted.pod_security,
         service_account=JOB_SERVICE_ACCOUNT,
         queue=QUEUE_NAME if settings.platform.queue else None,
         volumes=volumes,

@@ -6,6 +6,7 @@ from infra.facts import Facts
 from infra.facts.instance_types import InstanceType
 from infra.plan.efa_interfaces import efa_layout
 from infra.plan.eks_pools import reservation_of
+from infra.plan.join_time import join_seconds
 from infra.plan.placement import desired_size, has_efa, placement_choice, pool_zone, wants_placement_group
 from infra.plan.specs import HeadNodeSpec, Market, WorkersSpec
 from infra.settings.pools import Capacity, CapacityBlock, OnDemand, Spot, TargetedOdcr
@@ -42,6 +43,7 @@ def plan(settings: Settings, facts: Facts) -> Ec2ClusterPlan:
     runs_ranks = settings.ec2.head_node_type == pool.instance_type
     reserved = reservation_of(pool.capacity) if runs_ranks else None
     desired, keep = desired_size(pool, settings, facts)
+    existing = facts.existing.pools.get(pool.name)
     return Ec2ClusterPlan(
         head_node=HeadNodeSpec(
             instance_type=settings.ec2.head_node_type,
@@ -63,6 +65,7 @@ def plan(settings: Settings, facts: Facts) -> Ec2ClusterPlan:
             desired=desired,
             maximum=pool.max_size,
             keep_desired=keep,
+            join_seconds=(existing.join_seconds if existing else None) or join_seconds(worker_type),
             market=_market(pool.capacity),
             reservation=reservation_of(pool.capacity),
             interfaces=interfaces,

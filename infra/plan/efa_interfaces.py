@@ -33,14 +33,21 @@ def efa_layout(instance_type: InstanceType) -> tuple[Interface, ...]:
     return (Interface(0, 0, "interface"), *interfaces[: instance_type.efa_maximum])
 
 
+def layout_is_known(instance_type: InstanceType) -> bool:
+    """Return False if EC2 does not report which network cards support EFA, and not all of them can.
+
+    An example is p6-b300.48xlarge without `InterfaceTypes`: 16 EFA interfaces on 17 cards.
+    """
+    return instance_type.efa_maximum >= len(instance_type.network_cards) or all(
+        card.efa is not None for card in instance_type.network_cards
+    )
+
+
 def efa_count(interfaces: Sequence[Interface]) -> int:
     """Return the number of EFA devices that pods or ranks on a node can use."""
     return sum(interface.type == "efa-only" for interface in interfaces)
 
 
 def _supports_efa(card: NetworkCard, instance_type: InstanceType) -> bool:
-    if card.efa is not None:
-        supported = card.efa
-    else:  # With fewer EFA interfaces than cards, card 0 has none: p6-b300 has 17 cards and 16 EFA interfaces.
-        supported = card.index != 0 or instance_type.efa_maximum >= len(instance_type.network_cards)
+    supported = layout_is_known(instance_type) if card.efa is None else card.efa
     return supported and (card.index != 0 or card.maximum_interfaces > 1)

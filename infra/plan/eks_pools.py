@@ -16,8 +16,10 @@ from infra.naming import (
     autoscaler_tags,
     pool_labels,
 )
+from infra.plan import block_clock
 from infra.plan.efa_interfaces import Interface, efa_count, efa_layout
 from infra.plan.placement import desired_size, has_efa, placement_choice, pool_zone, system_zones, wants_placement_group
+from infra.plan.pod_limits import max_pods
 from infra.plan.specs import CapacityType, NodePoolSpec, ReservationTarget, Sizes
 from infra.settings.pools import Capacity, CapacityBlock, OnDemand, Pool, Spot, TargetedOdcr
 from infra.settings.stack import Settings
@@ -46,7 +48,7 @@ def plan(settings: Settings, facts: Facts) -> dict[str, PoolPlan]:
     """Return all pools by name, the CPU pool first."""
     system = settings.eks.system
     plans = {system.name: _system_plan(settings, facts)}
-    return plans | {pool.name: _gpu_plan(pool, settings, facts) for pool in settings.pools}
+    return plans | {pool.name: _pool_plan(pool, settings, facts) for pool in settings.pools}
 
 
 def _system_plan(settings: Settings, facts: Facts) -> PoolPlan:
@@ -69,14 +71,14 @@ def _system_plan(settings: Settings, facts: Facts) -> PoolPlan:
     return PoolPlan(spec, instance, system_zones(settings, facts))
 
 
-def _gpu_plan(pool: Pool, settings: Settings, facts: Facts) -> PoolPlan:
-    """Plan GPU nodes of one type, in one zone."""
+def _pool_plan(pool: Pool, settings: Settings, facts: Facts) -> PoolPlan:
+    """Plan nodes for ranks, of one type in one zone."""
     instance = facts.instance_types[pool.instance_type]
     zone = pool_zone(pool, settings, facts)
     if zone is None:
         raise LookupError(f"pool {pool.name} has no zone; validation should have reported that")
     return PoolPlan(
-        _gpu_spec(pool, instance, settings, facts),
+        _pool_spec(pool, instance, settings, facts),
         instance,
         (zone,),
         makes_placement_group=wants_placement_group(pool, facts),
@@ -84,24 +86,27 @@ def _gpu_plan(pool: Pool, settings: Settings, facts: Facts) -> PoolPlan:
     )
 
 
-def _gpu_spec(pool: Pool, instance: InstanceType, settings: Settings, facts: Facts) -> NodePoolSpec:
+def _pool_spec(pool: Pool, instance: InstanceType, settings: Settings, facts: Facts) -> NodePoolSpec:
     efa = has_efa(pool, instance)
     interfaces = efa_layout(instance) if efa else ()
-    own = pool_labels(pool.name, accelerator=accelerator(instance.gpu_manufacturer or "", instance.gpu_name or ""), efa=efa)
-    labels, taints = {**pool.labels, **own}, (GPU_TAINT,)
+    gpu = accelerator(instance.gpu_manufacturer or "", instance.gpu_name or "") if instance.gpus else None
+    labels = {**pool.labels, **pool_labels(pool.name, accelerator=gpu, efa=efa)}
+    taints = (GPU_TAINT,) if instance.gpus else ()  # pods without tolerations may use CPU nodes, but not GPU nodes
     return NodePoolSpec(
         name=pool.name,
         instance_type=pool.instance_type,
-        ami_type=f"AL2023_{_ami_architecture(instance)}_NVIDIA",
+        ami_type=f"AL2023_{_ami_architecture(instance)}_{'NVIDIA' if instance.gpus else 'STANDARD'}",
         ami_id=pool.ami_id,
         sizes=_sizes(pool, settings, facts),
         root_volume_gib=pool.root_volume_gib,
         capacity=_capacity_type(pool.capacity),
         reservation=reservation_of(pool.capacity),
+        block=block_clock.schedule(pool, facts),
         interfaces=interfaces,
         raid0=instance.instance_store_gb > 0,
         pinned_memory=True,
         huge_pages=HUGE_PAGES if efa else 0,
+        max_pods=max_pods(instance, interfaces),
         labels=labels,
         taints=taints,
         autoscaler_tags=_autoscaler_tags(settings, labels, taints, _resources(instance, interfaces, pool.root_volume_gib)),
@@ -117,17 +122,17 @@ def _failed(pool: Pool | SystemPool, facts: Facts) -> bool:
 
 def _resources(instance: InstanceType, interfaces: Sequence[Interface], root_volume_gib: int) -> dict[str, str]:
     """Return the resources of a node besides CPU and memory. The autoscaler needs them to scale from zero."""
-    resources = {GPU_RESOURCE: str(instance.gpus), "ephemeral-storage": _disk(instance, root_volume_gib)}
+    resources = {GPU_RESOURCE: str(instance.gpus)} if instance.gpus else {}
+    resources["ephemeral-storage"] = _disk(instance, root_volume_gib, striped=True)
     if interfaces:
         resources[EFA_RESOURCE] = str(efa_count(interfaces))
         resources[HUGEPAGES_RESOURCE] = f"{HUGE_PAGES * HUGE_PAGE_MIB}Mi"
     return resources
 
 
-def _disk(instance: InstanceType, root_volume_gib: int) -> str:
-    """Return the size of the disk that pods write to: the striped local disks of GPU types that have them, else the
-    root volume."""
-    if instance.gpus and instance.instance_store_gb:
+def _disk(instance: InstanceType, root_volume_gib: int, *, striped: bool = False) -> str:
+    """Return the size of the disk that pods write to: the local disks, if the node stripes them, else the root volume."""
+    if striped and instance.instance_store_gb:
         return f"{int(instance.instance_store_gb * USABLE_DISK)}G"
     return f"{int(root_volume_gib * USABLE_DISK)}Gi"
 

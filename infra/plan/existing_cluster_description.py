@@ -1,13 +1,14 @@
 """Description of an existing cluster for jobs, from settings and the cluster's nodes. Pure."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Literal
 
 from infra.facts.existing_cluster import ClusterFacts, Node
 from infra.jobs.cluster import ClusterDescription, NamespaceDescription, PoolDescription, TaintDescription, VolumeDescription
 from infra.naming import JOB_SERVICE_ACCOUNT, PRIORITIES, QUEUE_NAME, SHARED_CLAIM, SYSTEM_POOL
 from infra.plan.allocatable import AGENTS_MIB, AGENTS_MILLIS, SYSTEM_PODS_MIB, SYSTEM_PODS_MILLIS
 from infra.settings.existing import ExistingSettings, LabeledPool
+from infra.settings.platform import JobNamespace
 
 MINIMUM_SHARE: Final = 0.5
 """Minimum share of a node's memory and CPUs for jobs, even if the estimate for agents exceeds the rest on small
@@ -18,11 +19,17 @@ def describe(settings: ExistingSettings, facts: ClusterFacts) -> ClusterDescript
     platform = settings.platform
     return ClusterDescription(
         cluster=settings.cluster_name,
-        pools=(_system(settings, facts), *(_pool(pool, facts.matching(pool.node_selector)) for pool in settings.pools)),
+        pools=(
+            _system(settings, facts),
+            *(_pool(pool, facts.matching(pool.node_selector), platform.transport) for pool in settings.pools),
+        ),
         launcher_pool=SYSTEM_POOL,
-        namespaces=tuple(_namespace(name, settings) for name in platform.namespaces),
+        namespaces=tuple(_namespace(one, settings) for one in platform.job_namespaces),
         mpi_operator=platform.mpi_operator,
+        job_controller=platform.job_controller,
         image_registry=platform.image_registry or "",
+        image_repository=platform.image_repository or "",
+        image_pull_secrets=platform.image_pull_secrets,
         cpu_request_factor=platform.cpu_request_factor,
     )
 
@@ -45,9 +52,10 @@ def _system(settings: ExistingSettings, facts: ClusterFacts) -> PoolDescription:
     )
 
 
-def _pool(pool: LabeledPool, nodes: Sequence[Node]) -> PoolDescription:
+def _pool(pool: LabeledPool, nodes: Sequence[Node], wanted: Literal["tcp", "infiniband"]) -> PoolDescription:
     cpu, memory = _available(nodes, AGENTS_MILLIS, AGENTS_MIB)
     taints = dict.fromkeys(taint for node in nodes for taint in node.taints)
+    rdma = pool.rdma_resource if wanted == "infiniband" and pool.rdma_resource else ""
     return PoolDescription(
         name=pool.name,
         gpus=pool.gpus_per_node,
@@ -57,6 +65,9 @@ def _pool(pool: LabeledPool, nodes: Sequence[Node]) -> PoolDescription:
         labels=pool.node_selector,
         taints=tuple(TaintDescription(key=one.key, value=one.value, effect=one.effect) for one in taints),
         max_size=pool.nodes,
+        rdma_resource=rdma,
+        rdma_devices=min((node.rdma.get(rdma, 0) for node in nodes), default=0),
+        transport="infiniband" if rdma else "tcp",
     )
 
 
@@ -67,10 +78,11 @@ def _available(nodes: Sequence[Node], agents_millis: int, agents_mib: int) -> tu
     return max(int(cpu * MINIMUM_SHARE), cpu - agents_millis), max(int(memory * MINIMUM_SHARE), memory - agents_mib)
 
 
-def _namespace(name: str, settings: ExistingSettings) -> NamespaceDescription:
+def _namespace(wanted: JobNamespace, settings: ExistingSettings) -> NamespaceDescription:
     path = settings.mount_path
     return NamespaceDescription(
-        name=name,
+        name=wanted.name,
+        pod_security=wanted.pod_security,
         service_account=JOB_SERVICE_ACCOUNT,
         queue=QUEUE_NAME if settings.platform.queue else None,
         volumes=(VolumeDescription(name=SHARED_CLAIM, claim=SHARED_CLAIM, mount_path=path),) if path else (),

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from datetime import timedelta
+from typing import Final, Literal
 
 from infra.naming import Taint
 from infra.plan.efa_interfaces import Interface, efa_count
@@ -14,6 +15,26 @@ class ReservationTarget:
 
     id: str | None = None
     resource_group_arn: str | None = None
+
+
+DRAIN_BEFORE_END: Final = timedelta(minutes=45)
+"""EKS removes the nodes of a Capacity Block from 40 minutes before its end, and EC2 terminates its instances from 30 minutes
+before: https://docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html. Draining starts earlier, so that jobs can
+save a checkpoint.
+"""
+
+
+@dataclass(frozen=True)
+class BlockSchedule:
+    """When a pool in a Capacity Block grows and shrinks. Times are in the format of Auto Scaling."""
+
+    start: str | None
+    """None if the block has started."""
+    drain: str
+    nodes: int
+    """Size from the start on."""
+    minimum: int
+    """Minimum size of the pool, which draining sets to 0."""
 
 
 CapacityType = Literal["ON_DEMAND", "SPOT", "CAPACITY_BLOCK"]
@@ -39,6 +60,7 @@ class NodePoolSpec:
     root_volume_gib: int
     capacity: CapacityType = "ON_DEMAND"
     reservation: ReservationTarget | None = None
+    block: BlockSchedule | None = None
     ami_id: str | None = None
     # hardware
     interfaces: Sequence[Interface] = ()
@@ -46,6 +68,8 @@ class NodePoolSpec:
     raid0: bool = False
     pinned_memory: bool = False
     huge_pages: int = 0
+    max_pods: int | None = None
+    """Limit that replaces the one of EKS; None if EKS's limit is right."""
     # Kubernetes
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: Sequence[Taint] = ()
@@ -98,6 +122,8 @@ class WorkersSpec:
     maximum: int
     keep_desired: bool
     """Whether the group exists already, so that `scripts/cluster scale` owns its size."""
+    join_seconds: int
+    """Time limit from launch to join, after which the group replaces a worker."""
     market: Market = "on-demand"
     reservation: ReservationTarget | None = None
     interfaces: Sequence[Interface] = ()

@@ -19,14 +19,42 @@ MAXIMUM_BACKOFF_SECONDS: Final = 3600
 
 FRAMEWORKS: Final = ("batch/job", "pod", "statefulset")
 MPI_FRAMEWORK: Final = "kubeflow.org/mpijob"
+FOREIGN_FRAMEWORKS: Final = (
+    "kubeflow.org/pytorchjob",
+    "jobset.x-k8s.io/jobset",
+    "trainer.kubeflow.org/trainjob",
+    "ray.io/rayjob",
+)
+"""Kinds of jobs that other operators bring. Kueue starts a controller for each as soon as its custom resource definition
+exists: `waitForAPI` in kubernetes-sigs/kueue@v0.16.1:pkg/controller/jobframework/setup.go."""
+
+FEATURE_GATES: Final = {
+    # If the server of an aggregated API is down, no namespace can be deleted.
+    "VisibilityOnDemand": False,
+    # No flavor has a topology. Kueue 0.16.1 would still track the requests of every pod, and most of its known bugs are in
+    # this feature (docs/operations.md). Kueue refuses to start with the profile alone.
+    "TopologyAwareScheduling": False,
+    "TASProfileMixed": False,
+}
+
+STRICT_FEATURE_GATES: Final = {
+    # Try the flavors of a waiting job from the first one each time. Otherwise Kueue continues with the flavor after the one
+    # that it tried last: it would report that a launcher does not fit on GPU nodes instead of what the job waits for, and
+    # write both messages in turn. In a `BestEffortFIFO` queue, this gate would stop jobs from overtaking.
+    "FlavorFungibility": False,
+}
 
 WEBHOOK_PORT: Final = 9443
 METRICS_PORT: Final = 8443
 HEALTH_PORT: Final = 8081
 
 
-def configuration(*, mpi_jobs: bool) -> Mapping[str, Any]:
-    """https://kueue.sigs.k8s.io/docs/reference/kueue-config.v1beta2/"""
+def configuration(*, mpi_jobs: bool, start_attempts: int, strict: bool) -> Mapping[str, Any]:
+    """https://kueue.sigs.k8s.io/docs/reference/kueue-config.v1beta2/
+
+    Kueue suspends a job after the last attempt: `triggerDeactivation` in
+    kubernetes-sigs/kueue@v0.16.1:pkg/controller/core/workload_controller.go. The first attempt is not a requeue.
+    """
     in_job_namespaces = {"matchLabels": {JOBS_LABEL: "true"}}
     return {
         "apiVersion": "config.kueue.x-k8s.io/v1beta2",
@@ -56,20 +84,34 @@ def configuration(*, mpi_jobs: bool) -> Mapping[str, Any]:
                 "timestamp": "Eviction",
                 "backoffBaseSeconds": BACKOFF_SECONDS,
                 "backoffMaxSeconds": MAXIMUM_BACKOFF_SECONDS,
+                **({"backoffLimitCount": start_attempts - 1} if start_attempts else {}),
             },
         },
-        "integrations": {"frameworks": [*FRAMEWORKS, *([MPI_FRAMEWORK] if mpi_jobs else [])]},
+        "integrations": {"frameworks": [*FRAMEWORKS, *([MPI_FRAMEWORK] if mpi_jobs else []), *FOREIGN_FRAMEWORKS]},
         "resources": {"excludeResourcePrefixes": ["ephemeral-storage"]},
-        # If the server of an aggregated API is down, no namespace can be deleted.
-        "featureGates": {"VisibilityOnDemand": False},
+        "featureGates": {**FEATURE_GATES, **(STRICT_FEATURE_GATES if strict else {})},
     }
 
 
 def flavor(pool: PoolDescription) -> Mapping[str, Any]:
     """Return the labels and taints of a pool's nodes. Kueue does not assign a pool's flavor to jobs that select another
-    pool or do not tolerate the taints."""
+    pool or do not tolerate the taints.
+
+    Jobs tolerate a taint whose key is a resource of the pool, as pods do that request the resource (admission plugin
+    ExtendedResourceToleration): Kueue compares the taints with job templates, before that plugin sees a pod.
+    """
     taints = [{"key": one.key, "value": one.value, "effect": one.effect} for one in pool.taints]
-    return {**({"nodeLabels": pool.selector} if pool.selector else {}), **({"nodeTaints": taints} if taints else {})}
+    offered = {GPU_RESOURCE: pool.gpus, EFA_RESOURCE: pool.efa, pool.rdma_resource: pool.rdma_devices}
+    tolerated = [
+        {"key": key, "operator": "Exists", "effect": effect}
+        for key, effect in dict.fromkeys((one.key, one.effect) for one in pool.taints)
+        if offered.get(key) and effect == "NoSchedule"
+    ]
+    return {
+        **({"nodeLabels": pool.selector} if pool.selector else {}),
+        **({"nodeTaints": taints} if taints else {}),
+        **({"tolerations": tolerated} if tolerated else {}),
+    }
 
 
 def quota(pool: PoolDescription, cpu_request_factor: float) -> Mapping[str, str]:
@@ -81,12 +123,18 @@ def quota(pool: PoolDescription, cpu_request_factor: float) -> Mapping[str, str]
         GPU_RESOURCE: str(pool.gpus * maximum),
         EFA_RESOURCE: str(pool.efa * maximum),
         HUGEPAGES_RESOURCE: memory(pool.hugepages_mib * maximum),
+        **({pool.rdma_resource: count(pool.rdma_devices * maximum)} if pool.rdma_resource else {}),
     }
 
 
 def cpu(millis: int) -> str:
     """Format CPU as Kueue writes it back. Any other format would appear as drift."""
     return f"{millis}m" if millis % 1000 else str(millis // 1000)
+
+
+def count(number: int) -> str:
+    """Format a number as Kueue writes it back."""
+    return f"{number // 1000}k" if number and number % 1000 == 0 else str(number)
 
 
 def memory(mib: int) -> str:
@@ -100,18 +148,18 @@ def memory(mib: int) -> str:
 def cluster_queue(pools: Sequence[PoolDescription], cpu_request_factor: float, *, strict: bool) -> Mapping[str, Any]:
     """Return one queue for all pools. A job's node selector decides which pool it uses."""
     flavors = []
-    # Kueue continues with the flavor that it tried last. With the launchers' pool first, the final message of a job
-    # that waits for GPUs would be that its launcher does not fit on the GPU nodes.
-    for pool in sorted(pools, key=lambda pool: pool.gpus == 0):
+    covered = [*COVERED, *sorted({pool.rdma_resource for pool in pools if pool.rdma_resource})]
+    # Kueue takes the first flavor that fits. Pods without GPUs take nodes with GPUs only if they fit nowhere else.
+    for pool in sorted(pools, key=lambda pool: pool.gpus > 0):
         amounts = quota(pool, cpu_request_factor)
-        resources = [{"name": name, "nominalQuota": amounts[name]} for name in COVERED]
+        resources = [{"name": name, "nominalQuota": amounts.get(name, "0")} for name in covered]
         flavors.append({"name": pool.name, "resources": resources})
     return {
         "namespaceSelector": {"matchLabels": {JOBS_LABEL: "true"}},
         "queueingStrategy": "StrictFIFO" if strict else "BestEffortFIFO",
         # An MPI job that loses a rank loses its work: priorities order the queue and never preempt running jobs.
         "preemption": {"withinClusterQueue": "Never", "reclaimWithinCohort": "Never"},
-        "resourceGroups": [{"coveredResources": list(COVERED), "flavors": flavors}],
+        "resourceGroups": [{"coveredResources": covered, "flavors": flavors}],
     }
 
 

@@ -34,6 +34,7 @@ class DescribedCluster(pulumi.ComponentResource):
             metadata={"name": CONFIG_MAP_NAMESPACE, "labels": site.pod_security("restricted")},
             opts=site.options(self),
         )
+        self.namespace = namespace
         inside = site.options(self, inside=namespace)
         kubernetes.core.v1.ConfigMap(
             f"{name}-description",

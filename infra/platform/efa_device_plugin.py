@@ -13,6 +13,19 @@ from infra.versions import EFA_DEVICE_PLUGIN
 
 NAME: Final = "aws-efa-k8s-device-plugin"
 INFINIBAND: Final = "/dev/infiniband"
+NEURON: Final = "/opt/aws/neuron"
+
+# aws/eks-charts@5239609:stable/aws-efa-k8s-device-plugin (chart v0.5.30, app v0.5.20). Privileged since app v0.5.9
+# (2025-09-03); AWS gives no reason. Before, the chart dropped all capabilities, as HARDENED does.
+PRIVILEGED: Final = {"privileged": True, "allow_privilege_escalation": True, "run_as_non_root": False, "run_as_user": 0}
+HARDENED: Final = {**AGENT_CONTAINER, "privileged": False}
+
+_AUTO_MODE: Final = {"key": "eks.amazonaws.com/compute-type", "operator": "NotIn", "values": ["auto"]}
+NOT_IN_AUTO_MODE: Final[Any] = {
+    "node_affinity": {
+        "required_during_scheduling_ignored_during_execution": {"node_selector_terms": [{"match_expressions": [_AUTO_MODE]}]}
+    }
+}
 
 
 @dataclass(frozen=True)
@@ -20,13 +33,15 @@ class EfaDevicePluginArgs:
     site: Site
     registry: str
     """EKS's own registry in the Region."""
+    hardened: bool = False
+    """Whether the plugin runs without the privileges that AWS's chart gives it. NOT VERIFIED on a node with EFA."""
 
 
 class EfaDevicePlugin(pulumi.ComponentResource):
     """Creates:
     - the DaemonSet of AWS's chart aws-efa-k8s-device-plugin on all nodes with EFA, regardless of taints. The chart
       selects nodes by a list of instance types, which lacks future types. This component selects them by the label that
-      every node with EFA has.
+      every node with EFA has. Like the chart, it leaves out nodes of EKS Auto Mode.
     """
 
     def __init__(self, name: str, args: EfaDevicePluginArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -46,10 +61,14 @@ class EfaDevicePlugin(pulumi.ComponentResource):
 
     def _pod(self, args: EfaDevicePluginArgs) -> Any:
         site = args.site
+        # AWS's chart mounts the folder of the Neuron tools, and the kubelet creates it on nodes that lack it.
+        neuron = [] if args.hardened else [("neuron-tools", NEURON, "DirectoryOrCreate")]
+        folders = [("device-plugins", DEVICE_PLUGINS, ""), ("infiniband", INFINIBAND, ""), *neuron]
         return {
             "automount_service_account_token": False,
             "priority_class_name": "system-node-critical",
             "node_selector": {EFA_LABEL: "true"},
+            "affinity": NOT_IN_AUTO_MODE,
             "tolerations": EVERY_TAINT,
             "host_network": True,  # it reads the node's network interfaces
             "security_context": {"seccomp_profile": {"type": "RuntimeDefault"}},
@@ -57,16 +76,12 @@ class EfaDevicePlugin(pulumi.ComponentResource):
                 {
                     "name": NAME,
                     "image": site.image(f"{args.registry}/eks/{NAME}:{EFA_DEVICE_PLUGIN}"),
-                    "security_context": AGENT_CONTAINER,
+                    "security_context": HARDENED if args.hardened else PRIVILEGED,
                     "resources": {"requests": {"cpu": site.cpu(10), "memory": "32Mi"}, "limits": {"memory": "128Mi"}},
-                    "volume_mounts": [
-                        {"name": "device-plugins", "mount_path": DEVICE_PLUGINS},
-                        {"name": "infiniband", "mount_path": INFINIBAND},
-                    ],
+                    "volume_mounts": [{"name": name, "mount_path": path} for name, path, _ in folders],
                 }
             ],
             "volumes": [
-                {"name": "device-plugins", "host_path": {"path": DEVICE_PLUGINS}},
-                {"name": "infiniband", "host_path": {"path": INFINIBAND}},
+                {"name": name, "host_path": {"path": path, **({"type": kind} if kind else {})}} for name, path, kind in folders
             ],
         }

@@ -10,17 +10,27 @@ from infra.facts.manifests import Manifests
 from infra.jobs.cluster import ClusterDescription
 from infra.jobs.component import StackJobs, StackJobsArgs
 from infra.jobs.model import Job
-from infra.naming import COMPONENT, POOL_LABEL, SYSTEM_POOL, Naming
-from infra.platform import queue
+from infra.naming import COMPONENT, LUSTRE_CLAIM, LUSTRE_VOLUME_LABEL, POOL_LABEL, SYSTEM_POOL, Naming
+from infra.platform import jobset, queue, trainer
 from infra.platform.cluster_autoscaler import ClusterAutoscaler, ClusterAutoscalerArgs
 from infra.platform.cluster_description import DescribedCluster, DescribedClusterArgs
 from infra.platform.efa_device_plugin import EfaDevicePlugin, EfaDevicePluginArgs
+from infra.platform.job_controller.component import JobController, JobControllerArgs
+from infra.platform.lustre_directories import LustreDirectories, LustreDirectoriesArgs
 from infra.platform.mpi_operator import MpiOperator, MpiOperatorArgs
 from infra.platform.namespaces import Namespaces, NamespacesArgs
 from infra.platform.nvidia_device_plugin import NvidiaDevicePlugin, NvidiaDevicePluginArgs
 from infra.platform.queue import Queue, QueueArgs
-from infra.platform.shared_volume import EfsVolume, NfsVolume, SharedVolume, SharedVolumeArgs, StorageClassVolume
+from infra.platform.shared_volume import (
+    EfsVolume,
+    LustreVolume,
+    NfsVolume,
+    SharedVolume,
+    SharedVolumeArgs,
+    StorageClassVolume,
+)
 from infra.platform.site import Site
+from infra.platform.webhook_operator import WebhookOperator
 
 
 @dataclass(frozen=True)
@@ -29,8 +39,11 @@ class Parts:
 
     device_plugin: bool
     mpi_operator: bool
+    trainer: bool
+    job_controller: bool
     queue: bool
     strict_queue: bool
+    start_attempts: int
 
 
 @dataclass(frozen=True)
@@ -41,6 +54,17 @@ class AutoscalerSpec:
     idle_minutes: int
     role: pulumi.Resource | None
     """IAM role association of the autoscaler, if the stack creates it."""
+
+
+@dataclass(frozen=True)
+class Lustre:
+    """The FSx for Lustre file system of all jobs."""
+
+    volume: LustreVolume
+    owned: Sequence[str]
+    """Directories of a new file system that become those of the job images' user."""
+    needs: Sequence[pulumi.Resource]
+    """Resources that mounts need: CSI driver, file system, security group rules."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +87,9 @@ class PlatformArgs:
     description: ClusterDescription
     volume: EfsVolume | NfsVolume | StorageClassVolume | None
     """Shared volume of all jobs."""
+    volume_needs: Sequence[pulumi.Resource] = ()
+    """Resources that mounts of the volume need: CSI driver, mount targets, security group rules."""
+    lustre: Lustre | None = None
     access: Sequence[pulumi.Resource] = ()
     """Resources that give this program access to the cluster."""
     system_nodes: tuple[pulumi.Resource, ...] = ()
@@ -73,6 +100,7 @@ class PlatformArgs:
     """Context in the kubeconfig; the current one by default."""
     efa_registry: str | None = None
     """EKS's own registry in the Region. If given, the EFA device plugin is installed."""
+    hardened_efa_plugin: bool = False
     autoscaler: AutoscalerSpec | None = None
     job_keys: JobKeys | None = None
     jobs: Sequence[Job] = ()
@@ -98,12 +126,16 @@ class Platform(pulumi.ComponentResource):
         )
         self._install_plugins()
         operators = self._install_operators()
-        before_jobs = self._install_namespaces(operators)
+        namespaces, before_jobs = self._install_namespaces(operators)
         self._install_autoscaler()
         if args.jobs:
             wanted = StackJobsArgs(self._site, args.description, args.jobs, after=before_jobs)
             StackJobs(self._naming.name("jobs"), wanted, self._child)
-        DescribedCluster(self._naming.name("description"), DescribedClusterArgs(self._site, args.description), self._child)
+        described = DescribedCluster(
+            self._naming.name("description"), DescribedClusterArgs(self._site, args.description), self._child
+        )
+        if args.parts.job_controller:
+            self._install_job_controller(namespaces, described)
         self.register_outputs({})
 
     def _create_provider(self, name: str) -> kubernetes.Provider:
@@ -123,7 +155,8 @@ class Platform(pulumi.ComponentResource):
             wanted = NvidiaDevicePluginArgs(site, args.manifests, selectors)
             NvidiaDevicePlugin(self._naming.name("nvidia-device-plugin"), wanted, self._child)
         if args.efa_registry is not None:
-            EfaDevicePlugin(self._naming.name("efa-device-plugin"), EfaDevicePluginArgs(site, args.efa_registry), self._child)
+            efa = EfaDevicePluginArgs(site, args.efa_registry, args.hardened_efa_plugin)
+            EfaDevicePlugin(self._naming.name("efa-device-plugin"), efa, self._child)
 
     def _install_operators(self) -> list[pulumi.Resource]:
         """Install the operators. Returns resources that must outlive all jobs."""
@@ -134,6 +167,8 @@ class Platform(pulumi.ComponentResource):
                 self._naming.name("mpi-operator"), MpiOperatorArgs(site, args.manifests, args.system_nodes), self._child
             )
             running.append(operator.deployment)
+        if args.parts.trainer:
+            running += self._install_trainer()
         if args.parts.queue:
             queue_args = QueueArgs(
                 site,
@@ -141,24 +176,54 @@ class Platform(pulumi.ComponentResource):
                 args.description.pools,
                 mpi_jobs=args.parts.mpi_operator,
                 strict=args.parts.strict_queue,
+                start_attempts=args.parts.start_attempts,
                 after=args.system_nodes,
             )
             running.append(Queue(self._naming.name("queue"), queue_args, self._child).cluster_queue)
         return running
 
-    def _install_namespaces(self, operators: Sequence[pulumi.Resource]) -> list[pulumi.Resource]:
-        """Create the namespaces and volumes. Returns resources that must exist before a job."""
+    def _install_trainer(self) -> list[pulumi.Resource]:
+        args, naming, site = self._args, self._naming, self._site
+        job_set = WebhookOperator(naming.name("jobset"), jobset.operator(args.manifests), site, args.system_nodes, self._child)
+        # Trainer watches JobSets, so it needs their custom resource definition.
+        after = [*args.system_nodes, job_set.deployment]
+        operator = WebhookOperator(naming.name("trainer"), trainer.operator(args.manifests), site, after, self._child)
+        return [job_set.deployment, operator.deployment]
+
+    def _install_namespaces(self, operators: Sequence[pulumi.Resource]) -> tuple[Namespaces, list[pulumi.Resource]]:
+        """Create the namespaces and volumes. Returns the namespaces, and the resources that must exist before a job."""
         args, site = self._args, self._site
-        names = [one.name for one in args.description.namespaces]
         keys = args.job_keys
         bucket = keys.bucket if keys else None
-        wanted = NamespacesArgs(site, names, queue.API if args.parts.queue else None, bucket, after=operators)
+        # Deleting a namespace ends its jobs and pods, also those that users submitted, and unmounts their volumes.
+        lustre_needs = args.lustre.needs if args.lustre else ()
+        after = [*operators, *args.volume_needs, *lustre_needs, *(keys.permissions if keys else ())]
+        wanted = NamespacesArgs(site, args.description.namespaces, queue.API if args.parts.queue else None, bucket, after)
         created = Namespaces(self._naming.name("namespaces"), wanted, self._child)
-        before_jobs: list[pulumi.Resource] = [created, *(keys.permissions if keys else ())]
+        before_jobs: list[pulumi.Resource] = [created]
         if args.volume is not None:
-            volume = SharedVolumeArgs(site, args.volume, created.namespaces)
+            volume = SharedVolumeArgs(site, args.volume, created.namespaces, args.volume_needs)
             before_jobs.append(SharedVolume(self._naming.name("shared-volume"), volume, self._child))
-        return before_jobs
+        return created, [*before_jobs, *self._install_lustre(created)]
+
+    def _install_job_controller(self, namespaces: Namespaces, described: DescribedCluster) -> None:
+        args = self._args
+        wanted = JobControllerArgs(
+            self._site, namespaces.namespaces, described.namespace, args.parts.mpi_operator, args.system_nodes
+        )
+        JobController(self._naming.name("job-controller"), wanted, self._child)
+
+    def _install_lustre(self, created: Namespaces) -> list[pulumi.Resource]:
+        """Create the volumes of the Lustre file system. Returns resources that must exist before a job."""
+        lustre, site = self._args.lustre, self._site
+        if lustre is None:
+            return []
+        needs: list[pulumi.Resource] = [*lustre.needs]
+        if lustre.owned:
+            wanted = LustreDirectoriesArgs(site, lustre.volume, lustre.owned, (*needs, *self._args.system_nodes))
+            needs.append(LustreDirectories(self._naming.name("lustre-directories"), wanted, self._child).done)
+        volume = SharedVolumeArgs(site, lustre.volume, created.namespaces, needs, LUSTRE_CLAIM, LUSTRE_VOLUME_LABEL)
+        return [SharedVolume(self._naming.name("lustre-volume"), volume, self._child)]
 
     def _install_autoscaler(self) -> None:
         args, wanted = self._args, self._args.autoscaler

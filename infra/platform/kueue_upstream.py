@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from infra.facts.manifests import Manifests
 from infra.naming import JOBS_LABEL, QUEUE_NAMESPACE
-from infra.platform.objects import Object, of_kind, without_descriptions
+from infra.platform.objects import Object, of_kind, of_service, without_descriptions
 from infra.versions import KUEUE_CRDS, KUEUE_ROLE, KUEUE_WEBHOOKS
 
 WEBHOOK_SERVICE: Final = "kueue-webhook-service"
@@ -13,13 +13,11 @@ WEBHOOK_SERVICE: Final = "kueue-webhook-service"
 CONVERTED: Final = frozenset({"clusterqueues", "cohorts", "localqueues", "multikueueclusters", "workloads"})
 """Kinds that Kueue's webhook converts between API versions (config/components/crd/kustomization.yaml)."""
 
-KINDS_OF_JOBS: Final = frozenset({"job", "mpijob", "pod", "statefulset"})
+KINDS_OF_JOBS: Final = frozenset({"job", "jobset", "mpijob", "pod", "pytorchjob", "rayjob", "statefulset", "trainjob"})
 KINDS_OF_KUEUE: Final = frozenset({"clusterqueue", "cohort", "resourceflavor", "workload"})
-"""Kinds whose webhooks are installed. The other webhooks are for job kinds that are not installed."""
+"""Kinds whose webhooks are installed. The other webhooks are for kinds of jobs that the queue does not manage."""
 
-GROUPS_NOT_INSTALLED: Final = frozenset(
-    {"jobset.x-k8s.io", "leaderworkerset.x-k8s.io", "ray.io", "trainer.kubeflow.org", "workload.codeflare.dev"}
-)
+GROUPS_NOT_MANAGED: Final = frozenset({"leaderworkerset.x-k8s.io", "workload.codeflare.dev"})
 
 
 def definitions(manifests: Manifests) -> Iterator[Object]:
@@ -55,7 +53,7 @@ def _kind(webhook: Mapping[str, Any]) -> str:
 
 
 def _adapted(webhook: Object) -> Object:
-    webhook["clientConfig"]["service"] |= {"namespace": QUEUE_NAMESPACE, "name": WEBHOOK_SERVICE}
+    of_service(webhook, WEBHOOK_SERVICE, QUEUE_NAMESPACE)
     if _kind(webhook) in KINDS_OF_JOBS:
         webhook["namespaceSelector"] = {"matchLabels": {JOBS_LABEL: "true"}}
     return webhook
@@ -64,7 +62,7 @@ def _adapted(webhook: Object) -> Object:
 def cluster_roles(manifests: Manifests) -> list[Object]:
     (manager,) = of_kind(manifests.of(KUEUE_ROLE), "ClusterRole")
     manager["metadata"]["name"] = "kueue-manager-role"
-    manager["rules"] = [rule for rule in manager["rules"] if not GROUPS_NOT_INSTALLED.intersection(rule["apiGroups"])]
+    manager["rules"] = [rule for rule in manager["rules"] if not GROUPS_NOT_MANAGED.intersection(rule["apiGroups"])]
     # Kueue authorizes clients that read its metrics.
     metrics = _role(
         "ClusterRole",
@@ -98,16 +96,4 @@ def _role(kind: str, name: str, *rules: tuple[Sequence[str], Sequence[str], Sequ
         "rules": [
             {"apiGroups": list(groups), "resources": list(resources), "verbs": list(verbs)} for groups, resources, verbs in rules
         ],
-    }
-
-
-def binding(role: Object, account: str) -> Object:
-    """Return the binding of a role to Kueue's service account."""
-    group, kind = "rbac.authorization.k8s.io", role["kind"]
-    return {
-        "apiVersion": role["apiVersion"],
-        "kind": f"{kind}Binding",
-        "metadata": {**role["metadata"], "name": f"{role['metadata']['name']}binding"},
-        "roleRef": {"apiGroup": group, "kind": kind, "name": role["metadata"]["name"]},
-        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": QUEUE_NAMESPACE}],
     }

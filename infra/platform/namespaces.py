@@ -7,6 +7,7 @@ from typing import Final
 import pulumi
 import pulumi_kubernetes as kubernetes
 
+from infra.jobs.cluster import NamespaceDescription
 from infra.naming import (
     ANYWHERE,
     COMPONENT,
@@ -30,19 +31,20 @@ SMALL_MEMORY: Final = "256Mi"
 @dataclass(frozen=True)
 class NamespacesArgs:
     site: Site
-    names: Sequence[str]
+    wanted: Sequence[NamespaceDescription]
     queue_api: str | None
     """API version of the queue; None without a queue."""
     key_bucket: pulumi.Input[str] | None = None
     """Bucket through which job pods exchange public keys, if there is one."""
     after: Sequence[pulumi.Resource] = ()
-    """Resources that must outlive the namespaces: the queue and operator have to remove finalizers of jobs."""
+    """Resources that must outlive the namespaces and their pods: the queue and operator have to remove finalizers of jobs,
+    and pods have to unmount their volumes."""
 
 
 class Namespaces(pulumi.ComponentResource):
     """Creates:
     - priority classes for jobs, which never preempt a running job
-    - namespaces that enforce Pod Security `restricted`, each with a network policy (jobs can reach each other and
+    - namespaces that enforce Pod Security (`restricted` or `baseline`), each with a network policy (jobs can reach each other and
       external addresses; no ingress from elsewhere), a limit range (small default requests), a service account without
       a token, a queue, and a ConfigMap with the key bucket's name"""
 
@@ -59,12 +61,12 @@ class Namespaces(pulumi.ComponentResource):
                 description="A place in the queue; no pod is stopped for it.",
                 opts=args.site.options(self),
             )
-        self._namespaces = [(one, self._create_namespace(one)) for one in args.names]
+        self._namespaces = [(one.name, self._create_namespace(one.name, one.pod_security)) for one in args.wanted]
         self.register_outputs({})
 
-    def _create_namespace(self, namespace: str) -> pulumi.Resource:
+    def _create_namespace(self, namespace: str, pod_security: str) -> kubernetes.core.v1.Namespace:
         args = self._args
-        labels = {JOBS_LABEL: "true", **args.site.pod_security("restricted")}
+        labels = {JOBS_LABEL: "true", **args.site.pod_security(pod_security, warn="restricted")}
         created = kubernetes.core.v1.Namespace(
             f"{self._name}-{namespace}",
             metadata={"name": namespace, "labels": labels},
@@ -130,6 +132,6 @@ class Namespaces(pulumi.ComponentResource):
         )
 
     @property
-    def namespaces(self) -> Sequence[tuple[str, pulumi.Resource]]:
+    def namespaces(self) -> Sequence[tuple[str, kubernetes.core.v1.Namespace]]:
         """Name and resource of each namespace."""
         return self._namespaces

@@ -24,7 +24,7 @@ class NvidiaDevicePluginArgs:
 class NvidiaDevicePlugin(pulumi.ComponentResource):
     """Creates:
     - NVIDIA's DaemonSet on all GPU nodes, regardless of taints, with resource requests and without a service account
-      token
+      token. Its privileges are upstream's: none, but root, and a root file system that the NVIDIA runtime can prepare.
     """
 
     def __init__(self, name: str, args: NvidiaDevicePluginArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -44,7 +44,6 @@ class NvidiaDevicePlugin(pulumi.ComponentResource):
         (container,) = pod["containers"]
         container["image"] = site.image(container["image"])
         container["resources"] = {"requests": {"cpu": site.cpu(10), "memory": "64Mi"}, "limits": {"memory": "256Mi"}}
-        container["securityContext"] |= {"readOnlyRootFilesystem": True}
 
 
 def _node_selection(selectors: Sequence[Mapping[str, str]]) -> dict[str, Any]:

@@ -36,6 +36,22 @@ def of_kind(objects: Iterable[Mapping[str, Any]], kind: str) -> list[Object]:
     return [copy.deepcopy(dict(one)) for one in objects if one["kind"] == kind]
 
 
+def binding(role: Mapping[str, Any], account: str, namespace: str) -> Object:
+    """Return the binding of a role to a service account."""
+    return {
+        "apiVersion": role["apiVersion"],
+        "kind": f"{role['kind']}Binding",
+        "metadata": {**role["metadata"], "name": f"{role['metadata']['name']}binding"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role["kind"], "name": role["metadata"]["name"]},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
+    }
+
+
+def of_service(webhook: Object, name: str, namespace: str) -> None:
+    """Let a webhook call this service."""
+    webhook["clientConfig"]["service"] |= {"name": name, "namespace": namespace}
+
+
 def without_descriptions(definition: Mapping[str, Any]) -> Object:
     """Return a custom resource definition without the descriptions in its schemas.
 

@@ -35,6 +35,8 @@ class QueueArgs:
     mpi_jobs: bool
     strict: bool
     """Strict FIFO: no job overtakes a waiting one."""
+    start_attempts: int
+    """0 for no limit."""
     after: tuple[pulumi.Resource, ...] = ()
     """Resources that the controller's pod needs: nodes."""
 
@@ -78,10 +80,10 @@ class Queue(pulumi.ComponentResource):
         created: list[pulumi.Resource] = [account]
         for role in kueue_upstream.cluster_roles(self._args.manifests):
             created.append(objects.register(name, role, self._options()))
-            created.append(objects.register(name, kueue_upstream.binding(role, ACCOUNT), self._options()))
+            created.append(objects.register(name, objects.binding(role, ACCOUNT, QUEUE_NAMESPACE), self._options()))
         for role in kueue_upstream.namespace_roles():
             created.append(objects.register(name, role, inside))
-            created.append(objects.register(name, kueue_upstream.binding(role, ACCOUNT), inside))
+            created.append(objects.register(name, objects.binding(role, ACCOUNT, QUEUE_NAMESPACE), inside))
         return created
 
     def _create_service(self) -> pulumi.Resource:
@@ -99,7 +101,10 @@ class Queue(pulumi.ComponentResource):
         )
 
     def _create_controller(self, needs: Sequence[pulumi.Resource]) -> pulumi.Resource:
-        text = yaml.safe_dump(dict(admission.configuration(mpi_jobs=self._args.mpi_jobs)), sort_keys=False)
+        wanted = admission.configuration(
+            mpi_jobs=self._args.mpi_jobs, start_attempts=self._args.start_attempts, strict=self._args.strict
+        )
+        text = yaml.safe_dump(dict(wanted), sort_keys=False)
         configuration = kubernetes.core.v1.ConfigMap(
             f"{self._name}-configuration",
             metadata={"name": "kueue-manager-config", "namespace": QUEUE_NAMESPACE, "labels": LABELS},

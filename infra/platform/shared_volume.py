@@ -11,6 +11,9 @@ from infra.naming import COMPONENT, GROUP_ID, SHARED_CLAIM, SHARED_DIRECTORY, SH
 from infra.platform.site import Site
 
 DRIVER: Final = "efs.csi.aws.com"
+LUSTRE_DRIVER: Final = "fsx.csi.aws.com"
+LUSTRE_OPTIONS: Final = ("flock",)
+"""`flock` lets processes on different nodes lock files, as HDF5 and SQLite do."""
 STORAGE_CLASS: Final = "efs"
 ANY_SIZE: Final = "1Pi"
 """Kubernetes requires a size, but no driver uses it: EFS grows on demand, and an NFS export has its own size."""
@@ -24,6 +27,15 @@ class EfsVolume:
 
     file_system_id: pulumi.Input[str]
     access_point_id: pulumi.Input[str]
+
+
+@dataclass(frozen=True)
+class LustreVolume:
+    """FSx for Lustre file system."""
+
+    file_system_id: pulumi.Input[str]
+    dns_name: pulumi.Input[str]
+    mount_name: pulumi.Input[str]
 
 
 @dataclass(frozen=True)
@@ -45,9 +57,15 @@ class StorageClassVolume:
 @dataclass(frozen=True)
 class SharedVolumeArgs:
     site: Site
-    volume: EfsVolume | NfsVolume | StorageClassVolume
-    namespaces: Sequence[tuple[str, pulumi.Resource]]
+    volume: EfsVolume | LustreVolume | NfsVolume | StorageClassVolume
+    namespaces: Sequence[tuple[str, kubernetes.core.v1.Namespace]]
     """Name and resource of each namespace."""
+    after: Sequence[pulumi.Resource] = ()
+    """Resources that must outlive the volumes, because mounts need them."""
+    claim: str = SHARED_CLAIM
+    """Name of the claim in each namespace."""
+    label: str = SHARED_VOLUME_LABEL
+    """Label by which a claim finds its volume."""
 
 
 class SharedVolume(pulumi.ComponentResource):
@@ -79,28 +97,28 @@ class SharedVolume(pulumi.ComponentResource):
             },
             reclaim_policy="Delete",
             volume_binding_mode="Immediate",
-            opts=self._args.site.options(self),
+            opts=self._args.site.options(self, *self._args.after),
         )
 
-    def _create_claim(self, namespace: str, namespace_resource: pulumi.Resource) -> pulumi.Resource:
+    def _create_claim(self, namespace: str, namespace_resource: kubernetes.core.v1.Namespace) -> pulumi.Resource:
         volume, site = self._args.volume, self._args.site
         if isinstance(volume, StorageClassVolume):
             claim: Any = {"storage_class_name": volume.storage_class, "resources": _size(volume.size)}
             behind: tuple[pulumi.Resource, ...] = ()
         else:
-            name = f"{site.naming.cluster}-{namespace}-{SHARED_CLAIM}"
+            name = f"{site.naming.cluster}-{namespace}-{self._args.claim}"
             # Not `volume_name`: both workers of the binder would update the volume at once, and one update would be
             # rejected. Binding would finish only in the next round, up to 15 seconds later (syncVolume in Kubernetes'
             # pv_controller.go).
             claim = {
                 "storage_class_name": "",
-                "selector": {"match_labels": {SHARED_VOLUME_LABEL: namespace}},
+                "selector": {"match_labels": {self._args.label: namespace}},
                 "resources": _size(ANY_SIZE),
             }
-            behind = (self._create_volume(namespace, name, _source(volume)),)
+            behind = (self._create_volume(namespace, namespace_resource, name, source_of(volume)),)
         # Do not wait: a storage class may provision the volume only when the first pod uses it.
         unawaited = {"annotations": {"pulumi.com/skipAwait": "true"}} if isinstance(volume, StorageClassVolume) else {}
-        metadata: Any = {"name": SHARED_CLAIM, "namespace": namespace, **unawaited}
+        metadata: Any = {"name": self._args.claim, "namespace": namespace, **unawaited}
         claim["access_modes"] = ["ReadWriteMany"]
         return kubernetes.core.v1.PersistentVolumeClaim(
             f"{self._name}-{namespace}-claim",
@@ -109,7 +127,16 @@ class SharedVolume(pulumi.ComponentResource):
             opts=site.options(self, *behind, inside=namespace_resource),
         )
 
-    def _create_volume(self, namespace: str, name: str, source: Mapping[str, Any]) -> pulumi.Resource:
+    def _create_volume(
+        self, namespace: str, namespace_resource: kubernetes.core.v1.Namespace, name: str, source: Mapping[str, Any]
+    ) -> pulumi.Resource:
+        """Create the volume. A volume whose namespace was recreated is recreated, too: it is retained, but reserved for
+        the deleted claim by its uid, so that the new claim would wait forever. Its data stays in the file system.
+        """
+        recreated = pulumi.ResourceOptions(
+            replacement_trigger=namespace_resource.metadata.apply(lambda metadata: metadata.uid),
+            delete_before_replace=True,  # the name is the same
+        )
         spec: Any = {
             "capacity": {"storage": ANY_SIZE},
             "access_modes": ["ReadWriteMany"],
@@ -117,13 +144,13 @@ class SharedVolume(pulumi.ComponentResource):
             "storage_class_name": "",
             "volume_mode": "Filesystem",
             **source,
-            "claim_ref": {"api_version": "v1", "kind": "PersistentVolumeClaim", "namespace": namespace, "name": SHARED_CLAIM},
+            "claim_ref": {"api_version": "v1", "kind": "PersistentVolumeClaim", "namespace": namespace, "name": self._args.claim},
         }
         return kubernetes.core.v1.PersistentVolume(
             f"{self._name}-{namespace}-volume",
-            metadata={"name": name, "labels": {SHARED_VOLUME_LABEL: namespace}},
+            metadata={"name": name, "labels": {self._args.label: namespace}},
             spec=spec,
-            opts=self._args.site.options(self),
+            opts=pulumi.ResourceOptions.merge(self._args.site.options(self, *self._args.after), recreated),
         )
 
     @property
@@ -135,8 +162,12 @@ def _size(amount: str) -> dict[str, dict[str, str]]:
     return {"requests": {"storage": amount}}
 
 
-def _source(volume: EfsVolume | NfsVolume) -> dict[str, Any]:
+def source_of(volume: EfsVolume | LustreVolume | NfsVolume) -> dict[str, Any]:
     """Return the source of a persistent volume."""
+    if isinstance(volume, LustreVolume):
+        attributes = {"dnsname": volume.dns_name, "mountname": volume.mount_name}
+        source = {"driver": LUSTRE_DRIVER, "volume_handle": volume.file_system_id, "volume_attributes": attributes}
+        return {"csi": source, "mount_options": list(LUSTRE_OPTIONS)}
     if isinstance(volume, NfsVolume):
         return {"nfs": {"server": volume.server, "path": volume.path}, "mount_options": list(NFS_OPTIONS)}
     handle = pulumi.Output.concat(volume.file_system_id, "::", volume.access_point_id)

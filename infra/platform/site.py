@@ -28,14 +28,14 @@ class Site:
         """Return a CPU request, scaled for the nodes of this cluster."""
         return f"{max(1, round(millis * self.cpu_request_factor))}m"
 
-    def pod_security(self, level: str) -> dict[str, str]:
-        """Return labels for Pod Security admission in a namespace:
+    def pod_security(self, level: str, *, warn: str | None = None) -> dict[str, str]:
+        """Return labels for Pod Security admission in a namespace, with warnings about pods that violate `warn`:
         https://kubernetes.io/docs/concepts/security/pod-security-standards/"""
         prefix, version = "pod-security.kubernetes.io", f"v{self.kubernetes_version}"
         return {
             f"{prefix}/{mode}{suffix}": value
-            for mode in ("enforce", "warn")
-            for suffix, value in (("", level), ("-version", version))
+            for mode, enforced in (("enforce", level), ("warn", warn or level))
+            for suffix, value in (("", enforced), ("-version", version))
         }
 
     def options(

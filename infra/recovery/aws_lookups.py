@@ -22,7 +22,14 @@ class Found:
 Look = Callable[[Client, Inputs], Iterator[Found]]
 """Yields every resource that the inputs may have created. Raises AWS's not-found error (`MISSING`) if there is none."""
 
-MISSING: Final = ("404", "FileSystemNotFound", "NoSuchBucket", "NoSuchEntity", "ResourceNotFoundException")
+MISSING: Final = (
+    "404",
+    "FileSystemNotFound",
+    "NoSuchBucket",
+    "NoSuchEntity",
+    "RepositoryNotFoundException",
+    "ResourceNotFoundException",
+)
 
 
 def _tagged(operation: str, key: str, id_key: str, filters: str = "Filters") -> Look:
@@ -117,6 +124,11 @@ def _log_group(client: Client, inputs: Inputs) -> Iterator[Found]:
         yield from (Found(one["logGroupName"]) for one in page["logGroups"] if one["logGroupName"] == inputs["name"])
 
 
+def _image_repository(client: Client, inputs: Inputs) -> Iterator[Found]:
+    for one in client("ecr").describe_repositories(repositoryNames=[inputs["name"]])["repositories"]:
+        yield Found(one["repositoryName"])
+
+
 def _bucket(client: Client, inputs: Inputs) -> Iterator[Found]:
     client("s3").head_bucket(Bucket=inputs["bucket"])
     yield Found(inputs["bucket"])
@@ -141,6 +153,21 @@ def _access_point(client: Client, inputs: Inputs) -> Iterator[Found]:
         for one in page["AccessPoints"]:
             if _own_tags(one["Tags"]) == inputs["tags"]:
                 yield Found(one["AccessPointId"], one["LifeCycleState"])
+
+
+def _lustre_file_system(client: Client, inputs: Inputs) -> Iterator[Found]:
+    for page in client("fsx").get_paginator("describe_file_systems").paginate():
+        for one in page["FileSystems"]:
+            if one["Lifecycle"] != "DELETING" and _own_tags(one.get("Tags", [])) == inputs["tags"]:
+                yield Found(one["FileSystemId"], one["Lifecycle"])
+
+
+def _data_repository_association(client: Client, inputs: Inputs) -> Iterator[Found]:
+    wanted = [{"Name": "file-system-id", "Values": [inputs["fileSystemId"]]}]
+    for page in client("fsx").get_paginator("describe_data_repository_associations").paginate(Filters=wanted):
+        for one in page["Associations"]:
+            if one["FileSystemPath"] == inputs["fileSystemPath"] and one["Lifecycle"] != "DELETING":
+                yield Found(one["AssociationId"], one["Lifecycle"])
 
 
 def _cluster(client: Client, inputs: Inputs) -> Iterator[Found]:
@@ -201,10 +228,13 @@ LOOKS: Final[Mapping[str, Look]] = {
     "aws:kms/key:Key": _key,
     "aws:kms/alias:Alias": _key_alias,
     "aws:cloudwatch/logGroup:LogGroup": _log_group,
+    "aws:ecr/repository:Repository": _image_repository,
     "aws:s3/bucket:Bucket": _bucket,
     "aws:efs/fileSystem:FileSystem": _file_system,
     "aws:efs/mountTarget:MountTarget": _mount_target,
     "aws:efs/accessPoint:AccessPoint": _access_point,
+    "aws:fsx/lustreFileSystem:LustreFileSystem": _lustre_file_system,
+    "aws:fsx/dataRepositoryAssociation:DataRepositoryAssociation": _data_repository_association,
     "aws:eks/cluster:Cluster": _cluster,
     "aws:eks/addon:Addon": _addon,
     "aws:eks/nodeGroup:NodeGroup": _node_group,
@@ -214,8 +244,10 @@ LOOKS: Final[Mapping[str, Look]] = {
 
 REPEATED: Final = frozenset(
     {
+        "aws:autoscaling/schedule:Schedule",
         "aws:autoscaling/tag:Tag",
         "aws:ec2/defaultSecurityGroup:DefaultSecurityGroup",
+        "aws:ecr/lifecyclePolicy:LifecyclePolicy",
         "aws:efs/backupPolicy:BackupPolicy",
         "aws:efs/fileSystemPolicy:FileSystemPolicy",
         "aws:eks/accessPolicyAssociation:AccessPolicyAssociation",

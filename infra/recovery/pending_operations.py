@@ -84,7 +84,7 @@ def made(creation: Operation, state: State, client: Client, report: Report) -> l
     Waits while AWS is still working on them. Raises Unknown.
     """
     if creation.type.startswith(KUBERNETES):
-        return [_object(creation)]
+        return [identified(creation)]
     if creation.type in REPEATED:
         return []
     known = {one["id"] for one in state["deployment"].get("resources") or () if one["type"] == creation.type and one.get("id")}
@@ -151,7 +151,7 @@ def _look(operation: Operation, look: Look, client: Client) -> list[Found]:
         raise Unknown(f"{operation.name}: the outcome cannot be determined without the permission {denied}") from None
 
 
-def _object(creation: Operation) -> Found:
+def identified(creation: Operation) -> Found:
     """Return the ID of a Kubernetes object from its inputs. The later refresh determines whether the object exists."""
     metadata = creation.inputs.get("metadata") or {}
     return Found("/".join(part for part in (metadata.get("namespace"), metadata.get("name")) if part))

@@ -1,4 +1,6 @@
-"""Repair a stack after Pulumi was killed: record in the state what AWS created, so that `up` or `destroy` can go on."""
+"""Repair a stack after Pulumi was killed or interrupted: record in the state what AWS and Kubernetes created, so that `up` or
+`destroy` can go on.
+"""
 
 import json
 from collections.abc import Callable
@@ -7,7 +9,17 @@ from threading import Lock
 from typing import Any, NamedTuple, Protocol
 
 from infra.recovery.aws_lookups import Client, Found
-from infra.recovery.pending_operations import Report, State, await_rest, made, operations, settled
+from infra.recovery.pending_operations import (
+    Operation,
+    Report,
+    State,
+    await_rest,
+    identified,
+    made,
+    operations,
+    settled,
+)
+from infra.recovery.unrecorded_objects import is_ours, planned, unfinished
 
 PARALLEL = 16
 
@@ -37,11 +49,19 @@ def recover(pulumi: Pulumi, stack: str, clients: Callable[[str], Client], report
 
     Raises pending_operations.Unknown if an outcome cannot be determined, and FactsError if AWS could not be queried.
     """
+    settled_ones = _settle(pulumi, stack, clients, report)
+    adopted = _adopt(pulumi, stack, report)
+    return settled_ones._replace(found=[*settled_ones.found, *adopted])
+
+
+def _settle(pulumi: Pulumi, stack: str, clients: Callable[[str], Client], report: Report) -> Recovered:
+    """Settle the operations that the state has as pending."""
     state = _export(pulumi, stack)
     begun = operations(state)
     creations = [one for one in begun if one.kind == "creating"]
     changes = [one for one in begun if one.kind in ("updating", "deleting")]
     if begun:
+        _must_decrypt(pulumi, stack)
         report(f"a Pulumi operation was interrupted while it worked on {len(begun)} resources; looking for them in AWS")
     found: dict[str, list[Found]] = {}
     if creations or changes:
@@ -55,7 +75,7 @@ def recover(pulumi: Pulumi, stack: str, clients: Callable[[str], Client], report
     if not (state.get("deployment") or {}).get("pending_operations"):
         return Recovered([], [], [], [])
     after = settled(state, found)
-    pulumi("stack", "import", "--stack", stack, text=json.dumps(after))
+    _import(pulumi, stack, after)
     _refresh(pulumi, stack, [urn for urn, those in found.items() if those] + [one.urn for one in changes])
     living, surplus = _ids(_export(pulumi, stack))
     return Recovered(
@@ -64,6 +84,50 @@ def recover(pulumi: Pulumi, stack: str, clients: Callable[[str], Client], report
         surplus=[f"{one.name} ({id})" for one in creations for id in _of(found, one.urn) if (one.urn, id) in surplus],
         changed=[one.name for one in changes],
     )
+
+
+def _adopt(pulumi: Pulumi, stack: str, report: Report) -> list[str]:
+    """Record in the state the Kubernetes objects that failed operations created without recording them."""
+    state = _export(pulumi, stack)
+    if not (state.get("deployment") or {}).get("resources"):
+        return []
+    periods = unfinished(json.loads(pulumi("stack", "history", "--json", "--stack", stack)) or ())
+    if not periods:
+        return []
+    _must_decrypt(pulumi, stack)
+    report("the last update failed or was interrupted; looking for Kubernetes objects that it created")
+    begun = planned(json.loads(pulumi("preview", "--json", "--stack", stack)), state)
+    if not begun:
+        return []
+    after = _read(pulumi, stack, state, begun)
+    urns = {one.urn: one for one in begun}
+    seen = [one for one in after["deployment"]["resources"] if one["urn"] in urns]
+    foreign = [one for one in seen if not is_ours(one.get("outputs") or {}, periods)]
+    if foreign:
+        others = [one for one in after["deployment"]["resources"] if one not in foreign]
+        _import(pulumi, stack, {**after, "deployment": {**after["deployment"], "resources": others}})
+    for one in foreign:
+        fix = "delete it, or adopt it with `pulumi import`"
+        report(f"{urns[one['urn']].name} ({one['id']}) exists, but no failed update of this stack created it; {fix}")
+    return [f"{urns[one['urn']].name} ({one['id']})" for one in seen if one not in foreign]
+
+
+def _read(pulumi: Pulumi, stack: str, state: State, begun: list[Operation]) -> State:
+    """Return the state after adding those of the planned objects that exist in the cluster."""
+    pending = [{"type": one.kind, "resource": one.resource} for one in begun]
+    interrupted = {**state, "deployment": {**state["deployment"], "pending_operations": pending}}
+    found = {one.urn: [identified(one)] for one in begun}
+    _import(pulumi, stack, settled(interrupted, found))
+    try:
+        _refresh(pulumi, stack, list(found))
+    except BaseException:
+        _import(pulumi, stack, state)
+        raise
+    return _export(pulumi, stack)
+
+
+def _import(pulumi: Pulumi, stack: str, state: State) -> None:
+    pulumi("stack", "import", "--stack", stack, text=json.dumps(state))
 
 
 def clients(region: str, **options: Any) -> Client:
@@ -87,6 +151,12 @@ def clients(region: str, **options: Any) -> Client:
 def _export(pulumi: Pulumi, stack: str) -> State:
     state: State = json.loads(pulumi("stack", "export", "--stack", stack))
     return state
+
+
+def _must_decrypt(pulumi: Pulumi, stack: str) -> None:
+    """Let Pulumi read the secrets: with a wrong passphrase, only the import of the repaired state would fail, after all
+    waits."""
+    pulumi("stack", "export", "--show-secrets", "--stack", stack)
 
 
 def _refresh(pulumi: Pulumi, stack: str, urns: list[str]) -> None:

@@ -11,7 +11,7 @@ from pydantic import Field
 from infra.jobs.model import Job
 from infra.naming import Naming
 from infra.settings.base import Model, MountPath
-from infra.settings.platform import CommonPlatformSettings
+from infra.settings.platform import ExistingPlatformSettings
 
 
 class Kubeconfig(Model):
@@ -68,6 +68,11 @@ class LabeledPool(Model):
     gpus_per_node: int = Field(
         examples=[8],
         description="NVIDIA GPUs per node; 0 for CPU nodes. Change: in place; affects jobs submitted later.",
+    )
+    rdma_resource: str | None = Field(
+        None,
+        description="Resource of the RDMA device plugin on these nodes, such as `rdma/hca_shared_devices_a`; for "
+        "`platform.transport: infiniband`. Change: in place; affects jobs submitted later.",
     )
     nodes: int = Field(
         examples=[4], description="Number of nodes with these labels, which sets the capacity of the queue. Change: in place."
@@ -127,8 +132,8 @@ class ExistingSettings(Model):
     pools: Annotated[tuple[LabeledPool, ...], Field(strict=False)] = Field(
         (), description="Node pools. Change: in place; jobs on a removed pool keep running."
     )
-    platform: CommonPlatformSettings = Field(
-        CommonPlatformSettings(),
+    platform: ExistingPlatformSettings = Field(
+        ExistingPlatformSettings(),
         description="Software that runs in the cluster alongside jobs. Change: see the individual fields.",
     )
     jobs: Annotated[tuple[Job, ...], Field(strict=False)] = Field(

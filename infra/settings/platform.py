@@ -1,6 +1,6 @@
 """`gpumpi:platform`: the software installed into a Kubernetes cluster, new or existing."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -8,6 +8,18 @@ from infra.naming import JOB_NAMESPACE
 from infra.settings.base import Model, Names
 
 TransportChoice = Literal["auto", "nccl", "tcp"]
+PodSecurity = Literal["restricted", "baseline"]
+
+
+class JobNamespace(Model):
+    """A namespace for jobs whose Pod Security level is set."""
+
+    name: str = Field(description="Name of the namespace. Change: creates a namespace and deletes the old one with its jobs.")
+    pod_security: PodSecurity = Field(
+        "restricted",
+        description="Pod Security Standard that Kubernetes enforces in the namespace. `baseline` also admits pods that run as "
+        "root, as most public manifests do. Change: in place; running pods stay.",
+    )
 
 
 class CommonPlatformSettings(Model):
@@ -17,6 +29,16 @@ class CommonPlatformSettings(Model):
     mpi_operator: bool = Field(
         True, description="Kubeflow's MPI operator, for MPIJobs. Change: in place; false deletes all MPIJobs."
     )
+    trainer: bool = Field(
+        False,
+        description="Kubeflow Trainer and JobSet, for TrainJobs and JobSets. Change: in place; false deletes all TrainJobs and "
+        "JobSets.",
+    )
+    job_controller: bool = Field(
+        False,
+        description="Job controller: keeps a record of each job, judges its restarts, and runs `setup` as a Job of its own. New, "
+        "and not yet proven on real clusters. Change: in place; affects jobs submitted later; the stack's jobs run again.",
+    )
     queue: bool = Field(
         True,
         description="Kueue: a job starts only when all of its workers fit. Change: in place, and the stack's jobs run again; "
@@ -25,16 +47,36 @@ class CommonPlatformSettings(Model):
     queue_order: Literal["strict", "bestEffort"] = Field(
         "strict",
         description="`strict`: jobs start in queue order, even if a later one would fit; `bestEffort`: any job that fits starts. "
-        "Change: in place.",
+        "Change: in place; restarts the queue's controller.",
     )
-    namespaces: Names = Field(
+    start_attempts: int = Field(
+        10,
+        ge=0,
+        description="How often the queue starts a job whose pods are not all ready after 30 minutes, for example because its "
+        "image is missing or AWS has no capacity. Between attempts, other jobs may use the nodes, and waiting times grow to an "
+        "hour. After the last attempt, the queue stops the job; 0 for no limit. Change: restarts the queue's controller.",
+    )
+    namespaces: Annotated[tuple[str | JobNamespace, ...], Field(strict=False)] = Field(
         (JOB_NAMESPACE,),
-        description="Namespaces for jobs; the first is the default. Change: in place; removing one deletes its jobs.",
+        description="Namespaces for jobs, as names or as `{name, podSecurity}`; the first is the default. "
+        "Change: in place; removing one deletes its jobs.",
     )
     image_registry: str | None = Field(
         None,
-        description="Prefix of all image names, such as `mirror.example.com/all`, for air-gapped VPCs. "
+        description="Prefix of image names, such as `mirror.example.com/all`, for air-gapped VPCs. It applies to the platform's "
+        "images and to full names in jobs, but not to images of the stack's own repository: nodes pull those directly. "
         "Change: restarts the platform's pods; affects jobs submitted later; the stack's jobs run again.",
+    )
+    image_repository: str | None = Field(
+        None,
+        description="Your repository for short image names, such as `registry.example.com/team`: in jobs, `train:1` then means "
+        "`registry.example.com/team/train:1`. Without a repository, jobs with short image names are rejected. "
+        "Change: affects jobs submitted later; the stack's jobs run again.",
+    )
+    image_pull_secrets: Names = Field(
+        (),
+        description="Secrets with which nodes pull the images of jobs, by name; each job namespace must contain them. A job can "
+        "set its own. Change: affects jobs submitted later; the stack's jobs run again.",
     )
     manifest_mirror: str | None = Field(
         None,
@@ -47,6 +89,41 @@ class CommonPlatformSettings(Model):
         "ones. Change: restarts the platform's pods; affects jobs submitted later; the stack's jobs run again.",
     )
 
+    @property
+    def job_namespaces(self) -> tuple[JobNamespace, ...]:
+        """The namespaces for jobs, each with its Pod Security level."""
+        return tuple(JobNamespace(name=one) if isinstance(one, str) else one for one in self.namespaces)
+
+    @property
+    def namespace_names(self) -> tuple[str, ...]:
+        return tuple(one.name for one in self.job_namespaces)
+
+
+class ExistingPlatformSettings(CommonPlatformSettings):
+    """Platform settings for existing clusters."""
+
+    transport: Literal["tcp", "infiniband"] = Field(
+        "tcp",
+        description="Network for MPI and NCCL between nodes. `infiniband`: InfiniBand or RoCE on pools with `rdmaResource`, "
+        "which pools with GPUs then need; jobs fail instead of using TCP. "
+        "Change: affects jobs submitted later; the stack's jobs run again.",
+    )
+
+
+class JobPolicy(Model):
+    """Access of jobs to a path of an S3 bucket."""
+
+    bucket: str = Field(examples=["datasets"], description="Name of the S3 bucket. Change: in place.")
+    path: str = Field(
+        "", examples=["digits"], description="Object or folder in the bucket; the whole bucket by default. Change: in place."
+    )
+    access: Literal["read", "readWrite"] = Field(
+        "read", description="`read`: list and get objects; `readWrite`: also put and delete them. Change: in place."
+    )
+    namespace: str | None = Field(
+        None, description="Namespace whose jobs get access; all namespaces of jobs by default. Change: in place."
+    )
+
 
 class PlatformSettings(CommonPlatformSettings):
     """Platform settings for EKS clusters."""
@@ -57,8 +134,23 @@ class PlatformSettings(CommonPlatformSettings):
         "With a private endpoint, set `true` only where `pulumi up` runs inside the network. "
         "Change: false removes the platform and all jobs, which requires access to the API one last time.",
     )
-    efa_plugin: bool = Field(
-        True, description="AWS's EFA device plugin, if a pool has EFA. Change: in place; without it, no pod gets EFA."
+    image_repositories: bool = Field(
+        False,
+        description="ECR repositories for job images, named `gpumpi-STACK/IMAGE`: one for each image that this project builds "
+        "and for each short image name in the stack's jobs. Short image names refer to them. "
+        "Change: in place. ECR deletes only empty repositories: `false` and `pulumi destroy` fail until you delete the images, "
+        "for example with `aws ecr delete-repository --force`.",
+    )
+    job_policies: Annotated[tuple[JobPolicy, ...], Field(strict=False)] = Field(
+        (),
+        description="Buckets that jobs may use without keys of their own: their pods get credentials of the namespace's IAM role "
+        "from EKS Pod Identity. Buckets with a KMS key also need a key policy that names the role. Change: in place; applies to "
+        "running jobs, too.",
+    )
+    efa_plugin: bool | Literal["hardened"] = Field(
+        True,
+        description="AWS's EFA device plugin, if a pool has EFA. `true`: privileged, as in AWS's chart; `hardened`: without "
+        "privileges, which AWS neither tests nor documents. Change: in place; without it, no pod gets EFA.",
     )
     autoscaler: bool = Field(
         True,

@@ -1,4 +1,4 @@
-"""`gpumpi:pools`: GPU node pools and where their capacity comes from."""
+"""`gpumpi:pools`: node pools, with GPUs or without, and where their capacity comes from."""
 
 from typing import Annotated, Literal
 
@@ -44,7 +44,7 @@ Capacity = Annotated[OnDemand | Spot | TargetedOdcr | CapacityBlock, Field(discr
 
 
 class Pool(Model):
-    """GPU nodes of one instance type in one zone: a managed node group, or the workers of an EC2 cluster."""
+    """Nodes of one instance type in one zone: a managed node group, or the workers of an EC2 cluster."""
 
     name: str = Field(
         examples=["train"],
@@ -52,7 +52,7 @@ class Pool(Model):
     )
     instance_type: str = Field(
         examples=["g5.8xlarge"],
-        description="EC2 instance type with NVIDIA GPUs; EC2 clusters also accept types without. Change: replaces the pool.",
+        description="EC2 instance type with NVIDIA GPUs, or without GPUs. Change: replaces the pool.",
     )
     min_size: int = Field(0, description="Minimum number of nodes. Change: in place.")
     desired_size: int | None = Field(
@@ -81,7 +81,7 @@ class Pool(Model):
     )
     ami_id: str | None = Field(
         None,
-        description="Your own AMI instead of EKS's AL2023 NVIDIA AMI. "
+        description="Your own AMI instead of EKS's AL2023 AMI, which has the NVIDIA driver on types with GPUs. "
         "Change: from one AMI to another, rolls the pool's nodes; adding or removing `amiId` replaces the pool.",
     )
     root_volume_gib: int = Field(100, description="Size of the encrypted root volume in GiB. Change: rolls the pool's nodes.")

@@ -13,6 +13,7 @@ from infra.config.parse import FURTHER_KINDS
 from infra.jobs.model import Job
 from infra.naming import Naming
 from infra.settings.base import Model
+from infra.settings.budget import Budget
 from infra.settings.network import NetworkSettings
 from infra.settings.platform import PlatformSettings
 from infra.settings.pools import Pool
@@ -33,7 +34,9 @@ class Settings(Model):
     network: NetworkSettings = Field(NetworkSettings(), description="VPC and subnets. Change: see the individual fields.")
     storage: StorageSettings = Field(StorageSettings(), description="Shared storage. Change: see the individual fields.")
     pools: Annotated[tuple[Pool, ...], Field(strict=False)] = Field(
-        (), description="GPU node pools. Change: reordering or adding pools moves nothing; removing one terminates its nodes."
+        (),
+        description="Node pools for jobs, with GPUs or without. "
+        "Change: reordering or adding pools moves nothing; removing one terminates its nodes.",
     )
     platform: PlatformSettings = Field(
         PlatformSettings(), description="Software that runs in the cluster alongside jobs. Change: see the individual fields."
@@ -43,6 +46,7 @@ class Settings(Model):
         description="Jobs that run once; `pulumi up` does not wait for them to finish. All fields: docs/jobs.md. "
         "Change: a changed job is deleted and runs again; a job removed from the file is deleted.",
     )
+    budget: Budget = Field(Budget(), description="Limits for the cost of the stack. Change: see the individual fields.")
     cost_center: str | None = Field(
         None,
         description="Value of the `cost-center` tag on all resources; the stack's name by default. "

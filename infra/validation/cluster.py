@@ -4,11 +4,11 @@ import re
 from collections.abc import Collection, Iterator
 
 from infra.config.messages import all_of, did_you_mean, one_of, shown
-from infra.config.problems import Problem
+from infra.config.problems import Problem, warning
 from infra.facts.eks import minor
 from infra.facts.model import Facts
 from infra.settings.stack import Settings
-from infra.versions import KUBERNETES_VERSIONS, addon_versions
+from infra.versions import EXTENDED_SUPPORT, KUBERNETES_VERSIONS, LIVE_KUBERNETES_VERSIONS, addon_versions
 
 _VERSION = re.compile(r"1\.[0-9]{1,3}")
 _WHERE = "target.kubernetesVersion"
@@ -25,14 +25,18 @@ def known_version(settings: Settings) -> Iterator[Problem]:
     if not _VERSION.fullmatch(version):
         example = shown(KUBERNETES_VERSIONS[-2])
         yield Problem(_WHERE, f"{shown(version)} is not an EKS version. Use major and minor, such as {example}.")
-    elif version not in KUBERNETES_VERSIONS:
+    elif version not in LIVE_KUBERNETES_VERSIONS:
         known = all_of(KUBERNETES_VERSIONS)
         yield Problem(_WHERE, f"{shown(version)} is not a version that this program was tested with. Choose from {known}.")
 
 
 def offered_version(settings: Settings, facts: Facts) -> Iterator[Problem]:
     version, now = settings.eks.kubernetes_version, facts.existing.cluster_version
-    if not _VERSION.fullmatch(version) or version == now:
+    if not _VERSION.fullmatch(version):
+        return
+    if version in EXTENDED_SUPPORT:
+        yield from _extended_support(version, now)
+    if version == now or (now is None and version in EXTENDED_SUPPORT):
         return
     if facts.kubernetes_versions and version not in facts.kubernetes_versions:
         choice = [one for one in facts.kubernetes_versions if one in KUBERNETES_VERSIONS]
@@ -46,6 +50,16 @@ def offered_version(settings: Settings, facts: Facts) -> Iterator[Problem]:
         yield Problem(_WHERE, f"{shown(version)} skips a minor version: the cluster has {now}. {fix}")
 
 
+def _extended_support(version: str, now: str | None) -> Iterator[Problem]:
+    """Warn about a running cluster in extended support. A new cluster would start in it, and soon need an upgrade."""
+    ended = f"EKS's standard support for {version} ended on {EXTENDED_SUPPORT[version]}"
+    if now is None:
+        yield Problem(_WHERE, f"{shown(version)} is only for running clusters: {ended}. Set {one_of(KUBERNETES_VERSIONS)}.")
+    elif now == version:
+        fix = f'Set "1.{minor(version) + 1}" to upgrade.'
+        yield warning(_WHERE, f"{ended}, and AWS bills the cluster for extended support. {fix}")
+
+
 def known_addons(settings: Settings) -> Iterator[Problem]:
     known = addon_versions(KUBERNETES_VERSIONS[-1])
     for name in settings.eks.addon_versions:
@@ -56,9 +70,9 @@ def known_addons(settings: Settings) -> Iterator[Problem]:
 
 def offered_addons(settings: Settings, facts: Facts) -> Iterator[Problem]:
     version = settings.eks.kubernetes_version
-    if not facts.addon_versions or version not in KUBERNETES_VERSIONS:
+    if not facts.addon_versions or version not in LIVE_KUBERNETES_VERSIONS:
         return
-    tested = addon_versions(version)
+    tested = addon_versions(version, lustre=settings.storage.lustre is not None)
     for name, wanted in {**tested, **settings.eks.addon_versions}.items():
         offered = facts.addon_versions.get(name, frozenset())
         if name not in tested or wanted in offered:

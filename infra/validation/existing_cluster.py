@@ -6,16 +6,17 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePosixPath
 
 from infra.config.messages import all_of, did_you_mean, one_of, shown
-from infra.config.problems import Problem, is_below, without_echoes
+from infra.config.problems import Problem, is_below, warning, without_echoes
 from infra.facts.existing_cluster import ClusterFacts, Node
 from infra.jobs.quantities import bytes_of
 from infra.plan.existing_cluster_description import describe, system_nodes
 from infra.settings.existing import ClassOfStorage, ExistingSettings, Nfs
 from infra.validation import jobs, labels, names, platform, storage
-from infra.versions import KUBERNETES_VERSIONS
+from infra.versions import LIVE_KUBERNETES_VERSIONS
 
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*")
 _OBJECT_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
+_RDMA = re.compile(r"rdma/[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 MOST_GPUS = 64
 
 
@@ -71,6 +72,23 @@ def sizes(settings: ExistingSettings) -> Iterator[Problem]:
             yield Problem(f"pools[{index}].gpusPerNode", f"{pool.gpus_per_node} is out of range. Use 0 to {MOST_GPUS}.")
 
 
+def infiniband(settings: ExistingSettings) -> Iterator[Problem]:
+    """Check that pools name their RDMA resource if, and only if, jobs use InfiniBand."""
+    wanted = settings.platform.transport == "infiniband"
+    for index, pool in enumerate(settings.pools):
+        where, name = f"pools[{index}].rdmaResource", pool.rdma_resource
+        if name is not None and not _RDMA.fullmatch(name):
+            yield Problem(where, f"{shown(name)} is not a resource of an RDMA plugin. Use one such as rdma/hca_shared_devices_a.")
+        elif name is None and wanted and pool.gpus_per_node:
+            fix = "Set it to what `kubectl describe node` lists, such as rdma/hca_shared_devices_a, or use transport: tcp."
+            yield Problem(where, f"is missing, but platform.transport is infiniband. {fix}")
+        elif name is not None and not wanted:
+            fix = "Set platform.transport: infiniband, or remove it."
+            yield warning(where, f"has no effect, because platform.transport is tcp. {fix}")
+    if wanted and not any(pool.rdma_resource or pool.gpus_per_node for pool in settings.pools):
+        yield Problem("platform.transport", "is infiniband, but no pool has an rdmaResource. Add one to a pool, or use tcp.")
+
+
 def volume(settings: ExistingSettings) -> Iterator[Problem]:
     wanted = settings.storage
     if settings.mount_path is not None:
@@ -114,9 +132,12 @@ OFFLINE: tuple[Callable[[ExistingSettings], Iterator[Problem]], ...] = (
     names.pools,
     selectors,
     sizes,
+    infiniband,
     platform.namespaces,
     platform.cpu_requests,
     platform.image_registry,
+    platform.image_repository,
+    platform.image_pull_secrets,
     platform.manifest_mirror,
     jobs.unique,
 )
@@ -126,7 +147,7 @@ OFFLINE: tuple[Callable[[ExistingSettings], Iterator[Problem]], ...] = (
 
 
 def version(settings: ExistingSettings, facts: ClusterFacts) -> Iterator[Problem]:
-    oldest = KUBERNETES_VERSIONS[0]
+    oldest = LIVE_KUBERNETES_VERSIONS[0]
     if _number(facts.version) < _number(oldest):
         needs = f"the platform needs {oldest} or newer. Upgrade the cluster."
         yield Problem("target.kubeconfig", f"the cluster at {facts.server} has Kubernetes {facts.version}, but {needs}")
@@ -185,6 +206,21 @@ def gpus(settings: ExistingSettings, facts: ClusterFacts) -> Iterator[Problem]:
             yield Problem(where, f"is {wanted}, but no device plugin offers GPUs on {_few(silent)}. {fix}")
 
 
+def rdma(settings: ExistingSettings, facts: ClusterFacts) -> Iterator[Problem]:
+    """Check that each node of a pool with InfiniBand offers its RDMA resource. This program installs no RDMA plugin."""
+    for index, pool in enumerate(settings.pools):
+        name = pool.rdma_resource
+        if not name or settings.platform.transport != "infiniband":
+            continue
+        nodes = facts.matching(pool.node_selector)
+        if without := [node.name for node in nodes if not node.rdma.get(name)]:
+            offered = sorted({one for node in nodes for one, amount in node.rdma.items() if amount} - {name})
+            hint = did_you_mean(name, offered) or (
+                f". Use {one_of(offered)}." if offered else ". Check the RDMA device plugin there."
+            )
+            yield Problem(f"pools[{index}].rdmaResource", f"is {name}, missing on {_few(without)}{hint}")
+
+
 def _offers_none(node: Node, settings: ExistingSettings) -> bool:
     """True if the node offers no GPUs, and installing the platform will not change that.
 
@@ -217,6 +253,7 @@ WITH_FACTS: tuple[Callable[[ExistingSettings, ClusterFacts], Iterator[Problem]],
     nodes_for_operators,
     nodes_of_pools,
     gpus,
+    rdma,
     storage_class,
     manifests,
     jobs_in_cluster,

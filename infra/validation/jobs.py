@@ -20,7 +20,7 @@ def need_the_platform(settings: Settings) -> Iterator[Problem]:
 
 
 def unique(settings: AnyStack) -> Iterator[Problem]:
-    default = next(iter(settings.platform.namespaces), None)
+    default = next(iter(settings.platform.namespace_names), None)
     first: dict[tuple[str | None, str], str] = {}
     for index, job in enumerate(settings.jobs):
         path = f"jobs[{index}]"
@@ -35,7 +35,7 @@ def in_cluster(settings: Settings, facts: Facts) -> Iterator[Problem]:
     if not settings.jobs:
         return
     try:
-        cluster = describe(settings, plan(settings, facts))
+        cluster = describe(settings, facts, plan(settings, facts))
     except LookupError:
         return
     yield from against(settings, cluster)
@@ -45,5 +45,8 @@ def against(settings: AnyStack, cluster: ClusterDescription) -> Iterator[Problem
     """Apply the rules of `scripts/cluster submit` to each job of a stack."""
     for index, job in enumerate(settings.jobs):
         yield from check(job, cluster, f"jobs[{index}]")
-        if job.namespace is not None and job.namespace not in settings.platform.namespaces:
+        if job.workdir is not None:
+            fix = "Remove it and build the code into the image, or submit the job with `scripts/cluster submit`."
+            yield Problem(f"jobs[{index}].workdir", f"is a folder on your machine, which `pulumi up` does not send. {fix}")
+        if job.namespace is not None and job.namespace not in settings.platform.namespace_names:
             yield Problem(f"jobs[{index}].namespace", f"{shown(job.namespace)} is not in platform.namespaces. Add it there.")

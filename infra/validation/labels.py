@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from infra.config.messages import shown
 from infra.config.problems import Problem
-from infra.naming import ACCELERATOR_LABEL, EFA_LABEL, GPU_LABEL, POOL_LABEL
+from infra.naming import ACCELERATOR_LABEL, EFA_LABEL, EMULATED_LABEL, GPU_LABEL, POOL_LABEL
 from infra.settings.stack import Settings
 from infra.validation.pool_paths import pools_with_paths
 
@@ -25,6 +25,8 @@ def pools(settings: Settings) -> Iterator[Problem]:
             where = f"{path}.labels.{key}"
             if key in _OURS:
                 yield Problem(where, "is set by this program. Choose another key.")
+            elif key == EMULATED_LABEL:
+                yield Problem(where, "marks nodes whose devices are emulated: smoke would not check them. Remove it.")
             elif _KEPT.fullmatch(key):
                 yield Problem(where, "has a prefix reserved for Kubernetes and EKS. Choose another key.")
             yield from syntax(where, key, value)

@@ -7,20 +7,32 @@ from infra.config.messages import all_of, shown
 from infra.config.problems import Problem, warning
 from infra.facts.manifests import MIRROR_VARIABLE, Manifests
 from infra.facts.model import Facts
-from infra.naming import MPI_OPERATOR_NAMESPACE, NAMESPACE_LIMIT, PLATFORM_NAMESPACE, QUEUE_NAMESPACE
+from infra.jobs.image_names import is_repository_name, is_short
+from infra.jobs.image_rules import secret_names
+from infra.naming import (
+    JOBSET_NAMESPACE,
+    MPI_OPERATOR_NAMESPACE,
+    NAMESPACE_LIMIT,
+    PLATFORM_NAMESPACE,
+    QUEUE_NAMESPACE,
+    TRAINER_NAMESPACE,
+)
 from infra.settings.stack import Settings
 from infra.validation.pool_paths import AnyStack
 
 _DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
-_TAKEN = frozenset({"default", MPI_OPERATOR_NAMESPACE, PLATFORM_NAMESPACE, QUEUE_NAMESPACE})
+_TAKEN = frozenset({"default", JOBSET_NAMESPACE, MPI_OPERATOR_NAMESPACE, PLATFORM_NAMESPACE, QUEUE_NAMESPACE, TRAINER_NAMESPACE})
 _REGISTRY = re.compile(r"[a-z0-9][a-z0-9.-]*(:[0-9]+)?(/[a-z0-9][a-z0-9._-]*)*")
 """https://github.com/distribution/reference/blob/main/reference.go"""
+
+_BUCKET = re.compile(r"(?=.{3,63}$)[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
+"""https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html"""
 
 LONGEST_IDLE_MINUTES = 24 * 60
 
 
 def namespaces(settings: AnyStack) -> Iterator[Problem]:
-    names = settings.platform.namespaces
+    names = settings.platform.namespace_names
     if not names:
         yield Problem("platform.namespaces", "is empty. List at least one namespace, or remove the key.")
     for index, name in enumerate(names):
@@ -53,6 +65,46 @@ def image_registry(settings: AnyStack) -> Iterator[Problem]:
     if registry is not None and not _REGISTRY.fullmatch(registry):
         fix = "Use host and path without a scheme, such as mirror.example.com/all."
         yield Problem("platform.imageRegistry", f"{shown(registry)} is not a valid prefix of image names. {fix}")
+
+
+def image_repository(settings: AnyStack) -> Iterator[Problem]:
+    repository = settings.platform.image_repository
+    if repository is not None and (not _REGISTRY.fullmatch(repository) or is_short(f"{repository}/image")):
+        fix = "Use the registry's host and a path, without a scheme, such as registry.example.com/team."
+        yield Problem("platform.imageRepository", f"{shown(repository)} is not a repository. {fix}")
+
+
+def image_repositories(settings: Settings) -> Iterator[Problem]:
+    platform, where = settings.platform, "platform.imageRepositories"
+    if not platform.image_repositories:
+        return
+    if platform.image_repository is not None:
+        other = f"platform.imageRepository is {shown(platform.image_repository)}"
+        yield Problem(where, f"is true, but {other}: short image names can refer to only one of them. Remove one.")
+    if not is_repository_name(settings.cluster_name):
+        fix = "Name the stack file without double hyphens, or use platform.imageRepository."
+        yield Problem(where, f"ECR accepts no repository below {shown(settings.cluster_name)}. {fix}")
+
+
+def image_pull_secrets(settings: AnyStack) -> Iterator[Problem]:
+    yield from secret_names("platform.imagePullSecrets", settings.platform.image_pull_secrets)
+
+
+def job_policies(settings: Settings) -> Iterator[Problem]:
+    seen: dict[tuple[str, str, str | None], int] = {}
+    for index, one in enumerate(settings.platform.job_policies):
+        where = f"platform.jobPolicies[{index}]"
+        if not _BUCKET.fullmatch(one.bucket):
+            fix = "Use the name alone, without s3:// and path."
+            yield Problem(f"{where}.bucket", f"{shown(one.bucket)} is not the name of a bucket. {fix}")
+        if re.search(r"[*?$]", one.path):
+            yield Problem(f"{where}.path", f"{shown(one.path)} has a wildcard or variable. Use the path of a folder or object.")
+        if one.namespace is not None and one.namespace not in settings.platform.namespace_names:
+            yield Problem(f"{where}.namespace", f"{shown(one.namespace)} is not in platform.namespaces. Add it there.")
+        key = (one.bucket, one.path.strip("/"), one.namespace)
+        if key in seen:
+            yield Problem(where, f"repeats platform.jobPolicies[{seen[key]}]. Remove one.")
+        seen.setdefault(key, index)
 
 
 def manifest_mirror(settings: AnyStack) -> Iterator[Problem]:

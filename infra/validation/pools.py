@@ -6,6 +6,7 @@ from infra.config.messages import one_of, shown
 from infra.config.problems import Problem, warning
 from infra.facts.instance_types import InstanceType
 from infra.facts.model import Facts
+from infra.plan.efa_interfaces import layout_is_known
 from infra.plan.placement import APART, has_efa, placement_choice
 from infra.settings.stack import Settings
 from infra.validation import ids
@@ -53,8 +54,8 @@ def types_exist(settings: Settings, facts: Facts) -> Iterator[Problem]:
 
 def types_have_gpus(settings: Settings, facts: Facts) -> Iterator[Problem]:
     for path, pool, instance_type in pools_with_types(settings, facts):
-        if not instance_type.has_nvidia_gpus and (settings.is_eks or instance_type.gpu_manufacturer):
-            fix = "Choose a type with NVIDIA GPUs, such as g5.xlarge."
+        if not instance_type.has_nvidia_gpus and instance_type.gpu_manufacturer:
+            fix = "Choose a type with NVIDIA GPUs, such as g5.xlarge, or one without GPUs."
             yield Problem(f"{path}.instanceType", f"{shown(pool.instance_type)} has {_gpus(instance_type)}. {fix}")
     system = facts.instance_types.get(settings.target.head_type)
     if system and system.gpu_manufacturer and settings.is_eks:
@@ -64,8 +65,6 @@ def types_have_gpus(settings: Settings, facts: Facts) -> Iterator[Problem]:
 
 
 def _gpus(instance_type: InstanceType) -> str:
-    if instance_type.gpu_manufacturer is None:
-        return "no GPUs"
     if instance_type.gpus == 0:
         return f"only a fraction of a GPU ({instance_type.gpu_name})"
     return f"{instance_type.gpu_manufacturer} GPUs"
@@ -76,6 +75,10 @@ def efa(settings: Settings, facts: Facts) -> Iterator[Problem]:
         if pool.efa is True and not has_efa(pool, instance_type):
             fix = "Choose a type with EFA, such as g5.8xlarge, or remove efa."
             yield Problem(f"{path}.efa", f"is true, but {pool.instance_type} has no EFA. {fix}")
+        if has_efa(pool, instance_type) and not layout_is_known(instance_type):
+            cards = f"which of the {len(instance_type.network_cards)} network cards of {pool.instance_type} support EFA"
+            fix = "Install the boto3 of requirements.lock, choose another type, or set efa: false."
+            yield Problem(f"{path}.efa", f"EC2 does not report {cards} (InterfaceTypes is missing). {fix}")
 
 
 def images(settings: Settings, facts: Facts) -> Iterator[Problem]:

@@ -27,7 +27,7 @@ class _Need:
 
 
 def enough(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    """Compare vCPU quotas, which start at 0 for GPU families, with the stack's needs. Other instances are not counted.
+    """Compare vCPU quotas, which start at 0 for GPU families, with the stack's needs and with what runs already.
 
     Warn if a quota covers the nodes that this run creates, but not `maxSize`.
     """
@@ -36,14 +36,16 @@ def enough(settings: Settings, facts: Facts) -> Iterator[Problem]:
         needs[limit].append(need)
     for limit, users in needs.items():
         now, most, allowed = sum(need.now for need in users), sum(need.most for need in users), facts.quotas.get(limit.code)
-        if allowed is None or most <= allowed:
+        used = facts.in_use.get(limit.code, 0)
+        if allowed is None or used + most <= allowed:
             continue
         where = users[0].where if len(users) == 1 else "pools"
         needed = f"{all_of(need.instances for need in users)} need {most} vCPUs"
         request = f"aws service-quotas request-service-quota-increase --service-code ec2 --quota-code {limit.code}"
-        fix = f"Request an increase (`{request} --desired-value {most} --region {facts.region}`) or lower maxSize."
-        message = f'{needed}, but the quota "{limit.name}" is {allowed:g}. {fix}'
-        yield Problem(where, message) if now > allowed else warning(where, message)
+        fix = f"Request an increase (`{request} --desired-value {used + most} --region {facts.region}`) or lower maxSize."
+        others = f", and {used} are in use by other instances or reserved" if used else ""
+        message = f'{needed}, but the quota "{limit.name}" is {allowed:g}{others}. {fix}'
+        yield Problem(where, message) if used + now > allowed else warning(where, message)
 
 
 def _needs(settings: Settings, facts: Facts) -> Iterator[tuple[Quota, _Need]]:

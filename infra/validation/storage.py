@@ -1,6 +1,7 @@
 """Rules for the shared file system."""
 
 from collections.abc import Iterator
+from ipaddress import IPv4Network
 
 from infra.config.messages import shown
 from infra.config.problems import Problem
@@ -33,7 +34,14 @@ def plain_path(where: str, text: str) -> Iterator[Problem]:
 
 def new_or_existing(settings: Settings) -> Iterator[Problem]:
     efs = settings.storage.efs
-    if efs == "none" or efs.file_system_id is None:
+    if efs == "none":
+        return
+    if efs.file_system_id is None:
+        if efs.add_ingress_rule:
+            yield Problem(
+                "storage.efs.addIngressRule",
+                "applies only to an existing file system; a new one admits nodes anyway. Set fileSystemId, or remove it.",
+            )
         return
     yield from ids.check(_WHERE, "fs", efs.file_system_id)
     for name, is_set in _only_new(efs):
@@ -70,3 +78,31 @@ def existing_file_system(settings: Settings, facts: Facts) -> Iterator[Problem]:
         for zone in vpc_zones(settings, facts):
             if zone not in file_system.mount_targets and settings.network.is_existing:
                 yield Problem(_WHERE, f"{wanted} has no mount target in {zone}, where nodes may run. Create one there.")
+
+
+def nodes_can_mount(settings: Settings, facts: Facts) -> Iterator[Problem]:
+    """Check that the security groups of an existing file system's mount targets admit the nodes' subnets to NFS."""
+    file_system = facts.file_system
+    if file_system is None or file_system.admitted is None or settings.storage.adds_ingress_rule:
+        return
+    subnets = [facts.subnets[one] for one in settings.network.subnet_ids if one in facts.subnets]
+    for zone, groups in sorted(file_system.admitted.items()):
+        sources = frozenset[str]().union(*groups.values())
+        closed = [one for one in subnets if one.zone == zone and not admits(sources, one.cidr, file_system.nodes_groups)]
+        if closed:
+            yield Problem(
+                _WHERE,
+                f"{file_system.id} has a mount target in {zone} that does not admit nodes: no rule of "
+                f"{' or '.join(groups)} allows TCP 2049 from {closed[0].id} ({closed[0].cidr}). "
+                "Add such a rule, or set storage.efs.addIngressRule: true.",
+            )
+
+
+def admits(sources: frozenset[str], cidr: str, nodes_groups: frozenset[str]) -> bool:
+    """Return whether one of the sources covers the subnet or is a group of the nodes. The content of prefix lists is unknown, so
+    they count as covering."""
+    network = IPv4Network(cidr)
+    return any(
+        one in nodes_groups or one.startswith("pl-") or ("/" in one and network.subnet_of(IPv4Network(one, strict=False)))
+        for one in sources
+    )

@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from localcloud import whole_file
+from localcloud import garbage, whole_file
 from localcloud.aws import extend
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 
 def main() -> int:
+    garbage.pause()
     parser = argparse.ArgumentParser(prog="python -m localcloud.aws", description="Run the local AWS on a port of 127.0.0.1.")
     parser.add_argument("--port", type=int, default=0, help="TCP port; 0 picks a free one")
     parser.add_argument(
@@ -28,6 +29,7 @@ def main() -> int:
     parser.add_argument(
         "--delay-factor", type=float, default=0.0, help="factor for AWS's durations: 0 for no delay, 1 for AWS's speed"
     )
+    parser.add_argument("--account", choices=("established", "new"), default="established", help="age of the account")
     parser.add_argument("--file-systems", type=Path, help="store the files of EFS file systems in this folder")
     parser.add_argument(
         "--kubernetes", type=Path, help="run a real Kubernetes cluster for each EKS cluster, with its files in this folder"
@@ -43,18 +45,20 @@ def main() -> int:
     for noisy in ("botocore", "urllib3"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     extend.install()
-    from localcloud.aws import durations
+    from localcloud.aws import durations, quotas
     from localcloud.aws.efs import contents
     from localcloud.aws.server import Server
 
     if arguments.file_systems:
         contents.keep_in(arguments.file_systems)
     durations.set_factor(arguments.delay_factor)
+    quotas.use_account(arguments.account)
     server = Server(arguments.port)
     hosts = _realize_hosts(arguments.hosts, arguments.file_systems, server) if arguments.hosts else None
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: threading.Thread(target=server.stop).start())
     realizer = _realize(arguments.kubernetes, server) if arguments.kubernetes else None
+    garbage.resume()
     endpoint = f"http://127.0.0.1:{server.port}"
     if arguments.ready_file:
         whole_file.write(arguments.ready_file, json.dumps({"pid": os.getpid(), "port": server.port, "endpoint": endpoint}) + "\n")

@@ -12,6 +12,9 @@ ACCESS_KEY_ID = "AKIALOCALCLOUDENGINE"
 SECRET_ACCESS_KEY = "local"
 """Must match localcloud/environment.py. Kubernetes tokens are verified with this secret; AWS calls accept any value."""
 
+ADMINISTRATOR_ACCESS = "arn:aws:iam::aws:policy/AdministratorAccess"
+"""Policy of the default user. Detach it to see what other policies permit."""
+
 _SINCE = datetime(2026, 1, 1, tzinfo=UTC).replace(tzinfo=None)
 
 
@@ -26,6 +29,8 @@ def _seed_user() -> None:
     """Add the default user and access key to each IAM backend that moto creates or resets."""
     from moto.iam import models
 
+    from localcloud.aws import quotas, service_linked_roles
+
     original = models.IAMBackend.__init__
 
     @functools.wraps(original)
@@ -37,6 +42,10 @@ def _seed_user() -> None:
             key = user.create_access_key(prefix="AKIA")
             key.access_key_id, key.secret_access_key, key.create_date = ACCESS_KEY_ID, SECRET_ACCESS_KEY, _SINCE
             self.access_keys[ACCESS_KEY_ID] = key
+            self.attach_user_policy(ADMINISTRATOR_ACCESS, USER_NAME)
+            if not quotas.is_new_account():
+                for service in service_linked_roles.NAMES:
+                    service_linked_roles.create(self, service)
 
     models.IAMBackend.__init__ = init  # type: ignore[method-assign]
 

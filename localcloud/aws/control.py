@@ -1,43 +1,25 @@
 """Control API of the local AWS process under `/local-cloud/`, with JSON requests and responses."""
 
 import logging
-import re
-from collections.abc import Callable
 from dataclasses import asdict, fields
+from datetime import timedelta
 from typing import Any
 
 from werkzeug.wrappers import Request, Response
 
-from localcloud.aws import calls, durations, faults, gateway, inventory, prerequisites
+from localcloud import problems
+from localcloud.aws import calls, clock, control_actions, durations, faults, gateway, inventory, prerequisites, quotas
+from localcloud.aws.control_actions import action
 from localcloud.aws.ec2 import capacity_reservations
 
 log = logging.getLogger(__name__)
 
-Action = Callable[..., Any]
-
-_actions: dict[tuple[str, str], Action] = {}
-
-
-def action(method: str, path: str) -> Callable[[Action], Action]:
-    """Register the decorated function as the handler of `method /local-cloud/path`.
-
-    The function gets the request's JSON (or None) and returns JSON. A path segment in braces, as in
-    `kubernetes/{cluster}`, matches any text and is passed as a keyword argument. The function runs with the
-    gateway's lock held. A ValueError becomes a response with status 400 and the error's message.
-    """
-
-    def register(function: Action) -> Action:
-        _actions[(method, path)] = function
-        return function
-
-    return register
-
 
 def answer(request: Request) -> Response:
     path = request.path.removeprefix("/local-cloud/").rstrip("/")
-    function, variables = _find(request.method, path)
+    function, variables = control_actions.find(request.method, path)
     if function is None:
-        known = ", ".join(f"{method} {name}" for method, name in sorted(_actions))
+        known = ", ".join(control_actions.known())
         return _json({"error": f"no {request.method} /local-cloud/{path}. Known requests: {known}"}, 404)
     try:
         body = request.get_json(force=True) if request.get_data() else None
@@ -50,14 +32,6 @@ def answer(request: Request) -> Response:
         return _json({"error": f"{error!r}"}, 500)
 
 
-def _find(method: str, path: str) -> tuple[Action | None, dict[str, str]]:
-    for (known_method, pattern), function in _actions.items():
-        matched = re.fullmatch(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", pattern), path) if known_method == method else None
-        if matched is not None:
-            return function, matched.groupdict()
-    return None, {}
-
-
 def _json(value: Any, status: int) -> Response:
     from json import dumps
 
@@ -67,6 +41,11 @@ def _json(value: Any, status: int) -> Response:
 @action("GET", "health")
 def _health(_: Any) -> Any:
     return {"status": "ok"}
+
+
+@action("GET", "problems")
+def _problems(_: Any) -> Any:
+    return problems.found()
 
 
 @action("POST", "reset")
@@ -130,6 +109,21 @@ def _delays(_: Any) -> Any:
 def _set_delays(body: Any) -> Any:
     durations.set_factor(float(body["factor"]), body.get("only", ()))
     return {"factor": durations.factor()}
+
+
+@action("GET", "account")
+def _account(_: Any) -> Any:
+    return {"kind": "new" if quotas.is_new_account() else "established"}
+
+
+@action("GET", "clock")
+def _clock(_: Any) -> Any:
+    return {"now": clock.now().isoformat()}
+
+
+@action("POST", "clock")
+def _advance_clock(body: Any) -> Any:
+    return {"now": clock.advance(timedelta(seconds=float(body["seconds"]))).isoformat()}
 
 
 @action("GET", "calls")

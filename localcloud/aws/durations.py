@@ -5,10 +5,12 @@ They are AWS's durations times a factor: 0 (default) for no delay, 1 for AWS's s
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from localcloud import problems
 from localcloud.aws import patching
 
 
@@ -27,7 +29,11 @@ DURATIONS: dict[str, Duration] = {
     "eks-cluster-delete": Duration(165, f"{_TERRAFORM}: 2m30s, 2m31s, 3m48s"),
     "eks-node-group": Duration(120, f"{_TERRAFORM}: 1m47s to 2m10s, six (DevopsArtFactory/terraform-provisioning#46, #47)"),
     "eks-node-group-update": Duration(60, "estimate: configuration update without new instances"),
-    "eks-node-group-version-update": Duration(600, "estimate: surge, drain and termination of one batch of nodes"),
+    "eks-node-group-version-update": Duration(120, "estimate, as eks-node-group: new nodes of an update become Ready"),
+    "eks-node-drained": Duration(60, "EKS user guide: an update waits 60 seconds after the last pod of a node was evicted"),
+    "eks-pod-eviction": Duration(
+        900, "EKS user guide: time limit for evicting the pods of a node (at least 2 minutes with any factor)"
+    ),
     "eks-node-group-delete": Duration(375, f"{_TERRAFORM}: 4m12s, 6m19s, 6m21s, 8m21s (also gruntwork-io/cloud-nuke#339)"),
     "eks-addon": Duration(25, f"{_TERRAFORM}: 14 to 66 seconds, most often 24"),
     "eks-addon-delete": Duration(10, f"{_TERRAFORM}: 9 seconds"),
@@ -43,6 +49,7 @@ DURATIONS: dict[str, Duration] = {
         60, "estimate; awsome-distributed-ai: endpoint interfaces block a security group for 5 to 10 minutes"
     ),
     "ec2-capacity-reservation": Duration(5, "estimate"),
+    "ec2-capacity-block-payment": Duration(60, "estimate: EC2 user guide: up to 12 hours"),
     "autoscaling-group-delete": Duration(60, "estimate: termination of the instances"),
     "efs-file-system": Duration(6, f"{_TERRAFORM}: 6 to 12 seconds (turbot/steampipe-plugin-aws#426)"),
     "efs-file-system-update": Duration(5, "estimate: as creation"),
@@ -53,6 +60,14 @@ DURATIONS: dict[str, Duration] = {
     "efs-mount-target-delete": Duration(30, "estimate: 20 to 60 seconds"),
     "efs-backup-policy": Duration(5, "estimate: state ENABLING in the EFS API"),
     "efs-access-point": Duration(3, "estimate: under 10 seconds"),
+    "fsx-file-system": Duration(
+        360, f"{_TERRAFORM}: 3m20s to 6m0s (turbot/steampipe-plugin-aws#2113, #906); tutorials: about 10 minutes"
+    ),
+    "fsx-file-system-update": Duration(60, "estimate; a larger capacity takes minutes, and its optimization hours"),
+    "fsx-file-system-delete": Duration(300, "estimate: as creation"),
+    "fsx-data-repository-association": Duration(600, "public logs: over 10 minutes (aws-samples/aws-hpc-tutorials#289)"),
+    "fsx-data-repository-association-update": Duration(60, "estimate"),
+    "fsx-data-repository-association-delete": Duration(120, "estimate"),
     "iam-role": Duration(10, "estimate: IAM is eventually consistent; providers retry with a new role for about this long"),
     "kms-key": Duration(17, f"{_TERRAFORM}: 29 seconds, 12 of them in the provider (same log against moto)"),
     "s3-bucket": Duration(2, "estimate: Terraform logs, 2 to 3 seconds"),
@@ -66,29 +81,55 @@ CALLS = {
 """Operation whose response has no status -> kind of duration. The call itself is delayed."""
 
 
+Fail = Callable[[str], None]
+"""Function that puts a resource into the state in which AWS leaves it when an operation fails, given the reason."""
+
+
 @dataclass
 class _Transition:
     due: float
     target: Any
     attribute: str
     final: Any
+    operation: str
     then: Callable[[], None] | None
     gate: Callable[[], bool] | None
+    fail: Fail | None
     has_waited: bool = False
     """Whether the transition was due before its gate opened."""
+    error: Exception | None = None
+    """Exception that the gate raised."""
 
     def is_due(self, moment: float) -> bool:
         if self.due > moment:
             return False
-        if self.gate is None or self.gate():
+        try:
+            if self.gate is None or self.gate():
+                return True
+        except Exception as error:
+            self.error = error
             return True
         self.has_waited = True
         return False
 
     def run(self) -> None:
-        _set(self.target, self.attribute, self.final)
-        if self.then is not None:
-            self.then()
+        """Enter the final state. If a check raises, the operation fails with the exception, and with nobody else's."""
+        try:
+            if self.error is not None:
+                raise self.error
+            _set(self.target, self.attribute, self.final() if callable(self.final) else self.final)
+            if self.then is not None:
+                self.then()
+        except Exception as error:
+            problem = problems.report(self.operation, error)
+            if self.fail is not None:
+                self._end(self.fail, problem)
+
+    def _end(self, fail: Fail, problem: str) -> None:
+        try:
+            fail(problem)
+        except Exception as error:
+            problems.report(f"{self.operation}, which reports its own failure,", error)
 
 
 now: Callable[[], float] = time.monotonic
@@ -98,7 +139,12 @@ _only: frozenset[str] = frozenset()
 """Kinds of durations that the factor applies to; empty means all."""
 _pending: list[_Transition] = []
 _lock = threading.RLock()
-_settling_at: float | None = None
+_before: list[Callable[[], None]] = []
+"""What `settle` calls first."""
+_settling: tuple[float, str] | None = None
+"""Time and operation of the transition that `settle` is completing."""
+_operation = ""
+"""Operation that the gateway is handling, as `service.Operation`. The gateway's lock guards it."""
 _thread = threading.local()
 
 
@@ -116,8 +162,10 @@ def set_factor(value: float, only: Iterable[str] = ()) -> None:
     _factor, _only = value, frozenset(only)
 
 
-def seconds(kind: str) -> float:
-    """Return the duration of this kind at the current factor."""
+def seconds(kind: str | float) -> float:
+    """Return a duration at the current factor: of this kind, or the number of seconds that it takes on AWS."""
+    if not isinstance(kind, str):
+        return kind * _factor if not _only else 0.0
     return DURATIONS[kind].seconds * _factor if not _only or kind in _only else 0.0
 
 
@@ -126,13 +174,19 @@ def schedule(
     attribute: str,
     pending: Any,
     final: Any,
-    kind: str,
+    kind: str | float,
     then: Callable[[], None] | None = None,
     gate: Callable[[], bool] | None = None,
+    fail: Fail | None = None,
 ) -> None:
     """Set an attribute or dict key to `pending` now and to `final` after the duration; then call `then`.
 
-    With a gate, the transition also waits until the gate is open, for example until a realizer is done.
+    The duration is a kind of the table, or the number of seconds that it takes on AWS.
+
+    If `final` is a function, it checks the result of the operation and returns the state to enter. With a gate, the
+    transition also waits until the gate is open, for example until a realizer is done. If one of these functions
+    raises, the operation has failed: `fail` sets the state in which AWS leaves the resource, so that clients that wait
+    for it stop. Requests of other clients are not affected.
 
     Values become final at the next request or later, even with factor 0: create calls return CREATING, as on AWS.
     A new transition of the same attribute replaces the pending one, as when a resource is deleted during its creation.
@@ -141,26 +195,61 @@ def schedule(
     with _lock:
         _drop(target, attribute)
         _set(target, attribute, pending)
-        started = _settling_at if _settling_at is not None else now()
-        _pending.append(_Transition(started + seconds(kind), target, attribute, final, then, gate))
+        operation = _settling[1] if _settling is not None else _operation or str(kind)
+        _pending.append(_Transition(current() + seconds(kind), target, attribute, final, operation, then, gate, fail))
+
+
+def fails_as(target: Any, attribute: str, state: Any) -> Fail:
+    """Return a `fail` function that only sets the state, for resources that cannot carry a reason."""
+    return lambda _: _set(target, attribute, state)
+
+
+@contextmanager
+def caused_by(operation: str) -> Iterator[None]:
+    """Attribute the transitions that are scheduled inside the block to an operation."""
+    global _operation
+    before, _operation = _operation, operation
+    try:
+        yield
+    finally:
+        _operation = before
+
+
+def before_settling(action: Callable[[], None]) -> None:
+    """Call the function at the start of every `settle`. It may schedule transitions."""
+    _before.append(action)
 
 
 def settle() -> None:
-    """Complete all due transitions, in the order in which they became due.
+    """Complete all due transitions, in the order in which they became due. Raises nothing.
 
-    The gateway calls this before every request.
+    The gateway calls this before every request, which may be the request of another client.
     """
-    global _settling_at
+    global _settling
     with _lock:
+        for action in _before:
+            _attempt(action)
         moment = now()
         while due := [transition for transition in _pending if transition.is_due(moment)]:
             first = min(due, key=lambda transition: transition.due)
             _pending.remove(first)
-            _settling_at = moment if first.has_waited else first.due
+            _settling = moment if first.has_waited else first.due, first.operation
             try:
                 first.run()
             finally:
-                _settling_at = None
+                _settling = None
+
+
+def _attempt(action: Callable[[], None]) -> None:
+    try:
+        action()
+    except Exception as error:
+        problems.report("the calendar of the local AWS", error)
+
+
+def current() -> float:
+    """Return the time at which a transition that is being completed was due; otherwise the current time."""
+    return _settling[0] if _settling is not None else now()
 
 
 def cancel(target: Any) -> None:

@@ -4,15 +4,17 @@ The Kubernetes realizer runs EKS clusters and node groups; the host realizer run
 Without a realizer, resources exist only in moto's state.
 """
 
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-log = logging.getLogger(__name__)
+from localcloud import problems
+from localcloud.aws import patching
 
 Kind = Literal["cluster", "node-group", "add-on", "auto-scaling-group", "instance", "image"]
-Action = Literal["created", "changed", "updating", "stopping", "starting", "rebooting", "gone"]
+NodeRequest = Literal["cordoning", "draining", "uncordoning"]
+"""What EKS asks of an instance that is a node."""
+Action = Literal["created", "changed", "updating", "stopping", "starting", "rebooting", "gone"] | NodeRequest
 """Only instances have `stopping`, `starting` and `rebooting` events."""
 
 
@@ -28,6 +30,7 @@ class Event:
     """The resource in the format of its Describe call; for `updating`, the update.
 
     Empty for `gone`, except that instances have `ScaledIn`: whether the Auto Scaling group scaled the instance in.
+    `draining` adds `Force`: whether pods that cannot be evicted in time are deleted.
     """
 
 
@@ -38,6 +41,8 @@ class Progress:
     done: bool
     problem: str = ""
     """Reason why a finished resource does not work: a sentence, optionally followed by the end of a log."""
+    ready: int | None = None
+    """Number of Ready nodes of a node group; None if no realizer runs its nodes."""
 
 
 DONE = Progress(True)
@@ -50,8 +55,12 @@ Query = Callable[[Kind, str, str, str], Progress]
 It is called with the gateway's lock held, so it must not block.
 """
 
+Key = tuple[Kind, str, str, str]
+
 _realizers: list[Realizer] = []
 _queries: list[Query] = []
+_failures: dict[Key, str] = {}
+"""Resource -> reason why a realizer failed to handle one of its events. It holds until the resource is gone."""
 
 
 def register(realizer: Realizer, query: Query | None = None) -> Callable[[], None]:
@@ -74,16 +83,39 @@ def register(realizer: Realizer, query: Query | None = None) -> Callable[[], Non
 
 
 def progress(kind: Kind, name: str, region: str, account: str) -> Progress:
-    """Return the combined progress of all realizers. Without realizers, every resource counts as done."""
-    answers = [query(kind, name, region, account) for query in list(_queries)]
-    problem = next((answer.problem for answer in answers if answer.problem), "")
-    return Progress(bool(problem) or all(answer.done for answer in answers), problem)
+    """Return the combined progress of all realizers. Without realizers, every resource counts as done.
+
+    A realizer that failed to handle one of the resource's events, or that cannot report, makes the resource fail.
+    """
+    answers = [_answer(query, (kind, name, region, account)) for query in list(_queries)]
+    problem = _failures.get((kind, name, region, account), "")
+    problem = problem or next((answer.problem for answer in answers if answer.problem), "")
+    ready = next((answer.ready for answer in answers if answer.ready is not None), None)
+    return Progress(bool(problem) or all(answer.done for answer in answers), problem, ready)
+
+
+def _answer(query: Query, key: Key) -> Progress:
+    try:
+        return query(*key)
+    except Exception as error:
+        return Progress(True, problems.report(f"the realizer of {key[0]} {key[1]}", error))
 
 
 def publish(event: Event) -> None:
-    """Call all realizers. An exception in one realizer neither fails the request nor stops the other realizers."""
+    """Call all realizers. An exception in one of them fails the resource, not the request, and not the other realizers."""
+    key = event.kind, event.name, event.region, event.account
+    if event.action in ("created", "gone"):
+        _failures.pop(key, None)
     for realizer in list(_realizers):
         try:
             realizer(event)
-        except Exception:
-            log.exception("realizer failed on %s %s %s", event.kind, event.name, event.action)
+        except Exception as error:
+            problem = problems.report(f"the realizer of {event.kind} {event.name} ({event.action})", error)
+            if event.action != "gone":
+                _failures.setdefault(key, problem)
+
+
+@patching.on_reset
+def _forget() -> None:
+    _failures.clear()
+    problems.forget()

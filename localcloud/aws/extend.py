@@ -6,7 +6,25 @@ import os
 import threading
 from typing import Any
 
-_EXTENSIONS = ("account", "sts", "iam", "kms", "logs", "ssm", "ssm_sessions", "quotas", "efs", "s3", "ec2", "autoscaling", "eks")
+_EXTENSIONS = (
+    "account",
+    "sts",
+    "iam",
+    "policy_simulation",
+    "pricing",
+    "kms",
+    "logs",
+    "ssm",
+    "ssm_sessions",
+    "service_quotas",
+    "efs",
+    "fsx",
+    "ecr",
+    "s3",
+    "ec2",
+    "autoscaling",
+    "eks",
+)
 """Modules of this package whose `install()` registers the operations of a service."""
 
 _lock = threading.Lock()

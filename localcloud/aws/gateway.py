@@ -21,7 +21,7 @@ from moto.core.serialize import SerializationContext, get_serializer_class
 from moto.core.utils import get_service_model, service_name_from_moto_package_name
 from werkzeug.exceptions import HTTPException
 
-from localcloud.aws import calls, durations, faults, identity, patching
+from localcloud.aws import calls, durations, faults, identity, patching, permissions
 from localcloud.aws.account import account_of
 from localcloud.aws.call import Call, Response
 from localcloud.aws.errors import AwsError, Refused
@@ -60,7 +60,8 @@ def handle(moto_service: str, request: Request, forward: Callable[[], Response])
         durations.taken()
         durations.settle()
         call = parse_call(moto_service, request, forward)
-        response = _answer(call) if call is not None else _answer_unknown(moto_service, request, forward)
+        with durations.caused_by(f"{call.service}.{call.operation}" if call is not None else moto_service):
+            response = _answer(call) if call is not None else _answer_unknown(moto_service, request, forward)
         seconds = time.perf_counter() - started
     if call is None:
         return response
@@ -122,6 +123,7 @@ def _parameters(model: ServiceModel, operation: OperationModel, request: Request
 def _answer(call: Call) -> Response:
     try:
         identity.check(call)
+        permissions.check(call)
         faults.check(call)
         for check in patching.guards_of(call.service):
             check(call)

@@ -5,7 +5,7 @@ from typing import Any
 
 from moto.iam.exceptions import NotFoundException
 
-from localcloud.aws import policy_documents
+from localcloud.aws import policy_documents, quotas
 from localcloud.aws.call import Call
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
@@ -40,6 +40,9 @@ def _create_role(call: Call) -> dict[str, Any]:
         raise invalid("maxSessionDuration", call.params["MaxSessionDuration"], "Member must have value between 3600 and 43200")
     if boundary := call.params.get("PermissionsBoundary"):
         _managed_policy(call, boundary)
+    limit = quotas.value_of("L-FE177D64")
+    if len(call.backend.roles) >= limit:
+        raise AwsError("LimitExceeded", f"Cannot exceed quota for RolesPerAccount: {limit:g}", 409)
     return call.moto()
 
 

@@ -1,22 +1,22 @@
 """Identity of the caller. Requests with unknown access keys get AWS's errors; signatures are not verified."""
 
-import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from moto.core.utils import utcnow
 
-from localcloud.aws.account import USER_ARN
 from localcloud.aws.call import Call, backend_of
 from localcloud.aws.errors import AwsError
+from localcloud.aws.policy_evaluation import Policy, document
 
-_UNSIGNED = {("sts", "AssumeRoleWithWebIdentity"), ("sts", "AssumeRoleWithSAML")}
+UNSIGNED = {("sts", "AssumeRoleWithWebIdentity"), ("sts", "AssumeRoleWithSAML")}
 
 
 def check(call: Call) -> None:
     """Reject a request whose access key is unknown, inactive or expired."""
-    if not call.access_key or (call.service, call.operation) in _UNSIGNED:
-        return  # anonymous request: only S3 accepts it, if the bucket policy allows it
+    if not call.access_key or (call.service, call.operation) in UNSIGNED:
+        return
     key = backend_of("iam", call.account, call.region).access_keys.get(call.access_key)
     if key is None or key.status != "Active":
         raise _unknown_key(call)
@@ -42,22 +42,56 @@ def principal_arn(call: Call) -> str:
     return str(session.role_arn) if session is not None else caller_arn(call)
 
 
-def policies_of(call: Call) -> list[dict[str, Any]] | None:
-    """Return the caller's identity policies, or None for the account's administrator and for anonymous callers."""
-    if not call.access_key or principal_arn(call) == USER_ARN:
-        return None
-    iam = backend_of("iam", call.account, call.region)
-    session = session_of(call)
-    entity = iam.get_role_by_arn(session.role_arn) if session is not None else iam.get_user_from_access_key_id(call.access_key)
+@dataclass(frozen=True)
+class Policies:
+    """Policies of a caller. A permissions boundary or session policy limits what the identity policies allow."""
+
+    identity: tuple[Policy, ...] = ()
+    boundary: tuple[Policy, ...] = ()
+    session: tuple[Policy, ...] = ()
+
+
+def policies_of(call: Call) -> Policies:
+    """Return the policies of the calling role or user, including those of the user's groups."""
+    entity = _entity(call)
     if entity is None:
-        return []
-    attached = [policy.versions for policy in entity.managed_policies.values()]
-    documents = [*entity.policies.values(), *(_default_version(versions) for versions in attached)]
-    return [json.loads(document) for document in documents]
+        return Policies()
+    iam, session = backend_of("iam", call.account, call.region), session_of(call)
+    groups = [group for group in iam.groups.values() if session is None and entity in group.users]
+    documents = [text for one in (entity, *groups) for text in documents_of(one)]
+    limit = getattr(entity, "permissions_boundary_arn", None)
+    return Policies(
+        identity=tuple(map(document, documents)),
+        boundary=(document(_default_version(iam.managed_policies[limit])),) if limit else (),
+        session=(document(session.policy),) if session is not None and session.policy else (),
+    )
 
 
-def _default_version(versions: list[Any]) -> str:
-    return str(next(version.document for version in versions if version.is_default))
+def policies_of_role(iam: Any, role: Any) -> Policies:
+    """Return the policies of a role that has no session yet."""
+    limit = getattr(role, "permissions_boundary_arn", None)
+    boundary = (document(_default_version(iam.managed_policies[limit])),) if limit else ()
+    return Policies(identity=tuple(map(document, documents_of(role))), boundary=boundary)
+
+
+def documents_of(entity: Any) -> list[str]:
+    """Return the inline and attached policies of a role, user or group."""
+    return [*entity.policies.values(), *(_default_version(policy) for policy in entity.managed_policies.values())]
+
+
+def _entity(call: Call) -> Any | None:
+    """Return the calling role or user."""
+    if not call.access_key:
+        return None
+    iam, session = backend_of("iam", call.account, call.region), session_of(call)
+    if session is not None:
+        return next((role for role in iam.roles.values() if role.arn == session.role_arn), None)
+    key = iam.access_keys.get(call.access_key)
+    return iam.users.get(key.user_name) if key is not None else None
+
+
+def _default_version(policy: Any) -> str:
+    return str(next(version.document for version in policy.versions if version.is_default))
 
 
 def context_of(call: Call) -> dict[str, str]:
@@ -76,7 +110,8 @@ def context_of(call: Call) -> dict[str, str]:
     session = session_of(call)
     if session is None:
         return context | {"aws:username": arn.rsplit("/", 1)[-1], "aws:principaltype": "User"}
-    return context | {f"aws:principaltag/{key.lower()}": value for key, value in tags_of(session).items()}
+    tags = {**tags_of_entity(_entity(call)), **tags_of(session)}
+    return context | {f"aws:principaltag/{key.lower()}": value for key, value in tags.items()}
 
 
 def tags_of(session: Any) -> dict[str, str]:
@@ -84,8 +119,24 @@ def tags_of(session: Any) -> dict[str, str]:
     return dict(getattr(session, "local_cloud_tags", {}))
 
 
+def tags_of_entity(entity: Any | None) -> dict[str, str]:
+    """Return the tags of a role. moto keeps those of users elsewhere; they are not condition keys here."""
+    tags = getattr(entity, "tags", None) or {}
+    return {tag["Key"]: tag["Value"] for tag in (tags.values() if isinstance(tags, dict) else tags)}
+
+
 def tag(session: Any, tags: Mapping[str, str]) -> None:
     session.local_cloud_tags = dict(tags)
+
+
+def place(session: Any, subnets: Sequence[str]) -> None:
+    """Record the IDs of the subnets from which the holder of the session calls AWS."""
+    session.local_cloud_subnets = tuple(subnets)
+
+
+def subnets_of(session: Any) -> tuple[str, ...]:
+    """Return the IDs of the subnets from which the holder of the session calls AWS; empty if unknown."""
+    return tuple(getattr(session, "local_cloud_subnets", ()))
 
 
 def _unknown_key(call: Call) -> AwsError:

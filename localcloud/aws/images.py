@@ -1,23 +1,20 @@
-"""Public AMIs of the local AWS, for nodes and EC2 hosts. Their ids differ by region, as on AWS, and never change."""
+"""Public AMIs of the local AWS, for nodes and EC2 hosts. Their ids differ by region, as on AWS, and never change.
+
+The releases are in localcloud/published/amis.yaml.
+"""
 
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from localcloud import published
+
 Architecture = Literal["x86_64", "arm64"]
 
-EKS_RELEASE = "20260714"
-KUBERNETES_PATCHES = {
-    # The two newest are from release v20260714 (awslabs/amazon-eks-ami, CHANGELOG.md); older patch numbers are invented.
-    "1.30": "1.30.14",
-    "1.31": "1.31.14",
-    "1.32": "1.32.13",
-    "1.33": "1.33.11",
-    "1.34": "1.34.8",
-    "1.35": "1.35.6",
-    "1.36": "1.36.2",
-}
+_TABLE = published.table("amis")
+EKS_RELEASE: str = _TABLE["eks"]["release"]
+KUBERNETES_PATCHES: dict[str, str] = {version: entry["version"] for version, entry in _TABLE["eks"]["kubelets"].items()}
 """Kubernetes version -> kubelet version of the newest AMI release."""
 
 EKS_OWNER = "602401143452"
@@ -37,6 +34,8 @@ class Image:
     root_gib: int
     parameters: tuple[tuple[str, str], ...]
     """Public SSM parameters of the AMI: name -> value, with `{id}` in place of the AMI's id."""
+    kubernetes: str | None = None
+    """Kubernetes version of an EKS AMI."""
 
     def id(self, region: str) -> str:
         return "ami-" + hashlib.sha256(f"{region}/{self.name}".encode()).hexdigest()[:17]
@@ -48,14 +47,14 @@ def _eks(version: str, architecture: Architecture, variant: str) -> Image:
     https://docs.aws.amazon.com/eks/latest/userguide/retrieve-ami-id.html
     """
     path = f"/aws/service/eks/optimized-ami/{version}/amazon-linux-2023/{architecture}/{variant}/recommended"
-    kubelet = KUBERNETES_PATCHES[version]
+    kubelet, containerd = KUBERNETES_PATCHES[version], _TABLE["eks"]["containerd"]
     name = f"amazon-eks-node-al2023-{architecture}-{variant}-{version}-v{EKS_RELEASE}"
     return Image(
         name=name,
-        description=f"EKS-optimized Kubernetes node based on Amazon Linux 2023, (k8s: {kubelet}, containerd: 2.2.4)",
+        description=f"EKS-optimized Kubernetes node based on Amazon Linux 2023, (k8s: {kubelet}, containerd: {containerd})",
         owner=EKS_OWNER,
         architecture=architecture,
-        created="2026-07-15T02:11:08.000Z",
+        created=_TABLE["eks"]["created"],
         root_device="/dev/xvda",
         root_gib=20,
         parameters=(
@@ -63,22 +62,24 @@ def _eks(version: str, architecture: Architecture, variant: str) -> Image:
             (f"{path}/image_name", name),
             (f"{path}/release_version", f"{kubelet}-{EKS_RELEASE}"),
         ),
+        kubernetes=version,
     )
 
 
 def _amazon_linux(architecture: Architecture) -> Image:
     """https://docs.aws.amazon.com/linux/al2023/ug/ec2.html"""
+    release, kernel = _TABLE["amazon-linux-2023"]["release"], _TABLE["amazon-linux-2023"]["kernel"]
     return Image(
-        name=f"al2023-ami-2023.9.20260706.0-kernel-6.12-{architecture}",
+        name=f"al2023-ami-{release}-kernel-{kernel}-{architecture}",
         description="Amazon Linux 2023 AMI",
         owner=AMAZON_OWNER,
         architecture=architecture,
-        created="2026-07-07T18:24:40.000Z",
+        created=_TABLE["amazon-linux-2023"]["created"],
         root_device="/dev/xvda",
         root_gib=8,
         parameters=(
             (f"/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-{architecture}", "{id}"),
-            (f"/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-6.12-{architecture}", "{id}"),
+            (f"/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-{kernel}-{architecture}", "{id}"),
         ),
     )
 
@@ -88,23 +89,22 @@ def _ubuntu(release: str, code_name: str, architecture: Architecture) -> Image:
     cpu = {"x86_64": "amd64", "arm64": "arm64"}[architecture]
     volume = "ebs-gp3" if release >= "23.04" else "ebs-gp2"
     folder = "hvm-ssd-gp3" if release >= "23.04" else "hvm-ssd"
+    created = _TABLE["ubuntu"]["created"]
     return Image(
-        name=f"ubuntu/images/{folder}/ubuntu-{code_name}-{release}-{cpu}-server-20260701",
-        description=f"Canonical, Ubuntu, {release} LTS, {cpu} {code_name} image build on 2026-07-01",
+        name=f"ubuntu/images/{folder}/ubuntu-{code_name}-{release}-{cpu}-server-{_TABLE['ubuntu']['release']}",
+        description=f"Canonical, Ubuntu, {release} LTS, {cpu} {code_name} image build on {created[:10]}",
         owner=CANONICAL_OWNER,
         architecture=architecture,
-        created="2026-07-01T08:03:51.000Z",
+        created=created,
         root_device="/dev/sda1",
         root_gib=8,
         parameters=((f"/aws/service/canonical/ubuntu/server/{release}/stable/current/{cpu}/hvm/{volume}/ami-id", "{id}"),),
     )
 
 
-def _deep_learning(system: str, release: str, root_device: str, root_gib: int, architecture: Architecture) -> Image:
-    """Return a Deep Learning AMI. The releases are those that amis/versions.pkrvars.hcl pins.
-
-    https://docs.aws.amazon.com/dlami/latest/devguide/find-dlami-id.html
-    """
+def _deep_learning(system: str, root_device: str, root_gib: int, architecture: Architecture) -> Image:
+    """Return a Deep Learning AMI: https://docs.aws.amazon.com/dlami/latest/devguide/find-dlami-id.html"""
+    release = _TABLE["deep-learning"][system]["release"]
     title = f"Deep Learning Base OSS Nvidia Driver GPU AMI ({system}) {release}"
     slug = system.lower().replace(" ", "-")
     return Image(
@@ -128,14 +128,19 @@ def _all() -> Iterator[Image]:
         yield _amazon_linux(architecture)
         yield _ubuntu("22.04", "jammy", architecture)
         yield _ubuntu("24.04", "noble", architecture)
-        yield _deep_learning("Ubuntu 24.04", "20261006", "/dev/sda1", 75, architecture)
-        yield _deep_learning("Ubuntu 22.04", "20260929", "/dev/sda1", 65, architecture)
-        yield _deep_learning("Amazon Linux 2023", "20260916", "/dev/xvda", 75, architecture)
+        yield _deep_learning("Ubuntu 24.04", "/dev/sda1", 75, architecture)
+        yield _deep_learning("Ubuntu 22.04", "/dev/sda1", 65, architecture)
+        yield _deep_learning("Amazon Linux 2023", "/dev/xvda", 75, architecture)
     for version in KUBERNETES_PATCHES:
         yield _eks(version, "x86_64", "neuron")
 
 
 IMAGES: tuple[Image, ...] = tuple(_all())
+
+
+def kubernetes_version(region: str, image_id: str) -> str | None:
+    """Return the Kubernetes version of an EKS AMI; None for other AMIs."""
+    return next((image.kubernetes for image in IMAGES if image.id(region) == image_id), None)
 
 
 def parameters(region: str) -> dict[str, str]:

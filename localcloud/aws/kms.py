@@ -7,6 +7,7 @@ from typing import Any
 
 from moto.core.utils import utcnow
 from moto.kms.models import KmsBackend
+from moto.kms.utils import RESERVED_ALIASES
 
 from localcloud.aws import identity, policy_documents
 from localcloud.aws.call import Call
@@ -14,10 +15,13 @@ from localcloud.aws.errors import AwsError
 from localcloud.aws.iam import check_principals
 from localcloud.aws.patching import operation
 from localcloud.aws.policy_documents import InvalidPolicy
+from localcloud.aws.policy_evaluation import Request, allows
 
 _DEFAULT_ROTATION_DAYS = 365
 _OF_AWS = {
+    "alias/aws/ecr": "Default key that protects my ECR data when no other key is defined",
     "alias/aws/ebs": "Default key that protects my EBS volumes when no other key is defined",
+    "alias/aws/fsx": "Default key that protects my FSx resources when no other key is defined",
     "alias/aws/elasticfilesystem": "Default key that protects my EFS filesystems when no other key is defined",
 }
 
@@ -27,6 +31,7 @@ def install() -> None:
 
     https://docs.aws.amazon.com/kms/latest/developerguide/concepts.html#aws-managed-key
     """
+    RESERVED_ALIASES.extend(alias for alias in _OF_AWS if alias not in RESERVED_ALIASES)
     original = KmsBackend._generate_default_keys
 
     @functools.wraps(original)
@@ -91,8 +96,8 @@ def _check_policy(call: Call) -> None:
             check_principals(call, statement)
     except InvalidPolicy as error:
         raise AwsError("MalformedPolicyDocumentException", str(error)) from None
-    who = policy_documents.Request(("AWS", identity.principal_arn(call)), "kms:PutKeyPolicy")
-    if not call.params.get("BypassPolicyLockoutSafetyCheck") and policy_documents.decide(document, who) != "Allow":
+    who = Request("kms:PutKeyPolicy", principal={"AWS": identity.principal_arn(call)})
+    if not call.params.get("BypassPolicyLockoutSafetyCheck") and not allows(who, document):
         raise AwsError(
             "MalformedPolicyDocumentException", "The new key policy will not allow you to update the key policy in the future."
         )

@@ -1,5 +1,12 @@
 """Addresses on which this process listens. Clients sign their requests for these hosts."""
 
+import socket
+from collections.abc import Callable
+
+Serve = Callable[[socket.socket, tuple[str, ...]], Callable[[], None]]
+"""Function that makes the local AWS listen on another socket, with the control API below these paths. It returns a
+function that stops it."""
+
 _addresses: set[str] = set()
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from localcloud.aws.call import Call
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
-from localcloud.aws.policy_documents import Request, decide, parse
+from localcloud.aws.policy_evaluation import Request, allows, document
 
 RETENTION_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653)
 """https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html"""
@@ -46,8 +46,8 @@ def _check_key(call: Call, key_arn: str, name: str) -> None:
     group = f"arn:aws:logs:{call.region}:{call.account}:log-group:{name}"
     key = call.backend_of("kms").keys.get(key_arn.rsplit("/", 1)[-1])
     context = {"kms:encryptioncontext:aws:logs:arn": group}
-    request = Request(("Service", f"logs.{call.region}.amazonaws.com"), "kms:Encrypt", key_arn, context)
-    if key is None or key.key_state != "Enabled" or decide(parse(key.policy), request) != "Allow":
+    request = Request("kms:Encrypt", key_arn, context, {"Service": f"logs.{call.region}.amazonaws.com"})
+    if key is None or key.key_state != "Enabled" or not allows(request, document(key.policy)):
         message = f"The specified KMS key does not exist or is not allowed to be used with LogGroup '{group}'"
         raise AwsError("InvalidParameterException", message)
 

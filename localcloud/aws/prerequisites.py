@@ -12,6 +12,7 @@ from typing import Any
 from localcloud.aws.account import ACCOUNT
 from localcloud.aws.call import backend_of
 from localcloud.aws.ec2 import capacity_reservations, images, instance_types, networks, placement_groups
+from localcloud.aws.fsx import seeding
 
 VPC_CIDR = "10.50.0.0/16"
 ACCOUNT_TRUST_POLICY = json.dumps(
@@ -28,6 +29,7 @@ def make(region: str, values: Mapping[str, Any]) -> list[str]:
         *_principals(values.get("target", {}).get("admins", [])),
         *_built_ami(region, values.get("target", {})),
         *_network(region, values.get("network", {}), values.get("storage", {})),
+        *_lustre(region, values.get("network", {}), values.get("storage", {}).get("fsx", "none")),
         *(name for pool in values.get("pools", []) for name in _of_pool(region, pool)),
     ]
 
@@ -84,6 +86,21 @@ def _network(region: str, network: Mapping[str, Any], storage: Mapping[str, Any]
     file_system = None if efs == "none" else efs.get("fileSystemId")
     networks.seed_network(vpc_id, VPC_CIDR, [public, *private], file_system_id=file_system)
     yield from (name for name in (vpc_id, public.id, *(subnet.id for subnet in private), file_system) if name)
+
+
+def _lustre(region: str, network: Mapping[str, Any], fsx: Any) -> Iterator[str]:
+    """Create the bucket of the data repository, or the existing file system in the first private subnet."""
+    if fsx == "none":
+        return
+    path = fsx.get("dataRepository", {}).get("path", "")
+    bucket, s3 = path.removeprefix("s3://").partition("/")[0], backend_of("s3", ACCOUNT, region)
+    if bucket and bucket not in s3.buckets:
+        s3.create_bucket(bucket, region)
+        yield bucket
+    wanted = fsx.get("fileSystemId")
+    if wanted and wanted not in backend_of("fsx", ACCOUNT, region).file_systems:
+        seeding.seed(region, wanted, network["subnetIds"][0], VPC_CIDR)
+        yield wanted
 
 
 def _of_pool(region: str, pool: Mapping[str, Any]) -> Iterator[str]:

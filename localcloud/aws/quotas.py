@@ -1,14 +1,9 @@
-"""Service Quotas: the EC2 quotas that a cluster needs. The local account has high quotas."""
+"""Quotas of the account that the local AWS enforces. `service_quotas.py` has the operations."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal
 
-from moto.servicequotas.resources.default_quotas.vpc import VPC_DEFAULT_QUOTAS
-
-from localcloud.aws import control, patching
-from localcloud.aws.call import Call
-from localcloud.aws.errors import AwsError
-from localcloud.aws.patching import operation
+from localcloud.aws import patching
 
 
 @dataclass(frozen=True)
@@ -18,10 +13,12 @@ class Quota:
     code: str
     name: str
     default: float
-    """vCPU quota of a new AWS account."""
-    usage_class: str
+    """Quota of a new AWS account."""
+    usage_class: str = ""
+    """Class of the usage metric of a vCPU quota."""
     granted: float = 20000
-    """vCPU quota of the local account: enough for any stack."""
+    """Quota of the local account: AWS's default, or enough for any stack where a new account has too little."""
+    service: str = "ec2"
 
 
 EC2_QUOTAS = (
@@ -44,10 +41,28 @@ EC2_QUOTAS = (
     Quota("L-88CF9481", "All F Spot Instance Requests", 0, "F/Spot"),
     Quota("L-85EED4F7", "All DL Spot Instance Requests", 0, "DL/Spot"),
     Quota("L-E3A00192", "All X Spot Instance Requests", 0, "X/Spot"),
-    Quota("L-0263D0A3", "EC2-VPC Elastic IPs", 5, "", granted=100),
+    Quota("L-0263D0A3", "EC2-VPC Elastic IPs", 5, granted=100),
 )
-_NAMES = {"ec2": "Amazon Elastic Compute Cloud (Amazon EC2)", "vpc": "Amazon Virtual Private Cloud (Amazon VPC)"}
-_BY_CODE = {quota.code: quota for quota in EC2_QUOTAS}
+OTHER_QUOTAS = (
+    Quota("L-F678F1CE", "VPCs per Region", 5, granted=100, service="vpc"),
+    Quota("L-A4707A72", "Internet gateways per Region", 5, granted=100, service="vpc"),
+    Quota("L-FE5A380F", "NAT gateways per Availability Zone", 5, granted=100, service="vpc"),
+    Quota("L-DF5E4CA3", "Network interfaces per Region", 5000, granted=5000, service="vpc"),
+    # https://docs.aws.amazon.com/eks/latest/userguide/service-quotas.html
+    Quota("L-1194D53C", "Clusters", 100, granted=100, service="eks"),
+    Quota("L-6D54EA21", "Managed node groups per cluster", 30, granted=30, service="eks"),
+    Quota("L-BD136A63", "Nodes per managed node group", 450, granted=450, service="eks"),
+    # https://docs.aws.amazon.com/general/latest/gr/ebs-service.html
+    Quota("L-7A658B76", "Storage for General Purpose SSD (gp3) volumes, in TiB", 50, granted=50, service="ebs"),
+    # https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html
+    Quota("L-FE177D64", "Roles per account", 1000, granted=1000, service="iam"),
+)
+QUOTAS = (*EC2_QUOTAS, *OTHER_QUOTAS)
+"""Quotas that the local AWS enforces."""
+BY_CODE = {quota.code: quota for quota in QUOTAS}
+
+AccountKind = Literal["established", "new"]
+_kind: AccountKind = "established"
 
 _set: dict[str, float] = {}
 """Quota code -> value set by the user, for all regions.
@@ -56,119 +71,29 @@ The values are kept outside moto's state, because quotas are not resources.
 """
 
 
-def install() -> None:
-    """Do nothing: importing this module has already registered its operations."""
+def use_account(kind: AccountKind) -> None:
+    """Choose between an established account and a new one, which has AWS's default quotas. Resets keep the choice."""
+    global _kind
+    _kind = kind
+
+
+def is_new_account() -> bool:
+    return _kind == "new"
 
 
 def value_of(code: str) -> float:
-    """Return the account's value of an EC2 quota."""
-    return _set.get(code, _BY_CODE[code].granted)
+    """Return the account's value of a quota."""
+    quota = BY_CODE[code]
+    return _set.get(code, quota.default if is_new_account() else quota.granted)
 
 
 def set_values(values: dict[str, float]) -> None:
-    """Set the account's EC2 quotas (code -> vCPUs) until the next reset."""
-    if unknown := sorted(set(values) - set(_BY_CODE)):
-        raise ValueError(f"unknown EC2 quota codes: {', '.join(unknown)}. Known: {', '.join(sorted(_BY_CODE))}")
+    """Set the account's quotas (code -> value) until the next reset."""
+    if unknown := sorted(set(values) - set(BY_CODE)):
+        raise ValueError(f"unknown quota codes: {', '.join(unknown)}. Known: {', '.join(sorted(BY_CODE))}")
     _set.update({code: float(value) for code, value in values.items()})
 
 
 @patching.on_reset
 def _forget() -> None:
     _set.clear()
-
-
-@control.action("GET", "quotas")
-def _quotas(_: Any) -> Any:
-    return {quota.code: {"name": quota.name, "value": value_of(quota.code)} for quota in EC2_QUOTAS}
-
-
-@control.action("PUT", "quotas")
-def _set_quotas(body: Any) -> Any:
-    set_values(body)
-    return _quotas(None)
-
-
-@operation("service-quotas", "GetServiceQuota")
-def _get_service_quota(call: Call) -> dict[str, Any]:
-    return {"Quota": _find(call, _applied(call))}
-
-
-@operation("service-quotas", "GetAWSDefaultServiceQuota")
-def _get_default(call: Call) -> dict[str, Any]:
-    return {"Quota": _find(call, _defaults(call))}
-
-
-@operation("service-quotas", "ListServiceQuotas")
-def _list_service_quotas(call: Call) -> dict[str, Any]:
-    return _page(call, _applied(call))
-
-
-@operation("service-quotas", "ListAWSDefaultServiceQuotas")
-def _list_defaults(call: Call) -> dict[str, Any]:
-    return _page(call, _defaults(call))
-
-
-@operation("service-quotas", "ListServices")
-def _list_services(call: Call) -> dict[str, Any]:
-    return {"Services": [{"ServiceCode": code, "ServiceName": name} for code, name in _NAMES.items()]}
-
-
-def _applied(call: Call) -> list[dict[str, Any]]:
-    quotas = _defaults(call)
-    for quota in quotas:
-        if quota["QuotaCode"] in _BY_CODE:
-            quota["Value"] = value_of(quota["QuotaCode"])
-            quota["QuotaArn"] = quota["QuotaArn"].replace("::", f":{call.account}:")
-    return quotas
-
-
-def _defaults(call: Call) -> list[dict[str, Any]]:
-    service = call.params["ServiceCode"]
-    if service == "vpc":
-        return [{**quota, "QuotaArn": _arn(call, str(quota["QuotaCode"]))} for quota in VPC_DEFAULT_QUOTAS]
-    if service == "ec2":
-        return [_described(call, quota) for quota in EC2_QUOTAS]
-    raise AwsError("NoSuchResourceException", "The request failed because the specified service does not exist.")
-
-
-def _described(call: Call, quota: Quota) -> dict[str, Any]:
-    described = {
-        "ServiceCode": "ec2",
-        "ServiceName": _NAMES["ec2"],
-        "QuotaArn": _arn(call, quota.code),
-        "QuotaCode": quota.code,
-        "QuotaName": quota.name,
-        "Value": quota.default,
-        "Unit": "None",
-        "Adjustable": True,
-        "GlobalQuota": False,
-    }
-    if quota.usage_class:
-        dimensions = {"Class": quota.usage_class, "Resource": "vCPU", "Service": "EC2", "Type": "Resource"}
-        described["UsageMetric"] = {
-            "MetricNamespace": "AWS/Usage",
-            "MetricName": "ResourceCount",
-            "MetricDimensions": dimensions,
-            "MetricStatisticRecommendation": "Maximum",
-        }
-    return described
-
-
-def _arn(call: Call, code: str) -> str:
-    return f"arn:aws:servicequotas:{call.region}::{call.params['ServiceCode']}/{code}"
-
-
-def _find(call: Call, quotas: list[dict[str, Any]]) -> dict[str, Any]:
-    for quota in quotas:
-        if quota["QuotaCode"] == call.params["QuotaCode"]:
-            return quota
-    raise AwsError("NoSuchResourceException", "The request failed because the specified service quota does not exist.")
-
-
-def _page(call: Call, quotas: list[dict[str, Any]]) -> dict[str, Any]:
-    size = call.params.get("MaxResults", 100)
-    token = call.params.get("NextToken", "0")
-    if not token.isdigit() or int(token) > len(quotas):
-        raise AwsError("InvalidPaginationTokenException", "Invalid pagination token was provided.")
-    end = int(token) + size
-    return {"Quotas": quotas[int(token) : end], **({"NextToken": str(end)} if end < len(quotas) else {})}

@@ -1,10 +1,14 @@
-"""HTTP server of the local AWS: all services and the control API (`/local-cloud/...`) on one port of 127.0.0.1."""
+"""HTTP server of the local AWS: all services and the control API (`/local-cloud/...`) on one port of 127.0.0.1.
+
+Sockets in other network namespaces offer only the parts of the control API that emulated services need there.
+"""
 
 import logging
 import re
 import socket
 import threading
 from collections.abc import Callable, Iterable
+from ipaddress import IPv4Address
 from typing import Any
 
 from moto.core.request import Request
@@ -12,12 +16,15 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoReque
 from werkzeug.serving import BaseWSGIServer, make_server
 from werkzeug.wrappers import Response as HttpResponse
 
+from localcloud import problems
 from localcloud.aws import control, durations, gateway, listening, transport
 from localcloud.aws.call import Response
 
 log = logging.getLogger(__name__)
 
 _CREDENTIAL_SERVICE = re.compile(r"Credential=[^/]+/[^/]+/[^/]+/(?P<service>[^/]+)/")
+CONTROL = "/local-cloud/"
+EVERYTHING = ("",)
 _TICK = 0.2
 """Seconds between checks for due transitions. The checks are for realizers; client requests do their own checks."""
 
@@ -38,14 +45,17 @@ class _Handler(MotoRequestHandler):
 class Application:
     """WSGI application for control requests and AWS requests. The request's signature names the AWS service."""
 
-    def __init__(self) -> None:
+    def __init__(self, control_paths: tuple[str, ...]) -> None:
+        """`control_paths` are the beginnings of the control paths that clients may use."""
+        self._control_paths = control_paths
         self._hosts = DomainDispatcherApplication(create_backend_app)
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         request = _ServerRequest(environ)
         request.get_data(cache=True, parse_form_data=False)
-        if request.path.startswith("/local-cloud/"):
-            return control.answer(request)(environ, start_response)
+        if request.path.startswith(CONTROL):
+            offered = request.path.removeprefix(CONTROL).startswith(self._control_paths)
+            return (control.answer(request) if offered else HttpResponse(status=404))(environ, start_response)
         status, headers, body = self._answer(environ, request)
         headers = {name: value for name, value in headers.items() if name.lower() not in ("status", "content-length")}
         response = HttpResponse(body, status, headers)
@@ -74,7 +84,9 @@ class Server:
     """Server for the application on a port, with one thread per connection."""
 
     def __init__(self, port: int = 0) -> None:
-        self._server: BaseWSGIServer = make_server("127.0.0.1", port, Application(), threaded=True, request_handler=_Handler)
+        self._server: BaseWSGIServer = make_server(
+            "127.0.0.1", port, Application(EVERYTHING), threaded=True, request_handler=_Handler
+        )
         self._stopping = threading.Event()
         self._ticker = threading.Thread(target=self._tick, name="local-cloud-ticker", daemon=True)
 
@@ -90,11 +102,13 @@ class Server:
         self._server.serve_forever()
         self._server.server_close()
 
-    def serve_also(self, listener: socket.socket) -> Callable[[], None]:
+    def serve_also(self, listener: socket.socket, control_paths: tuple[str, ...]) -> Callable[[], None]:
         """Accept requests on another socket too, until the returned function is called."""
         host, port = listener.getsockname()
-        other = make_server(host, port, self._server.app, threaded=True, request_handler=_Handler, fd=listener.fileno())
-        listening.add(host, port)
+        application = Application(control_paths)
+        other = make_server(host, port, application, threaded=True, request_handler=_Handler, fd=listener.fileno())
+        if not IPv4Address(host).is_loopback:  # no client signs requests for a loopback address of another namespace
+            listening.add(host, port)
         threading.Thread(target=other.serve_forever, name=f"local-cloud-{host}", daemon=True).start()
 
         def end() -> None:
@@ -111,5 +125,8 @@ class Server:
 
     def _tick(self) -> None:
         while not self._stopping.wait(_TICK):
-            with gateway.LOCK:
-                durations.settle()
+            try:
+                with gateway.LOCK:
+                    durations.settle()
+            except Exception as error:  # the next tick may work, and `local status` shows the problem
+                problems.report("the clock of the local AWS", error)

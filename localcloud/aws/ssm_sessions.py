@@ -3,7 +3,6 @@
 https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-getting-started-instance-profile.html
 """
 
-import json
 import re
 import uuid
 from collections.abc import Callable
@@ -11,11 +10,12 @@ from typing import Any
 
 from moto.core.utils import utcnow
 
-from localcloud.aws import policy_documents
+from localcloud.aws import identity
 from localcloud.aws.call import Call
 from localcloud.aws.ec2 import instance_calls
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
+from localcloud.aws.policy_evaluation import Request, allows, document
 
 Open = Callable[[str, int], tuple[str, str] | None]
 """Function that opens a connection to a port of the instance with that id.
@@ -110,9 +110,4 @@ def _problem(call: Call, instance_id: str) -> str:
 
 
 def _may(role: Any, action: str) -> bool:
-    attached = [
-        next(version.document for version in policy.versions if version.is_default) for policy in role.managed_policies.values()
-    ]
-    request = policy_documents.Request(("AWS", role.arn), action, "*", {})
-    answers = [policy_documents.decide(json.loads(document), request) for document in (*role.policies.values(), *attached)]
-    return "Allow" in answers and "Deny" not in answers
+    return allows(Request(action), *map(document, identity.documents_of(role)))

@@ -1,15 +1,15 @@
 """Security Token Service. Callers can assume a role only if it exists and trusts them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from moto.iam.exceptions import NotFoundException
-
-from localcloud.aws import identity, policy_documents
+from localcloud.aws import identity
 from localcloud.aws.call import Call, backend_of
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
+from localcloud.aws.permissions import denials
+from localcloud.aws.policy_evaluation import Request, allows, document
 
 
 class NotTrusted(Exception):
@@ -24,18 +24,11 @@ def install() -> None:
 def _assume_role(call: Call) -> dict[str, Any]:
     """https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRole.html
 
-    AWS returns the same error for a missing role and for one that does not trust the caller.
+    The role exists and trusts the caller: otherwise, the request had no permission.
     """
     arn = call.params["RoleArn"]
-    caller = identity.caller_arn(call)
-    refused = AwsError("AccessDenied", f"User: {caller} is not authorized to perform: sts:AssumeRole on resource: {arn}", 403)
-    try:
-        role = backend_of("iam", arn.split(":")[4], call.region).get_role_by_arn(arn)
-    except (IndexError, KeyError, NotFoundException):
-        raise refused from None
+    role = backend_of("iam", arn.split(":")[4], call.region).get_role_by_arn(arn)
     tags = {tag["Key"]: tag["Value"] for tag in call.params.get("Tags", [])}
-    if not trusts(role, ("AWS", identity.principal_arn(call)), tags):
-        raise refused
     seconds = call.params.get("DurationSeconds", 3600)
     if not 900 <= seconds <= role.max_session_duration:
         raise AwsError("ValidationError", "The requested DurationSeconds exceeds the MaxSessionDuration set for this role.")
@@ -52,12 +45,10 @@ def trusts(role: Any, principal: tuple[str, str], tags: Mapping[str, str], conte
 
     Tags require a separate action: https://docs.aws.amazon.com/IAM/latest/UserGuide/id_session-tags.html
     """
-    trust = policy_documents.parse(role.assume_role_policy_document)
+    trust = document(role.assume_role_policy_document)
     known = {**(context or {}), **{f"aws:requesttag/{key.lower()}": value for key, value in tags.items()}}
     needed = ("sts:AssumeRole", "sts:TagSession") if tags else ("sts:AssumeRole",)
-    return all(
-        policy_documents.decide(trust, policy_documents.Request(principal, action, context=known)) == "Allow" for action in needed
-    )
+    return all(allows(Request(action, context=known, principal=dict([principal])), trust) for action in needed)
 
 
 def open_session(
@@ -69,10 +60,12 @@ def open_session(
     lifetime: timedelta,
     tags: Mapping[str, str],
     context: Mapping[str, str],
+    subnets: Sequence[str] = (),
 ) -> Any:
     """Create a session for an AWS service that assumes the role, and return moto's object for it.
 
-    Raise NotTrusted if the role cannot be assumed. Call this with the gateway's lock held.
+    `subnets` are the IDs of the subnets from which the holder of the session calls AWS. Raise NotTrusted if the role
+    cannot be assumed. Call this with the gateway's lock held.
     """
     account = arn.split(":")[4]
     role = next((role for role in backend_of("iam", account, region).roles.values() if role.arn == arn), None)
@@ -87,6 +80,7 @@ def open_session(
         external_id=context.get("sts:externalid"),
     )
     identity.tag(session, tags)
+    identity.place(session, subnets)
     return session
 
 
@@ -119,3 +113,9 @@ def _get_caller_identity(call: Call) -> dict[str, Any]:
         return {"UserId": user.id, "Account": call.account, "Arn": user.arn}
     user_id, arn, account = call.backend.get_caller_identity(call.access_key, call.region)
     return {"UserId": user_id, "Account": account, "Arn": arn}
+
+
+@operation("sts", "DecodeAuthorizationMessage")
+def _decode_authorization_message(call: Call) -> dict[str, Any]:
+    """https://docs.aws.amazon.com/STS/latest/APIReference/API_DecodeAuthorizationMessage.html"""
+    return {"DecodedMessage": denials.decoded(call.params["EncodedMessage"])}

@@ -2,6 +2,7 @@
 
 The engine starts the `pulumi-language-python` on PATH, which in turn starts this host. The engine reads the port from
 the first line of the output. https://github.com/pulumi/pulumi/blob/master/proto/pulumi/language.proto
+As the official host does, it runs programs with Pulumi's own script: pulumi/pulumi@v3.246.0:sdk/python/cmd/pulumi-language-python
 """
 
 import json
@@ -10,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version as installed_version
@@ -22,9 +24,11 @@ from pulumi.runtime._grpc_settings import _GRPC_CHANNEL_OPTIONS
 from pulumi.runtime.proto import language_pb2, language_pb2_grpc, plugin_pb2
 
 from localcloud.engine import language_packages
-from localcloud.engine.language_program import SHOWN, end_with_parent
+from localcloud.tools import language_exec
 
-PROGRAM = Path(__file__).with_name("language_program.py")
+SHOWN = 32
+"""Exit code of a failed program whose error has already been shown to the user."""
+LOOK_FOR_ENGINE_SECONDS = 0.5
 PATIENCE_SECONDS = 3.0
 """Grace period between SIGTERM and SIGKILL for a program."""
 
@@ -50,7 +54,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
 
     def Run(self, request: Any, context: grpc.ServicerContext) -> Any:
         program = subprocess.Popen(
-            [_interpreter(request.info), "-P", PROGRAM, *self._arguments(request)],
+            [_interpreter(request.info), language_exec.path(), *self._arguments(request)],
             env=os.environ | _configuration(request) | {"PYTHONUNBUFFERED": "1"},
             stdin=subprocess.DEVNULL,
             start_new_session=True,  # the engine interrupts our process group, but only this host stops the program
@@ -94,21 +98,19 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
             _end(program)
 
     def _arguments(self, request: Any) -> list[str]:
-        info = request.info
-        folder = info.program_directory or request.pwd
         values = {
-            "project": request.project,
-            "stack": request.stack,
-            "organization": request.organization or "organization",
-            "root-directory": info.root_directory or folder,
             "monitor": request.monitor_address,
             "engine": self.engine,
-            "pwd": request.pwd or folder,
+            "project": request.project,
+            "root_directory": request.info.root_directory,
+            "stack": request.stack,
+            "pwd": request.pwd,
+            "dry_run": str(request.dryRun).lower(),
             "parallel": str(request.parallel),
+            "organization": request.organization,
         }
-        options = [f"--{name}={value}" for name, value in values.items()]
-        program = str(Path(folder, info.entry_point or "."))
-        return [*options, *(["--dry-run"] if request.dryRun else []), "--", program, *request.args]
+        options = [f"--{name}={value}" for name, value in values.items() if value]
+        return [*options, "--", request.info.entry_point, *request.args]
 
 
 def _configuration(request: Any) -> dict[str, str]:
@@ -134,10 +136,23 @@ def _end(program: subprocess.Popen[bytes]) -> None:
             program.kill()
 
 
+def end_with_engine(host: LanguageHost) -> None:
+    """Exit this process and its programs when the engine, which started it, dies."""
+    engine = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == engine:
+            time.sleep(LOOK_FOR_ENGINE_SECONDS)
+        host.end_programs()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True, name="end-with-engine").start()
+
+
 def main() -> None:
     engine = next((argument for argument in reversed(sys.argv[1:]) if not argument.startswith("-")), "")
-    end_with_parent()
     host = LanguageHost(engine)
+    end_with_engine(host)
     stop_requested = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop_requested.set())

@@ -16,7 +16,7 @@ import grpc
 from pulumi.runtime._grpc_settings import _GRPC_CHANNEL_OPTIONS
 from pulumi.runtime.proto import provider_pb2_grpc
 
-from localcloud import whole_file
+from localcloud import garbage, whole_file
 
 MAX_REQUESTS = 512
 """Maximum number of concurrent requests. Most of them wait for AWS or a cluster. Threads are created on demand."""
@@ -63,6 +63,7 @@ def serve(given: argparse.Namespace, begin: Callable[[int], tuple[grpc.Server, i
     except NoEndpoint as error:
         print(error, file=sys.stderr)
         return 2
+    garbage.resume()
     if given.ready_file:
         whole_file.write(given.ready_file, json.dumps({"pid": os.getpid(), "port": port}) + "\n")
     stop_requested.wait()

@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
+from localcloud.hosts.hardware import NO_EFA, NO_GPU
 from localcloud.images.root import AMIS
 from localcloud.instance import LocalCloud
 from localcloud.processes import ROOT
@@ -26,17 +27,15 @@ from localcloud.tools.catalogue import PACKER, PACKER_AMAZON
 
 Series = Literal["4", "5"]
 PLUGIN = "github.com/hashicorp/amazon"
-_NO_GPU = "local hosts have no GPU and share the kernel of this machine"
-_NO_EFA = "local hosts have no EFA"
 SKIPPED: Mapping[str, str] = {
-    "check-driver": _NO_GPU,
-    "check-fabric-manager": _NO_GPU,
-    "check-efa": _NO_EFA,
-    "check-ofi-nccl": _NO_EFA,
-    "check-nccl": _NO_GPU,
-    "install-gdrcopy": _NO_GPU,
-    "check-gdrcopy": _NO_GPU,
+    "check-driver": NO_GPU,
+    "check-fabric-manager": NO_GPU,
+    "check-efa": NO_EFA,
+    "check-ofi-nccl": NO_EFA,
+    "check-nccl": NO_GPU,
+    "install-gdrcopy": NO_GPU,
     "install-efs-utils": "local hosts have an emulator of the EFS mount helper",
+    "install-lustre-client": "local hosts have an emulator of the Lustre mount helper",
 }
 OPENMPI_FLAGS = "--enable-mpi-fortran=no --disable-oshmem --disable-io-romio CFLAGS=-O1"
 """Options of Open MPI's `configure` for a fast build. On AWS, the template's default applies."""

@@ -41,9 +41,11 @@ class Lender:
 
 def _assume(machine: Machine) -> Any:
     assert machine.role_arn is not None  # callers check that there is a role
-    who, name = ("Service", SERVICE), machine.instance_id
+    who, name, here = ("Service", SERVICE), machine.instance_id, (machine.subnet,)
     try:
-        return sts.open_session(machine.region, machine.role_arn, who, name=name, lifetime=LIFETIME, tags={}, context={})
+        return sts.open_session(
+            machine.region, machine.role_arn, who, name=name, lifetime=LIFETIME, tags={}, context={}, subnets=here
+        )
     except sts.NotTrusted:
         text = f"EC2 cannot assume the role {machine.role}; its trust policy must allow the service {SERVICE}"
         raise Unauthorized(text) from None

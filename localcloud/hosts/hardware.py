@@ -4,26 +4,31 @@ Because of this layer, software on a host detects EC2 as the platform and as the
 local AWS endpoint.
 """
 
+import json
 import secrets
 from pathlib import Path
 
+from infra.naming import EMULATED_DEVICES_FILE
 from localcloud.kubernetes.addresses import AWS_ADDRESS, AWS_PORT
 
 BOOT = "/usr/lib/ec2-hardware/boot"
 """Path of the init program that prepares a host and then starts systemd."""
 PROXY_PORT = 3128
+NO_GPU = "local hosts have no GPU and share the kernel of this machine"
+NO_EFA = "local hosts have no EFA"
 
 _MASKED = ("systemd-modules-load.service", "systemd-remount-fs.service", "systemd-udev-trigger.service", "fstrim.timer")
 """Masked units that manage the kernel or disks. A host shares the kernel and disks of this machine."""
 
 
 def write(layer: Path, region: str, file_systems: Path) -> None:
-    """Write the layer. `file_systems`: folder in which the local AWS keeps the contents of EFS file systems."""
+    """Write the layer. `file_systems`: folder in which the local AWS keeps the contents of file systems."""
     if layer.exists():
         return  # hosts may already have mounted it
     units = layer / "etc/systemd/system"
     _put(layer / BOOT.lstrip("/"), _BOOT)
     (layer / BOOT.lstrip("/")).chmod(0o755)
+    _put(layer / EMULATED_DEVICES_FILE.lstrip("/"), json.dumps({"gpu": NO_GPU, "efa": NO_EFA}) + "\n")
     for masked in _MASKED:
         _link(units / masked, "/dev/null")
     _put(layer / "etc/cloud/cloud.cfg.d/99-local-cloud.cfg", "datasource_list: [ Ec2 ]\n")
@@ -31,8 +36,10 @@ def write(layer: Path, region: str, file_systems: Path) -> None:
     quoted = " ".join(f'"{name}={value}"' for name, value in variables.items())
     _put(layer / "etc/systemd/system.conf.d/90-local-cloud.conf", f"[Manager]\nDefaultEnvironment={quoted}\n")
     _put(layer / "etc/ssh/sshd_config.d/90-local-cloud.conf", f"SetEnv {quoted}\n")
-    _put(layer / "usr/sbin/mount.efs", _MOUNT_HELPER.replace("@files@", str(file_systems)).replace("@region@", region))
-    (layer / "usr/sbin/mount.efs").chmod(0o755)
+    for kind in ("efs", "lustre"):
+        helper = layer / f"usr/sbin/mount.{kind}"
+        _put(helper, _MOUNT_HELPER.replace("@files@", str(file_systems)).replace("@region@", region))
+        helper.chmod(0o755)
     _link(layer / "etc/resolv.conf", "../run/systemd/resolve/stub-resolv.conf")
     proxy = variables["https_proxy"]
     _put(layer / "etc/apt/apt.conf.d/90local-cloud", f'Acquire::http::Proxy "{proxy}";\nAcquire::https::Proxy "{proxy}";\n')
@@ -68,11 +75,13 @@ exec /lib/systemd/systemd
 """
 
 FILE_SYSTEMS = "/run/file-systems"
-"""Path on a host at which root can access all EFS file systems. Users can access only the file systems that the mount
+"""Path on a host at which root can access all file systems. Users can access only the file systems that the mount
 helper mounts."""
 
 _MOUNT_HELPER = f"""#!/usr/bin/python3
-# Stands in for amazon-efs-utils' helper, by the same command line: mount -t efs -o tls,iam,accesspoint=fsap-... fs-...:/ /shared
+# Stands in for the helpers of amazon-efs-utils and of the Lustre client, by the same command lines:
+#   mount -t efs -o tls,iam,accesspoint=fsap-... fs-...:/ /shared
+#   mount -t lustre -o relatime,flock fs-....fsx.us-west-2.amazonaws.com@tcp:/abcdefgh /fsx
 # The local AWS says whether this instance may, and where the files are.
 import json, os, subprocess, sys, urllib.error, urllib.request
 ask = urllib.request.build_opener(urllib.request.ProxyHandler({{}})).open
@@ -84,10 +93,16 @@ instance = ask(urllib.request.Request(metadata + "/meta-data/instance-id", heade
 source, target, rest = sys.argv[1], sys.argv[2], sys.argv[3:]
 given = ",".join(rest[i + 1] for i, one in enumerate(rest) if one == "-o").split(",")
 options = dict(one.partition("=")[::2] for one in given)
-name, _, path = source.partition(":")
-asked = {{"region": "@region@", "instance": instance, "fileSystem": name.split(".")[0], "path": path or "/",
-         "accessPoint": options.get("accesspoint"), "encrypted": "tls" in options}}
-request = urllib.request.Request("http://{AWS_ADDRESS}:{AWS_PORT}/local-cloud/efs/mounts", json.dumps(asked).encode())
+asked = {{"region": "@region@", "instance": instance}}
+if os.path.basename(sys.argv[0]) == "mount.lustre":
+    service, asked["source"] = "fsx", source
+else:
+    name, _, path = source.partition(":")
+    service = "efs"
+    asked.update(fileSystem=name.split(".")[0], path=path or "/", accessPoint=options.get("accesspoint"),
+                 encrypted="tls" in options)
+url = "http://{AWS_ADDRESS}:{AWS_PORT}/local-cloud/" + service + "/mounts"
+request = urllib.request.Request(url, json.dumps(asked).encode())
 answer = json.load(ask(request, timeout=30))
 if "error" in answer:
     sys.exit(answer["error"])

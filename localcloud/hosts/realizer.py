@@ -2,7 +2,6 @@
 
 import hashlib
 import logging
-import socket
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -10,12 +9,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from localcloud import problems
 from localcloud.aws import events, gateway, patching, ssm_sessions
 from localcloud.aws.autoscaling import capacity
 from localcloud.aws.call import backend_of
 from localcloud.aws.ec2 import images, instance_calls, instance_events, power
 from localcloud.aws.ec2.images import OwnImage
 from localcloud.aws.events import DONE, WAIT, Event, Kind, Progress
+from localcloud.aws.listening import Serve
 from localcloud.hosts import hardware, instances, state
 from localcloud.hosts.credentials import Lender
 from localcloud.hosts.host import Host
@@ -85,7 +86,7 @@ class Realizer:
         self,
         folder: Path,
         file_systems: Path,
-        serve: Callable[[socket.socket], Callable[[], None]],
+        serve: Serve,
         programs: Programs,
         limit: int,
     ) -> None:
@@ -246,8 +247,8 @@ class Realizer:
             if member.host is not None:
                 member.host.terminate(shuts_down=shuts_down)
             self._neighbours.leave(name)
-        except Exception:
-            log.exception("instance %s does not end", name)
+        except Exception as error:
+            problems.report(f"the termination of host {name}", error)
         self._lender.forget(name)
         self._drop(member)
 
@@ -257,8 +258,14 @@ class Realizer:
         self._save()
 
     def _ended(self, member: Member, code: int) -> None:
-        """Handle a host that shut down by itself or was killed. Stop or terminate the instance as its launch options
-        require."""
+        """Handle a host that shut down by itself or was killed."""
+        try:
+            self._stop_or_terminate(member, code)
+        except Exception as error:
+            problems.report(f"the end of host {member.machine.instance_id}", error)
+
+    def _stop_or_terminate(self, member: Member, code: int) -> None:
+        """Stop or terminate the instance as its launch options require."""
         machine = member.machine
         with gateway.LOCK:
             if member.phase != "running":

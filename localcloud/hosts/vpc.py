@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Interface, IPv4Network
 from pathlib import Path
 
+from localcloud.aws.listening import Serve
 from localcloud.hosts.hardware import PROXY_PORT
 from localcloud.hosts.metadata import Credentials, Machine
 from localcloud.hosts.metadata_server import MetadataServer
@@ -22,15 +23,15 @@ from localcloud.machine.ledger import Ledger
 from localcloud.machine.supervisor import Supervisor
 
 START_SECONDS = 10.0
+MOUNTS = ("efs/mounts", "fsx/mounts")
+"""The part of the control API that hosts need: their mount helpers emulate those of amazon-efs-utils and Lustre."""
 
 
 @dataclass(frozen=True)
 class Serving:
     """Services of the local AWS that a VPC makes available to its hosts."""
 
-    aws: Callable[[socket.socket], Callable[[], None]]
-    """Function that makes the local AWS listen on an additional socket. It returns a function that stops the
-    listening."""
+    aws: Serve
     lend: Callable[[Machine], Credentials]
     """Function that returns credentials for the role of an instance."""
 
@@ -58,7 +59,7 @@ class Vpc:
         network.make_bridge(self.namespace, [*own, *shared])
         metadata = MetadataServer(self._listen(str(METADATA_ADDRESS), 80), self.machine_at, self._serving.lend)
         proxy = Proxy(self._listen(str(AWS_ADDRESS), PROXY_PORT))
-        self._closing = [metadata.close, proxy.close, self._serving.aws(self._listen(str(AWS_ADDRESS), AWS_PORT))]
+        self._closing = [metadata.close, proxy.close, self._serving.aws(self._listen(str(AWS_ADDRESS), AWS_PORT), MOUNTS)]
         self._write_names()
         self._start_dns()
 

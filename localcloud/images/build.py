@@ -145,9 +145,9 @@ class _Bench:
                 files = [file for file in _installed(layer, self._work).rglob("*") if file.is_file()]
                 folder = self._work / "packages"
                 layers.write_files({f"opt/packages/{file.relative_to(folder)}": (file, 0o644) for file in files}, made)
-            case Root():
+            case Root(suite=suite):
                 root.require()
-                root.make(self._root, versions()["debian_suite"], report)
+                root.make(self._root, suite, report)
                 layers.write_difference(self._root, {}, made)
             case Provisioned():
                 self._provision(layer, below, downloads(), made)
@@ -204,8 +204,8 @@ def _installed(layer: Packages, work: Path) -> Path:
 
 def _title(layer: Layer) -> str:
     match layer:
-        case Root():
-            return f"a minimal Debian {versions()['debian_suite']}"
+        case Root(suite=suite):
+            return f"a minimal Debian {suite}"
         case Frameworks(name=name):
             return f"the layer of {name}"
         case Provisioned(scripts=scripts):

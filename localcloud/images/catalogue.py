@@ -1,12 +1,25 @@
 """Catalog of the local cloud's images: upstream names and recipes."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
+from localcloud import published
 from localcloud.images.recipes import Frameworks, Layer, Packages, Program, Provisioned, Root, Source, versions
-from localcloud.tools.catalogue import DEVICE_PLUGIN, KUEUE, MPI_OPERATOR, PAUSE
+from localcloud.tools.catalogue import (
+    EFA_DEVICE_PLUGIN,
+    JOBSET,
+    KUEUE,
+    KUEUE_BEFORE,
+    MPI_OPERATOR,
+    NVIDIA_DEVICE_PLUGIN,
+    NVML,
+    PAUSE,
+    TRAINER,
+    Tool,
+)
 
 USER = "1000:1000"
 NOBODY = "65532:65532"
@@ -18,7 +31,8 @@ class Image:
     """Container image of the local cloud."""
 
     name: str
-    """Image reference including the registry. `*` matches any text."""
+    """Image reference including the registry. `*` matches any text. Images of this project have no registry: the local
+    registry serves them in every repository that a stack can have (`_REPOSITORY`)."""
     content: str
     """Description of the image's content for users."""
     layers: tuple[Layer, ...]
@@ -29,6 +43,17 @@ class Image:
     user: str = "0:0"
     folder: str = "/"
     environment: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    @property
+    def is_own(self) -> bool:
+        """Whether this is an image of this project, which has no registry."""
+        return "/" not in self.name
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Tags that clients can pull; for an image of this project, the tag or pattern in its name."""
+        repository, _, tag = self.name.rpartition(":")
+        return (tag,) if self.is_own else tuple(one for one in published.image_tags(repository) if fnmatchcase(one, tag))
 
     @property
     def slug(self) -> str:
@@ -58,7 +83,7 @@ image."""
 
 
 PLAIN = Image(
-    "docker.io/gpumpi/plain:latest",
+    "plain:1",
     "mpi4py, numpy, sshd for user mpiuser on port 2222",
     (Root(), Provisioned(PYTHON), Provisioned(SSH)),
     user=USER,
@@ -69,7 +94,7 @@ PLAIN = Image(
 
 def _job(name: str, mpi: str, implementation: str, version: str, **environment: str) -> Image:
     return Image(
-        f"docker.io/{name}",
+        name,
         f"{implementation} {version}, {PLAIN.content}",
         (*PLAIN.layers, Provisioned((mpi, "validate-mpi.sh"), tuple(environment.items()))),
         entrypoint=("/usr/bin/tini", "-s", "-g", "--", "/usr/local/bin/job-entrypoint"),
@@ -89,7 +114,7 @@ def _job(name: str, mpi: str, implementation: str, version: str, **environment: 
 
 def _with_boto3(name: str, job: Image) -> Image:
     """Return a job image with boto3, for `keyExchange: s3`."""
-    return replace(job, name=f"docker.io/{name}", content=f"{job.content}, boto3", layers=(*job.layers, Frameworks("boto3")))
+    return replace(job, name=name, content=f"{job.content}, boto3", layers=(*job.layers, Frameworks("boto3")))
 
 
 def _pi(tag: str, job: Image) -> Image:
@@ -107,12 +132,12 @@ def _pi(tag: str, job: Image) -> Image:
     )
 
 
-def _workload(name: str, job: Image, *more: Layer, content: str, **environment: str) -> Image:
+def _workload(name: str, workload: str, job: Image, *more: Layer, content: str, **environment: str) -> Image:
     """Return a job image with a framework and a program from `workloads/`."""
     return Image(
-        f"docker.io/gpumpi/{name}:latest",
-        f"workloads/{name}: {content}, {job.content}",
-        (*job.layers, *more, Source(f"workloads/{name}", f"workloads/{name}")),
+        name,
+        f"workloads/{workload}: {content}, {job.content}",
+        (*job.layers, *more, Source(f"workloads/{workload}", f"workloads/{workload}")),
         entrypoint=job.entrypoint,
         command=job.command,
         user=job.user,
@@ -121,26 +146,29 @@ def _workload(name: str, job: Image, *more: Layer, content: str, **environment: 
     )
 
 
-def _device_plugin(name: str, resource: str) -> Image:
+def _manager(repository: str, tool: Tool) -> Image:
     return Image(
-        name,
-        f"device plugin that advertises the node's simulated {resource}",
-        (Program(DEVICE_PLUGIN, "device-plugin"),),
-        stands_in=True,
-        entrypoint=("/device-plugin",),
-        environment={"DEVICE_RESOURCE": resource},
+        f"{repository}:v{tool.version}",
+        "upstream program",
+        (Program(tool, "manager"),),
+        entrypoint=("/manager",),
+        user=NOBODY,
     )
 
 
+_KUEUE = "registry.k8s.io/kueue/kueue"
 _VERSIONS = versions()
-OPENMPI_4 = _job("gpumpi/openmpi:4", "install-openmpi.sh", "OpenMPI", _VERSIONS["openmpi4_version"], OPENMPI_SERIES="4")
-OPENMPI_5 = _job("gpumpi/openmpi:5", "install-openmpi.sh", "OpenMPI", _VERSIONS["openmpi5_version"], OPENMPI_SERIES="5")
-OPENMPI_5_BOTO3 = _with_boto3("gpumpi/openmpi-boto3:5", OPENMPI_5)
-MPICH = _job("gpumpi/mpich:latest", "install-mpich.sh", "MPICH", _VERSIONS["mpich_version"])
-INTEL_MPI = _job("gpumpi/intel-mpi:latest", "install-intel-mpi.sh", "Intel", _VERSIONS["intel_mpi_version"])
-CHAINERMN = _workload("chainermn-mnist", OPENMPI_4, Frameworks("chainermn"), content="ChainerMN")
+OPENMPI_4 = _job("openmpi:4", "install-openmpi.sh", "OpenMPI", _VERSIONS["openmpi4_version"], OPENMPI_SERIES="4")
+OPENMPI_5 = _job("openmpi:5", "install-openmpi.sh", "OpenMPI", _VERSIONS["openmpi5_version"], OPENMPI_SERIES="5")
+MPI_RECIPE = replace(OPENMPI_5, name="mpi:*", content=f"{OPENMPI_5.content}; no CUDA, NCCL or EFA", stands_in=True)
+"""Emulates images of the recipe `images/mpi`, whose base is an image of AWS."""
+OPENMPI_5_BOTO3 = _with_boto3("openmpi-boto3:5", OPENMPI_5)
+MPICH = _job("mpich:5", "install-mpich.sh", "MPICH", _VERSIONS["mpich_version"])
+INTEL_MPI = _job("intel-mpi:2021", "install-intel-mpi.sh", "Intel", _VERSIONS["intel_mpi_version"])
+CHAINERMN = _workload("chainermn:1", "chainermn-mnist", OPENMPI_4, Frameworks("chainermn"), content="ChainerMN")
 _HOROVOD = (Frameworks("tensorflow"), Frameworks("horovod", "install-horovod.sh"))
 HOROVOD = _workload(
+    "horovod:1",
     "horovod-mnist",
     OPENMPI_4,
     *_HOROVOD,
@@ -150,8 +178,9 @@ HOROVOD = _workload(
     PIP_BREAK_SYSTEM_PACKAGES="1",
     PIP_DISABLE_PIP_VERSION_CHECK="1",
 )
-TENSORFLOW = _workload("tensorflow-benchmarks", OPENMPI_4, *_HOROVOD, content="TensorFlow, Horovod")
+TENSORFLOW = _workload("tensorflow:1", "tensorflow-benchmarks", OPENMPI_4, *_HOROVOD, content="TensorFlow, Horovod")
 PYTORCH = _workload(
+    "pytorch:1",
     "pytorch-ddp",
     PLAIN,
     Provisioned(("install-torch.sh",)),
@@ -161,8 +190,23 @@ PYTORCH = _workload(
     PET_TEE="1",
     PYTHONUNBUFFERED="1",  # otherwise, redirected output appears only when the program ends
 )
-MPI_BENCHMARKS = _workload("mpi-benchmarks", OPENMPI_5, content="benchmark programs")
-WORKLOAD_IMAGES = (CHAINERMN, HOROVOD, TENSORFLOW, PYTORCH, MPI_BENCHMARKS)
+FSDP = Image(
+    "pytorch-fsdp:1",
+    "workloads/pytorch-fsdp: PyTorch 2.6 of Debian 13, without MPI and sshd",
+    (
+        Root("debian_torch2_suite"),
+        Provisioned(("install-python.sh", "create-user.sh")),
+        Provisioned(("install-torch.sh",)),
+        Source("workloads/pytorch-fsdp", "workloads/pytorch-fsdp"),
+    ),
+    command=("python3",),
+    user=USER,
+    folder="/home/mpiuser",
+    environment={"USE_LIBUV": "0", "PYTHONUNBUFFERED": "1"},  # Debian builds PyTorch without libuv
+)
+JAX = _workload("jax:1", "jax-mnist", OPENMPI_5, Frameworks("jax"), content="JAX")
+MPI_BENCHMARKS = _workload("mpi-benchmarks:1", "mpi-benchmarks", OPENMPI_5, content="benchmark programs")
+WORKLOAD_IMAGES = (CHAINERMN, HOROVOD, TENSORFLOW, PYTORCH, FSDP, JAX, MPI_BENCHMARKS)
 JOB_IMAGES = (OPENMPI_4, OPENMPI_5, MPICH, INTEL_MPI)
 
 PLATFORM_IMAGES = (
@@ -175,21 +219,36 @@ PLATFORM_IMAGES = (
         user="65535:65535",
     ),
     Image(
+        "public.ecr.aws/amazonlinux/amazonlinux:2023.*",
+        "Debian's root file system",
+        (Root(),),
+        stands_in=True,
+        command=("/bin/bash",),
+    ),
+    Image(
         "docker.io/mpioperator/mpi-operator:0.8.2",
         "upstream program",
         (Program(MPI_OPERATOR, "opt/mpi-operator"),),
         entrypoint=("/opt/mpi-operator",),
         command=("--help",),
     ),
+    _manager(_KUEUE, KUEUE),
     Image(
-        "registry.k8s.io/kueue/kueue:v0.15.0",
-        "upstream program",
-        (Program(KUEUE, "manager"),),
-        entrypoint=("/manager",),
-        user=NOBODY,
+        "nvcr.io/nvidia/k8s-device-plugin:v0.*",
+        f"upstream program v{NVIDIA_DEVICE_PLUGIN.version}, with our NVML of simulated GPUs",
+        # On a GPU node, the NVIDIA container runtime adds the driver's library when the container starts.
+        (Root(), Program(NVIDIA_DEVICE_PLUGIN, "usr/bin/nvidia-device-plugin"), Program(NVML, "usr/lib/libnvidia-ml.so.1")),
+        stands_in=True,
+        entrypoint=("/usr/bin/nvidia-device-plugin",),
     ),
-    _device_plugin("nvcr.io/nvidia/k8s-device-plugin:v0.*", "nvidia.com/gpu"),
-    _device_plugin("*.dkr.ecr.*.amazonaws.com*/eks/aws-efa-k8s-device-plugin:v0.*", "vpc.amazonaws.com/efa"),
+    Image(
+        "*.dkr.ecr.*.amazonaws.com*/eks/aws-efa-k8s-device-plugin:v0.*",
+        "device plugin that advertises the node's simulated EFA interfaces",
+        (Program(EFA_DEVICE_PLUGIN, "device-plugin"),),
+        stands_in=True,
+        entrypoint=("/device-plugin",),
+        environment={"DEVICE_RESOURCE": "vpc.amazonaws.com/efa"},
+    ),
     Image(
         "registry.k8s.io/autoscaling/cluster-autoscaler:v1.*",
         "localcloud/kubernetes/autoscaler, in Python",
@@ -204,12 +263,30 @@ PLATFORM_IMAGES = (
         command=("/cluster-autoscaler",),
         user=NOBODY,
     ),
+    Image(
+        "public.ecr.aws/docker/library/python:3.13.*",
+        "Debian's Python, for the job controller",
+        (Root(), Provisioned(PYTHON)),
+        stands_in=True,
+        command=("python3",),
+    ),
 )
 """Images of platform components, which nodes pull before any job runs."""
+KUEUE_0_15 = _manager(_KUEUE, KUEUE_BEFORE)
+"""The queue of platforms that an earlier release of this program installed, and that are upgraded."""
+
+TRAINER_IMAGES = (
+    _manager("registry.k8s.io/jobset/jobset", JOBSET),
+    _manager("ghcr.io/kubeflow/trainer/trainer-controller-manager", TRAINER),
+)
+"""Images of platforms with `platform.trainer`."""
 
 IMAGES = (
     *PLATFORM_IMAGES,
+    *TRAINER_IMAGES,
+    KUEUE_0_15,
     *JOB_IMAGES,
+    MPI_RECIPE,
     OPENMPI_5_BOTO3,
     # Not Open MPI 5: the operator's variables have no effect on it, so it would start all ranks on the launcher.
     _pi("openmpi", OPENMPI_4),
@@ -219,22 +296,37 @@ IMAGES = (
 )
 
 
-REGISTRIES = frozenset(image.name.partition("/")[0] for image in IMAGES)
+REGISTRIES = frozenset(image.name.partition("/")[0] for image in IMAGES if "/" in image.name)
 """Registries that occur in image names. Any other registry is treated as a mirror of all these registries."""
+
+_REPOSITORY = re.compile(
+    r"(?:[0-9]{12}\.dkr\.ecr\.[a-z0-9-]+\.amazonaws\.com(?:\.cn)?/gpumpi-[a-z0-9-]+"
+    r"|(?:[a-z0-9-]+\.)+example\.com(?::[0-9]+)?(?:/[a-z0-9_-]+)*)/(?P<short>[^/]+)"
+)
+"""Repositories of stacks: those of `platform.imageRepositories` in ECR, and hosts that a local stack can set as
+`platform.imageRepository`. The domain example.com is reserved: https://www.rfc-editor.org/rfc/rfc2606"""
 
 
 def find(name: str) -> Image | None:
     """Return the image with this full reference, which may include a mirror:
-    `mirror.example.com/all/docker.io/gpumpi/openmpi:5`."""
+    `mirror.example.com/all/docker.io/mpioperator/mpi-operator:0.8.2`.
+
+    Images of public registries have only the tags in localcloud/published/images.yaml."""
+    image = next((image for image in IMAGES if is_name_of(name, image.name)), None)
+    return image if image is not None and (image.is_own or name.rpartition(":")[2] in image.tags) else None
+
+
+def is_name_of(name: str, pattern: str) -> bool:
+    """Return whether a client's name of an image or repository refers to the one with this name in the catalog."""
+    if "/" not in pattern:
+        found = _REPOSITORY.fullmatch(name)
+        return name == pattern or (found is not None and fnmatchcase(found["short"], pattern))
     through_mirror = name.partition("/")[0] not in REGISTRIES
-    for image in IMAGES:
-        if fnmatchcase(name, image.name) or (through_mirror and fnmatchcase(name, f"*/{image.name}")):
-            return image
-    return None
+    return fnmatchcase(name, pattern) or (through_mirror and fnmatchcase(name, f"*/{pattern}"))
 
 
 def whole_name(name: str, registry: str = "") -> str:
-    """Add the registry to an image name, as clients do: `gpumpi/openmpi` becomes `docker.io/gpumpi/openmpi`."""
+    """Add the registry to an image name, as clients do: `mpioperator/mpi-pi` becomes `docker.io/mpioperator/mpi-pi`."""
     first, slash, _ = name.partition("/")
     if not registry and slash and ("." in first or ":" in first or first == "localhost"):
         return name

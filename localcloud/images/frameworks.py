@@ -59,7 +59,7 @@ def _run(command: Sequence[str], more: Mapping[str, str]) -> subprocess.Complete
 
 
 def _for_wheels() -> list[str]:
-    platforms = [f"--platform=manylinux{form}_{platform.machine()}" for form in ("_2_28", "_2_17", "2014", "_2_5", "1")]
+    platforms = [f"--platform=manylinux{form}_{platform.machine()}" for form in ("_2_28", "_2_27", "_2_17", "2014", "_2_5", "1")]
     return ["--only-binary=:all:", *platforms, *ROOT_PYTHON]
 
 

@@ -21,8 +21,15 @@ INSTALL_FRAMEWORKS = "install-frameworks.sh"
 class Root:
     """Layer with a minimal Debian."""
 
+    pin: str = "debian_suite"
+    """Key of the release in the versions file."""
+
+    @property
+    def suite(self) -> str:
+        return versions()[self.pin]
+
     def recipe(self) -> str:
-        return repr((versions()["debian_suite"], OPTIONS))
+        return repr((self.suite, OPTIONS))
 
 
 @dataclass(frozen=True)
@@ -70,7 +77,7 @@ class Frameworks:
 
 @dataclass(frozen=True)
 class Program:
-    """Layer with a static binary built from a Go module, either ours or an upstream one."""
+    """Layer with a program or library built from source, either ours or upstream's."""
 
     tool: Tool
     path: str

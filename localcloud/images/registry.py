@@ -9,7 +9,6 @@ import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from fnmatch import fnmatchcase
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -18,7 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from localcloud.images import build
 from localcloud.images.archive import MANIFEST, blob_path, manifest_digest
-from localcloud.images.catalogue import IMAGES, Image, find, whole_name
+from localcloud.images.catalogue import IMAGES, REGISTRIES, Image, find, is_name_of, whole_name
 from localcloud.images.root import ImageError
 from localcloud.tools.build import Report
 
@@ -28,6 +27,7 @@ _TAG = re.compile(r"\w[\w.-]{0,127}", re.ASCII)
 _MANIFESTS = re.compile(rf"/v2/{_NAME}/manifests/(?P<reference>[^/]+)")
 _BLOBS = re.compile(rf"/v2/{_NAME}/blobs/(?P<digest>[^/]+)")
 _TAGS = re.compile(rf"/v2/{_NAME}/tags/list")
+ECR = ".amazonaws.com"
 REASON_CHARACTERS = 500
 _RANGE = re.compile(r"bytes=(\d+)-(\d*)")
 
@@ -37,11 +37,24 @@ class NotKnown(Exception):
     status 404."""
 
 
+Refuse = Callable[[str, str, bool], str]
+"""Returns why a client cannot pull, or "" if it can, given its address, the image's repository, and whether it pulls a layer."""
+
+
+class Refused(Exception):
+    """The client would not reach the registry. The message is the reason."""
+
+
 class Registry:
     """Registry of the images in the catalog. Images that are not cached are built on the first request."""
 
-    def __init__(self, report: Report, ensure: Callable[[Image, Report], Path] = build.ensure_image) -> None:
-        self._report, self._ensure = report, ensure
+    def __init__(
+        self,
+        report: Report,
+        ensure: Callable[[Image, Report], Path] = build.ensure_image,
+        refuse: Refuse = lambda address, repository, is_layer: "",
+    ) -> None:
+        self._report, self._ensure, self._refuse = report, ensure, refuse
         self._layouts: dict[str, Path] = {}
         self._servers: list[ThreadingHTTPServer] = []
 
@@ -61,6 +74,15 @@ class Registry:
             server = self._servers.pop()
             server.shutdown()
             server.server_close()
+
+    def admit(self, address: str, name: str, *, is_layer: bool) -> None:
+        """Raise Refused if the client with this address would not reach the registry of an image."""
+        host = name.partition("/")[0]
+        if not (host in REGISTRIES or host.endswith((ECR, f"{ECR}.cn"))):
+            return  # a mirror of the user: its place is not known
+        if reason := self._refuse(address, name, is_layer):
+            self._report(f"registry: {name}: {reason}")
+            raise Refused(reason)
 
     def manifest(self, name: str, reference: str) -> Path:
         """Return the path of an image's manifest, given its tag or digest."""
@@ -84,14 +106,14 @@ class Registry:
         raise NotKnown("BLOB_UNKNOWN")
 
     def tags(self, name: str) -> list[str]:
-        """Return the tags of a repository, including tag patterns such as `v1.*`."""
-        tags = sorted(tag for image, tag in _images_of(name))
+        """Return the tags of a repository. Repositories of this project also have patterns, such as `mpi:*`."""
+        tags = sorted(tag for image in _images_of(name) for tag in image.tags)
         if not tags:
             raise NotKnown("NAME_UNKNOWN")
         return tags
 
     def _of_repository(self, name: str) -> Iterator[Path]:
-        for image, _ in _images_of(name):
+        for image in _images_of(name):
             layout = self._layouts.get(image.name) or build.cached_path(image)
             if layout.exists():
                 yield layout
@@ -103,11 +125,10 @@ class Registry:
         return layout
 
 
-def _images_of(name: str) -> Iterator[tuple[Image, str]]:
+def _images_of(name: str) -> Iterator[Image]:
     for image in IMAGES:
-        repository, _, tag = image.name.rpartition(":")
-        if fnmatchcase(name, repository) or fnmatchcase(name, f"*/{repository}"):
-            yield image, tag
+        if is_name_of(name, image.name.rpartition(":")[0]):
+            yield image
 
 
 def _handler(registry: Registry) -> type[BaseHTTPRequestHandler]:
@@ -127,6 +148,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer()
         except NotKnown as error:
             self._error(HTTPStatus.NOT_FOUND, str(error), "not found here")
+        except Refused as error:
+            self._error(HTTPStatus.GATEWAY_TIMEOUT, "UNAVAILABLE", str(error))
         except ImageError as error:
             self.served._report(f"registry: {error}")
             self._error(HTTPStatus.INTERNAL_SERVER_ERROR, "UNKNOWN", str(error))
@@ -149,10 +172,13 @@ class _Handler(BaseHTTPRequestHandler):
         if url.path in ("/v2", "/v2/"):
             self._send(b"{}", "application/json")
         elif found := _MANIFESTS.fullmatch(url.path):
-            path = self.served.manifest(whole_name(found["name"], registry), found["reference"])
-            self._send_file(path, MANIFEST)
+            name = whole_name(found["name"], registry)
+            self.served.admit(self.client_address[0], name, is_layer=False)
+            self._send_file(self.served.manifest(name, found["reference"]), MANIFEST)
         elif found := _BLOBS.fullmatch(url.path):
-            self._send_file(self.served.blob(whole_name(found["name"], registry), found["digest"]), "application/octet-stream")
+            name = whole_name(found["name"], registry)
+            self.served.admit(self.client_address[0], name, is_layer=True)
+            self._send_file(self.served.blob(name, found["digest"]), "application/octet-stream")
         elif found := _TAGS.fullmatch(url.path):
             tags = self.served.tags(whole_name(found["name"], registry))
             self._send(json.dumps({"name": found["name"], "tags": tags}).encode(), "application/json")

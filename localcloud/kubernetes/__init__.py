@@ -21,6 +21,7 @@ methods in this order:
     ready()           the API server is ready, EKS still reports CREATING: apply RBAC, start daemons
     event(event)      a node group, add-on or instance was created, changed or deleted (localcloud.aws.events.Event)
     progress(kind, name)   done once all events so far have taken effect; until then EKS reports CREATING or DELETING
+    mend()            crashed processes are about to be restarted
     stop()            the cluster stops; supervised processes and ledger entries are cleaned up automatically
 
 All methods except `progress` run one after the other in the cluster's thread. Long-running work needs its own thread.

@@ -10,6 +10,9 @@ from ipaddress import IPv4Address, IPv4Network
 AWS_ADDRESS = IPv4Address("169.254.100.1")
 """Address at which nodes and pods reach the local AWS and the image registry. It is link-local, so it is in no VPC."""
 AWS_PORT = 4566
+CONTROL_ADDRESS = IPv4Address("127.0.0.1")
+CONTROL_PORT = 4567
+"""Address in the cluster's own namespace at which its daemons reach the control API. Nodes and pods are in others."""
 REGISTRY_PORT = 5000
 POD_IDENTITY_ADDRESS = IPv4Address("169.254.170.23")
 """Same address as on EKS: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-how-it-works.html"""
@@ -59,6 +62,10 @@ class Addresses:
         if not 1 <= number <= 255:
             raise ValueError(f"a local cluster supports at most 255 nodes with a pod CIDR (got node number {number})")
         return list(self.pods.subnets(new_prefix=24))[number]
+
+    def node_of_pod(self, address: IPv4Address) -> int | None:
+        """Return the number of the node whose pod CIDR contains the address."""
+        return (int(address) - int(self.pods.network_address)) >> 8 if address in self.pods else None
 
     @property
     def api_server(self) -> str:

@@ -17,11 +17,14 @@ from typing import TypeVar
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
+from localcloud import problems
 from localcloud.aws.events import DONE, WAIT, Event, Kind, Progress
-from localcloud.kubernetes import addresses, dns
+from localcloud.aws.listening import Serve
+from localcloud.kubernetes import addresses, dns, loopback
 from localcloud.kubernetes.addresses import Addresses
 from localcloud.kubernetes.client import Api
-from localcloud.kubernetes.control_plane import ControlPlane
+from localcloud.kubernetes.control_plane import API_SERVER, DAEMONS, ControlPlane
+from localcloud.kubernetes.network_policy.part import NetworkPolicies
 from localcloud.kubernetes.part import Part
 from localcloud.kubernetes.parts import PARTS
 from localcloud.kubernetes.pki import MASTERS, Authority, Certificate
@@ -29,14 +32,15 @@ from localcloud.kubernetes.state import ClusterState, Phase
 from localcloud.machine import network
 from localcloud.machine.ledger import Ledger
 from localcloud.machine.supervisor import Supervisor
-from localcloud.processes import ROOT
+from localcloud.processes import ROOT, StartError
 
 log = logging.getLogger(__name__)
 
 LEDGER = "ledger"
-LOOPBACK = "loopback"
 LOOPBACK_SECONDS = 30.0
 _LAST_WRITES = stop_after_delay(10)
+SHARED_DAEMONS = (*DAEMONS, dns.NAME, loopback.NAME)
+"""Supervisor names of the processes without which no operation on the cluster can end."""
 PREFIX = "gpumpi"
 """Name prefix of all network namespaces of local clusters."""
 
@@ -60,7 +64,7 @@ class Cluster:
         is_public: bool,
         folder: Path,
         aws: tuple[str, int],
-        serve: Callable[[socket.socket], Callable[[], None]],
+        serve: Serve,
         on_change: Changed,
         namespaces: bool,
     ) -> None:
@@ -74,7 +78,7 @@ class Cluster:
         self.namespace = namespace_of(folder, number) if namespaces else None
         self.addresses = Addresses(vpc, services)
         self.ledger = Ledger(self.folder / LEDGER)
-        self.supervisor = Supervisor(self.folder / "logs", self.ledger, self.namespace, self._publish)
+        self.supervisor = Supervisor(self.folder / "logs", self.ledger, self.namespace, self.publish)
         self.pki = Authority(self.folder / "pki")
         self._aws, self._serve, self._on_change = aws, serve, on_change
         self._closers: list[Callable[[], None]] = []
@@ -82,7 +86,9 @@ class Cluster:
         self._problem = ""
         self._port = 0
         self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._pending = 0
+        self._pending = self._repairs = 0
+        self._failed_events: dict[tuple[Kind, str], str] = {}
+        """Node group, add-on or instance -> reason why a part failed to handle its last event."""
         self._counting, self._publishing = threading.Lock(), threading.Lock()
         self._is_ending = self._is_gone = False
         self.control_plane = ControlPlane(self)
@@ -99,6 +105,11 @@ class Cluster:
         """URL at which the cluster's programs reach the local AWS."""
         address, port = self._aws if self.namespace is None else (str(addresses.AWS_ADDRESS), addresses.AWS_PORT)
         return f"http://{address}:{port}"
+
+    @property
+    def control_url(self) -> str:
+        """URL of the control API for the cluster's daemons. Pods cannot reach it."""
+        return self.aws_url if self.namespace is None else f"http://{addresses.CONTROL_ADDRESS}:{addresses.CONTROL_PORT}"
 
     @property
     def endpoint(self) -> str:
@@ -163,16 +174,31 @@ class Cluster:
         """Pass an event about a node group, an add-on or an instance to all parts."""
 
         def pass_on() -> None:
-            for part in self._parts:
-                try:
-                    part.event(event)
-                except Exception:
-                    log.exception("%s of cluster %s failed on %s %s", type(part).__name__, self.id, event.kind, event.name)
+            failed = [problem for part in self._parts if (problem := self._tell(part, event))]
+            if failed and event.action != "gone":
+                self._failed_events[(event.kind, event.name)] = failed[0]
+            else:
+                self._failed_events.pop((event.kind, event.name), None)
+            self.publish()
 
         self._enqueue(pass_on)
 
+    def _tell(self, part: Part, event: Event) -> str:
+        """Pass an event to a part. Return the reason if the part fails; the other parts still receive the event."""
+        try:
+            part.event(event)
+        except Exception as error:
+            return problems.report(
+                f"{type(part).__name__} of cluster {self.name} ({event.kind} {event.name} {event.action})", error
+            )
+        return ""
+
     def restart_api_server(self) -> None:
         self._enqueue(self.control_plane.restart_api_server)
+
+    def mend(self) -> None:
+        """Restart crashed processes."""
+        self._enqueue(self._mend)
 
     def set_public(self, is_public: bool) -> None:
         def change() -> None:
@@ -193,23 +219,37 @@ class Cluster:
         self._thread.join()
 
     def progress(self, kind: Kind, name: str) -> Progress:
-        """Return DONE once all requests have taken effect. Only reads attributes."""
+        """Return DONE once all requests have taken effect, or the reason why they cannot. Only reads attributes."""
         if self._is_ending:
             return DONE if self._is_gone else WAIT
-        if self._phase == "failed":
-            return Progress(True, self._problem)
+        if problem := self._broken():
+            return Progress(True, problem)
         if self._pending:
             return WAIT
+        if problem := self._failed_events.get((kind, name), ""):
+            return Progress(True, problem)
         if kind == "cluster":
             return DONE
         answers = [part.progress(kind, name) for part in self._parts]
         problem = next((answer.problem for answer in answers if answer.problem), "")
-        return Progress(bool(problem) or all(answer.done for answer in answers), problem)
+        ready = next((answer.ready for answer in answers if answer.ready is not None), None)
+        return Progress(bool(problem) or all(answer.done for answer in answers), problem, ready)
+
+    def _broken(self) -> str:
+        """Return the reason why no operation can end: the cluster failed, or a process that every operation needs."""
+        if self._phase == "failed":
+            return self._problem
+        if not self._thread.is_alive():
+            return f"the thread of cluster {self.name} has ended"
+        crash = next((crash for crash in self.supervisor.crashes() if crash.name in SHARED_DAEMONS), None)
+        return str(crash) if crash is not None else ""
 
     def state(self) -> ClusterState:
         endpoint = self.endpoint if self._phase == "ready" else ""
         running, crashes = self.supervisor.running(), self.supervisor.crashes()
-        return ClusterState(self.name, self.region, self._phase, endpoint, self.namespace, self._problem, running, crashes)
+        policies = next((part.status for part in self._parts if isinstance(part, NetworkPolicies)), "")
+        where = (self.name, self.region, self._phase, endpoint, self.namespace)
+        return ClusterState(*where, self._problem, policies, running, crashes, self._repairs)
 
     # Runs in the cluster's own thread
 
@@ -235,10 +275,14 @@ class Cluster:
             return
         log.error("cluster %s failed: %s", self.id, error, exc_info=not isinstance(error, OSError))
         self._problem = str(error) or repr(error)
-        self._enter("failed")
+        self._phase = "failed"
+        try:
+            self.publish()
+        except Exception as unpublished:  # the thread must go on, so that the cluster can be deleted
+            problems.report(f"cluster {self.name}, which publishes its failure,", unpublished)
 
     def _bring_up(self) -> None:
-        self._publish()
+        self.publish()
         if self.namespace:
             self._make_network(self.namespace)
         self._parts = [part(self) for part in PARTS]
@@ -258,7 +302,9 @@ class Cluster:
         plan = self.addresses
         own = [IPv4Interface(f"{plan.router}/{plan.vpc.prefixlen}"), IPv4Interface(f"{plan.dns}/32")]
         network.make_bridge(namespace, [*own, *(IPv4Interface(f"{address}/32") for address in addresses.LINK_LOCAL)])
-        self._closers.append(self._serve(self.listen(str(addresses.AWS_ADDRESS), addresses.AWS_PORT)))
+        self._closers.append(self._serve(self.listen(str(addresses.AWS_ADDRESS), addresses.AWS_PORT), ()))
+        control = self.listen(str(addresses.CONTROL_ADDRESS), addresses.CONTROL_PORT)
+        self._closers.append(self._serve(control, ("efs/mounts", "fsx/mounts", f"kubernetes/{self.region}/{self.name}/")))
 
     def _open_or_close_loopback(self) -> None:
         """Start or stop the proxy on 127.0.0.1. It runs only if the endpoint is public."""
@@ -266,24 +312,53 @@ class Cluster:
             return
         if not self.is_public:
             self._port = 0
-            self.supervisor.stop(LOOPBACK)
-            self._publish()
+            self.supervisor.stop(loopback.NAME)
+            self.publish()
             return
-        if self._port:
-            return
-        ready = self.folder / f"{LOOPBACK}.ready"
+        if not self._port:
+            self._start_loopback(self.namespace)
+
+    def _start_loopback(self, namespace: str) -> None:
+        """Start the proxy, after a crash on its former port."""
+        ready = self.folder / f"{loopback.NAME}.ready"
         ready.unlink(missing_ok=True)
         target = f"{self.addresses.router}:{addresses.API_PORT}"
-        command = [sys.executable, "-m", "localcloud.kubernetes.loopback", "--namespace", self.namespace, "--to", target]
+        command = [sys.executable, "-m", "localcloud.kubernetes.loopback", "--namespace", namespace, "--to", target]
         self.supervisor.start(
-            LOOPBACK,
-            [*command, "--ready-file", ready, "--away-file", self.away_file],
+            loopback.NAME,
+            [*command, "--port", str(self._port), "--ready-file", ready, "--away-file", self.away_file],
             outside=True,
             environment={"PYTHONPATH": str(ROOT)},
         )
-        self.supervisor.await_ready(LOOPBACK, ready.exists, LOOPBACK_SECONDS)
+        self.supervisor.await_ready(loopback.NAME, ready.exists, LOOPBACK_SECONDS)
         self._port = int(json.loads(ready.read_text())["port"])
-        self._publish()
+        self.publish()
+
+    def _mend(self) -> None:
+        """Restart crashed processes: first the control plane, which nodes need. Those that crash again are reported again."""
+        self._problem = ""
+        try:
+            for name in self._crashed(*DAEMONS):
+                self.supervisor.restart(name)
+                self.control_plane.await_ready(name)
+            self.control_plane.await_ready(API_SERVER)
+            if self.namespace and self._crashed(loopback.NAME):
+                self._start_loopback(self.namespace)
+            for part in self._parts:
+                part.mend()
+            for name in self._crashed():
+                self.supervisor.restart(name)
+        except (OSError, StartError) as error:
+            log.error("cluster %s: %s", self.id, error)
+            self._problem = str(error)
+        finally:
+            self._repairs += 1
+            self.publish()
+
+    def _crashed(self, *only: str) -> list[str]:
+        names = [crash.name for crash in self.supervisor.crashes() if not only or crash.name in only]
+        log.info("cluster %s: crashed processes to restart: %s", self.id, ", ".join(names) or "none")
+        return names
 
     def _end(self) -> None:
         self._enter("stopping")
@@ -311,9 +386,9 @@ class Cluster:
 
     def _enter(self, phase: Phase) -> None:
         self._phase = phase
-        self._publish()
+        self.publish()
 
-    def _publish(self) -> None:
+    def publish(self) -> None:
         """Save the cluster's state for other processes and notify the realizer."""
         with self._publishing:
             if self.folder.exists():

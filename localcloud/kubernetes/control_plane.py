@@ -22,6 +22,7 @@ from localcloud.tools.catalogue import KUBE_APISERVER, KUBE_CONTROLLER_MANAGER, 
 log = logging.getLogger(__name__)
 
 ETCD, API_SERVER, CONTROLLER_MANAGER, SCHEDULER = "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"
+DAEMONS = (ETCD, API_SERVER, CONTROLLER_MANAGER, SCHEDULER)
 READY_SECONDS = 120.0
 RESTART_SECONDS = 2.0
 """How long a restart waits for running requests to finish. It cuts off watches, but clients restart them anyway."""
@@ -131,7 +132,15 @@ class ControlPlane:
             "--unsafe-no-fsync",  # the data does not outlive the local cloud
         ]
         self._cluster.supervisor.start(ETCD, command)
-        self._cluster.supervisor.await_ready(ETCD, lambda: self._answers(ports.etcd), READY_SECONDS)
+        self.await_ready(ETCD)
+
+    def await_ready(self, name: str) -> None:
+        """Wait until etcd or the API server is ready; return at once for other processes. Raises StartError."""
+        supervisor = self._cluster.supervisor
+        if name == ETCD:
+            supervisor.await_ready(ETCD, lambda: self._answers(self.ports.etcd), READY_SECONDS)
+        elif name == API_SERVER:
+            supervisor.await_ready(API_SERVER, self._cluster.api.is_ready, READY_SECONDS, needs=(ETCD,))
 
     def _answers(self, port: int) -> bool:
         try:
@@ -158,7 +167,9 @@ class ControlPlane:
             "--anonymous-auth=false",
             # Debian's etcd 3.4 does not report watch progress, so clients that use WatchList would wait forever.
             "--feature-gates=WatchList=false",
-            "--enable-admission-plugins=NodeRestriction,PodSecurity",
+            # EKS has ExtendedResourceToleration on: pods that request GPUs tolerate a taint with the resource's name.
+            # https://github.com/aws/containers-roadmap/issues/739
+            "--enable-admission-plugins=ExtendedResourceToleration,NodeRestriction,PodSecurity",
             "--allow-privileged=true",  # for device plugins and CSI drivers; Pod Security restricts other namespaces
             f"--service-cluster-ip-range={addresses.services}",
             f"--service-account-issuer={cluster.issuer}",
@@ -188,7 +199,7 @@ class ControlPlane:
 
     def _start_api_server(self, command: Sequence[str | Path]) -> None:
         self._cluster.supervisor.start(API_SERVER, command)
-        self._cluster.supervisor.await_ready(API_SERVER, self._cluster.api.is_ready, READY_SECONDS, needs=(ETCD,))
+        self.await_ready(API_SERVER)
 
     def _start_follower(self, name: str, port: int) -> None:
         pki = self._cluster.pki

@@ -2,8 +2,10 @@
 
 import logging
 
+from localcloud.aws.eks import joining
 from localcloud.images.registry import Registry
 from localcloud.kubernetes.addresses import AWS_ADDRESS, REGISTRY_PORT
+from localcloud.kubernetes.nodes.containerd import PAUSE_IMAGE
 from localcloud.kubernetes.part import Part
 from localcloud.kubernetes.running import RunningCluster
 
@@ -15,11 +17,19 @@ class ImageRegistry(Part):
 
     def __init__(self, cluster: RunningCluster) -> None:
         super().__init__(cluster)
-        self._registry = Registry(log.info)
+        self._registry = Registry(log.info, refuse=self._refuse)
 
     def network(self) -> None:
         if self.cluster.namespace:  # without a namespace, all nodes are simulated and pull no images
             self._registry.serve(self.cluster.listen(str(AWS_ADDRESS), REGISTRY_PORT))
+
+    def _refuse(self, address: str, repository: str, is_layer: bool) -> str:
+        """Return why the node with this address cannot pull. EKS's AMIs contain the image of pause:
+        awslabs/amazon-eks-ami@30ec3eb:templates/shared/provisioners/cache-pause-container.sh."""
+        found = joining.cluster_named(self.cluster.account, self.cluster.region, self.cluster.name)
+        if found is None or repository == PAUSE_IMAGE.rpartition(":")[0]:
+            return ""
+        return joining.pull_problem(found, address, repository.partition("/")[0], is_layer=is_layer)
 
     def stop(self) -> None:
         self._registry.close()

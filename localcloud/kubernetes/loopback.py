@@ -17,6 +17,7 @@ from pathlib import Path
 from localcloud import whole_file
 from localcloud.machine import network
 
+NAME = "loopback"
 CHUNK = 1 << 16
 AWAY_SECONDS = 30.0
 POLL_SECONDS = 0.05

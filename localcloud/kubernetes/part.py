@@ -29,5 +29,8 @@ class Part:
         """Return DONE once all events so far have taken effect. The caller holds the local AWS's lock."""
         return DONE
 
+    def mend(self) -> None:
+        """Called before the cluster restarts crashed processes: replace what cannot be restarted as it was."""
+
     def stop(self) -> None:
         """Called when the cluster stops."""

@@ -1,8 +1,10 @@
 """Prepares the programs that local Kubernetes needs. Building them takes minutes, so progress is reported."""
 
+from contextlib import suppress
+
 from localcloud.kubernetes.capability import Capability
 from localcloud.tools import debian
-from localcloud.tools.build import Report, ensure
+from localcloud.tools.build import BuildError, Report, ensure
 from localcloud.tools.catalogue import COREDNS, KUBE_APISERVER, KWOK
 
 OF_NODES = (debian.CONTAINERD, debian.RUNC, debian.CNI_PLUGINS, debian.IPTABLES, debian.CONNTRACK)
@@ -14,3 +16,6 @@ def prepare(capability: Capability, report: Report) -> None:
         ensure(tool, report)
     for package in (debian.ETCD, *(OF_NODES if capability.real_nodes else ())):
         debian.ensure(package, report)
+    if capability.real_nodes:
+        with suppress(BuildError):  # `local status` reports that network policies are not enforced
+            debian.ensure(debian.NFTABLES, report)

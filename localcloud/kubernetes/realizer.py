@@ -2,22 +2,24 @@
 
 import logging
 import queue
-import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
-from localcloud.aws import control, events, gateway, patching
+from localcloud import problems
+from localcloud.aws import control_actions, events, gateway, patching
 from localcloud.aws.call import backend_of
 from localcloud.aws.eks import clusters as eks_clusters
 from localcloud.aws.eks.node_groups.tags import CLUSTER_TAG
 from localcloud.aws.eks.state import Eks
-from localcloud.aws.events import WAIT, Event, Kind, Progress
+from localcloud.aws.events import DONE, WAIT, Event, Kind, Progress
+from localcloud.aws.listening import Serve
 from localcloud.aws.patching import state_of
-from localcloud.kubernetes import capability
+from localcloud.kubernetes import capability, node_templates
 from localcloud.kubernetes.cluster import Cluster, certificate_authority
+from localcloud.kubernetes.nodes.fleet import Fleet
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +31,7 @@ _realizers: list["Realizer"] = []
 class Realizer:
     """Runs one local cluster per EKS cluster, and stops it when the EKS cluster is deleted."""
 
-    def __init__(self, folder: Path, aws: tuple[str, int], serve: Callable[[socket.socket], Callable[[], None]]) -> None:
+    def __init__(self, folder: Path, aws: tuple[str, int], serve: Serve) -> None:
         self._folder, self._aws, self._serve = folder, aws, serve
         self._capability = capability.examine()
         self._clusters: dict[Key, Cluster] = {}
@@ -40,7 +42,10 @@ class Realizer:
         self._shown: dict[str, tuple[str, list[str]]] = {}
         self._count = 0
         self._changes: queue.SimpleQueue[Cluster] = queue.SimpleQueue()
-        threading.Thread(target=self._show_changes, name="kubernetes-realizer", daemon=True).start()
+        self._unshown: dict[str, str] = {}
+        """Id of a cluster -> reason why EKS could not be told its state."""
+        self._publisher = threading.Thread(target=self._show_changes, name="kubernetes-realizer", daemon=True)
+        self._publisher.start()
         log.info("%s", self._capability)
         self._unregister = events.register(self.handle, self.progress)
         patching.on_reset(self.end_all)
@@ -78,10 +83,15 @@ class Realizer:
                 self._handle_instance(event)
 
     def progress(self, kind: Kind, name: str, region: str, account: str) -> Progress:
-        key = account, region, name.split("/", 1)[0]
+        key = self._instances.get(name) if kind == "instance" else (account, region, name.split("/", 1)[0])
+        if key is None:
+            return DONE  # the instance belongs to no cluster
         cluster = self._clusters.get(key)
         if cluster is None:
-            return Progress(True, self._start_errors.get(key, ""))
+            problem = self._start_errors.get(key, "")
+            return Progress(True, problem or (f"cluster {key[2]} is not running" if kind in ("node-group", "add-on") else ""))
+        if (problem := self._unshown.get(cluster.id, "")) or not self._publisher.is_alive():
+            return Progress(True, problem or "the thread that publishes the state of clusters has ended")
         if cluster.phase == "ready" and self._shown.get(cluster.id) != _published_state(cluster):
             return WAIT  # EKS must not report ACTIVE with an outdated endpoint
         return cluster.progress(kind, name)
@@ -164,8 +174,9 @@ class Realizer:
             try:
                 with gateway.LOCK:
                     self._show(cluster)
-            except Exception:
-                log.exception("failed to publish the state of cluster %s", cluster.id)
+                self._unshown.pop(cluster.id, None)
+            except Exception as error:
+                self._unshown[cluster.id] = problems.report(f"publishing the state of cluster {cluster.name}", error)
 
     def _show(self, cluster: Cluster) -> None:
         """Make EKS report a cluster's endpoint and problems."""
@@ -177,6 +188,7 @@ class Realizer:
             eks_clusters.set_endpoint(*where, endpoint, certificate_authority(cluster))
             eks_clusters.set_problems(*where, crashes)
             self._shown[cluster.id] = new
+        node_templates.update(*where, cluster.part(Fleet).has_room)
 
 
 def _published_state(cluster: Cluster) -> tuple[str, list[str]]:
@@ -184,7 +196,17 @@ def _published_state(cluster: Cluster) -> tuple[str, list[str]]:
     return cluster.endpoint, [str(crash) for crash in cluster.supervisor.crashes()]
 
 
-@control.action("POST", "kubernetes/{region}/{cluster}/restart-api-server")
+@control_actions.action("POST", "kubernetes/restart-crashed")
+def _restart_crashed(_: Any) -> Any:
+    """Restart the crashed processes of all clusters. `repairs` in a cluster's state counts the completed restarts."""
+    for realizer in _realizers:
+        for running in realizer.clusters():
+            if running.supervisor.crashes():
+                running.mend()
+    return {}
+
+
+@control_actions.action("POST", "kubernetes/{region}/{cluster}/restart-api-server")
 def _restart_api_server(_: Any, region: str, cluster: str) -> Any:
     """Restart the API server, as EKS does from time to time. Clients must tolerate that."""
     for running in [running for realizer in _realizers for running in realizer.clusters()]:

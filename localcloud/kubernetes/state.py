@@ -21,13 +21,17 @@ class ClusterState:
     endpoint: str = ""
     namespace: str | None = None
     problem: str = ""
-    """Reason why the cluster failed; empty if it did not."""
+    """Reason why the cluster failed or could not be repaired; empty if it did not."""
+    network_policies: str = ""
+    """Whether network policies are enforced, and the reason if they are not."""
     processes: list[Server] = field(default_factory=list)
     crashes: list[Crash] = field(default_factory=list)
+    repairs: int = 0
+    """How often crashed processes were restarted on request."""
 
     @property
     def is_well(self) -> bool:
-        return self.phase != "failed" and not self.crashes
+        return self.phase != "failed" and not self.crashes and not self.problem
 
     def save(self, folder: Path) -> None:
         whole_file.write(folder / FILE, json.dumps(asdict(self), indent=1))

@@ -9,6 +9,7 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from ipaddress import IPv4Interface
 from pathlib import Path
 from typing import TypeVar
@@ -18,8 +19,8 @@ RUN = Path("/run/netns")
 BRIDGE = "vpc"
 BRIDGE_HARDWARE_ADDRESS = "06:00:00:00:00:01"
 """MAC address of the bridge. It needs to be unique only within the namespace of the bridge."""
-CLONE_NEWNET = 0x40000000
-MS_BIND = 4096
+CLONE_NEWNET, CLONE_NEWNS = 0x40000000, 0x20000
+MS_BIND, MS_REC, MS_PRIVATE = 4096, 16384, 1 << 18
 MNT_DETACH = 2
 
 Result = TypeVar("Result")
@@ -65,7 +66,12 @@ def try_out() -> None:
 def remove(name: str) -> None:
     """Remove a namespace. The kernel removes the links and addresses in it once its last process has exited."""
     unmount(path_of(name))
-    path_of(name).unlink(missing_ok=True)
+    try:
+        path_of(name).unlink(missing_ok=True)
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            raise
+        _in_own_thread(lambda: _remove_below(path_of(name)))
 
 
 def inside(name: str | None, action: Callable[[], Result]) -> Result:
@@ -141,13 +147,37 @@ def processes_in(names: Iterable[str]) -> Iterator[int]:
 
 def unmount(path: Path) -> None:
     """Unmount all mounts at the path, if any."""
+    while _unmount_one(path):
+        pass
+
+
+def _unmount_one(path: Path) -> bool:
+    """Unmount the topmost mount at the path; return False if nothing is mounted there."""
+    try:
+        _call("umount2", os.fsencode(path), MNT_DETACH)
+    except OSError as error:
+        if error.errno in (errno.EINVAL, errno.ENOENT):
+            return False
+        raise
+    return True
+
+
+def _remove_below(path: Path) -> None:
+    """Remove the file of a namespace that is still mounted below another mount of its folder.
+
+    The first `ip netns add` on a machine bind-mounts RUN over itself, with all mounts in it (`netns_add` in
+    https://github.com/iproute2/iproute2/blob/v6.1.0/ip/ipnetns.c). Each namespace created before is then mounted twice,
+    and no path leads to the lower mount. In a mount namespace of this thread, RUN is uncovered layer by layer. Removing
+    a file there also detaches it from all other mount namespaces: https://man7.org/linux/man-pages/man7/mount_namespaces.7.html
+    """
+    _call("unshare", CLONE_NEWNS)
+    _call("mount", b"none", b"/", None, MS_REC | MS_PRIVATE, None)
     while True:
-        try:
-            _call("umount2", os.fsencode(path), MNT_DETACH)
-        except OSError as error:
-            if error.errno in (errno.EINVAL, errno.ENOENT):
-                return
-            raise
+        unmount(path)
+        with suppress(OSError):
+            path.unlink()
+        if not _unmount_one(RUN):
+            return
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

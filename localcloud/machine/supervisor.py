@@ -8,11 +8,14 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import psutil
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
+from localcloud import problems
 from localcloud.machine import network
 from localcloud.machine.ledger import Ledger, process_name
 from localcloud.processes import Server, StartError, tail
@@ -51,6 +54,8 @@ class Supervisor:
         self._logs, self._ledger, self._namespace, self._on_change = logs, ledger, namespace, on_change
         self._running: dict[str, tuple[subprocess.Popen[bytes], Server]] = {}
         self._wanted: set[str] = set()
+        self._starts: dict[str, Callable[[], Server]] = {}
+        """How each process was started, in the order of their first starts."""
         self._crashes: dict[str, Crash] = {}
         self._closed = False
         self._lock = threading.Lock()
@@ -75,6 +80,7 @@ class Supervisor:
         # nsenter replaces itself with the program, so this pid is the pid of the program.
         enter = [] if inside is None else ["nsenter", f"--net={network.path_of(inside)}", "--"]
         own = {key: os.environ[key] for key in _ENVIRONMENT if key in os.environ}
+        options: dict[str, Any] = {"namespace": namespace, "outside": outside, "environment": environment, "folder": folder}
         with path.open("ab") as output:
             process = subprocess.Popen(
                 [*enter, *map(str, command)],
@@ -89,11 +95,16 @@ class Supervisor:
         self._ledger.add("process", process_name(server.pid, server.started))
         with self._lock:
             self._running[name] = process, server
+            self._starts[name] = partial(self.start, name, command, **options)
             self._wanted.add(name)
             self._crashes.pop(name, None)
         threading.Thread(target=self._watch, args=(name, process, server), name=f"watch-{name}", daemon=True).start()
         self._on_change()
         return server
+
+    def restart(self, name: str) -> Server:
+        """Start a crashed process again, as it was started before."""
+        return self._starts[name]()
 
     def stop(self, name: str, *, seconds: float = STOP_SECONDS) -> None:
         """Stop a process and its descendants with SIGTERM, then SIGKILL. Do nothing if the process is not running."""
@@ -153,8 +164,9 @@ class Supervisor:
             return [server for _, server in self._running.values()]
 
     def crashes(self) -> list[Crash]:
+        """Return the crashes that were not followed by a restart, in the order in which the processes were started."""
         with self._lock:
-            return list(self._crashes.values())
+            return [self._crashes[name] for name in self._starts if name in self._crashes]
 
     def _watch(self, name: str, process: "subprocess.Popen[bytes]", server: Server) -> None:
         code = process.wait()
@@ -164,10 +176,13 @@ class Supervisor:
                 del self._running[name]
             if crashed:
                 self._crashes[name] = Crash(name, code, server.log, tail(Path(server.log)))
-        self._ledger.remove("process", process_name(server.pid, server.started))
         if crashed:
             log.error("%s", self._crashes[name])
-        self._on_change()
+        try:
+            self._ledger.remove("process", process_name(server.pid, server.started))
+            self._on_change()
+        except Exception as error:
+            problems.report(f"the supervisor of {name}", error)
 
 
 def _descendants(server: Server) -> list[psutil.Process]:

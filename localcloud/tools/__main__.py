@@ -2,7 +2,7 @@
 
 import sys
 
-from localcloud.tools import debian
+from localcloud.tools import debian, language_exec
 from localcloud.tools.build import BuildError, ensure
 from localcloud.tools.catalogue import TOOLS
 
@@ -15,6 +15,7 @@ def main() -> int:
     try:
         for tool in TOOLS:
             print(ensure(tool, report))
+        print(language_exec.ensure(report))
     except BuildError as error:
         print(error, file=sys.stderr)
         return 1

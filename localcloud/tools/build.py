@@ -17,6 +17,7 @@ Report = Callable[[str], None]
 """Callback for progress messages to the user, one line each."""
 
 REPORT_EVERY_SECONDS = 10.0
+SOURCES = (".c", ".go", ".mod", ".sum")
 
 
 class BuildError(Exception):
@@ -37,7 +38,7 @@ def cached_path(tool: Tool) -> Path:
 def cached_folder(module: Module) -> Path:
     """Return the folder of a module's programs. Its path contains a checksum of the pins and the source files."""
     digest = hashlib.sha256(repr((module.packages, module.variables)).encode())
-    for source in sorted(path for path in module.folder.iterdir() if path.name in ("go.mod", "go.sum") or path.suffix == ".go"):
+    for source in sorted(path for path in module.folder.iterdir() if path.suffix in SOURCES):
         digest.update(source.read_bytes())
     return cache_folder() / f"{module.name}-{module.version}-{digest.hexdigest()[:12]}" / "bin"
 
@@ -62,22 +63,52 @@ def only_one(folder: Path) -> Iterator[None]:
 
 
 def _build(module: Module, target: Path, report: Report) -> None:
-    go, title = shutil.which("go"), f"{module.name} {module.version}"
-    if go is None:
-        raise BuildError(f"{title} is built from source and needs Go 1.24 or newer on PATH. Install it: https://go.dev/dl/")
-    # Without CGO the programs need no C library and run on any Linux, even in an empty container image.
-    environment = os.environ | {"CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -trimpath -buildvcs=false"}
-    started = time.monotonic()
-    report(f"building {title}: fetching its Go modules (once; cached in {cache_folder()})")
-    packages = _package_count(go, module, environment)
-    flags = " ".join(["-s", "-w", *(f"-X {variable}" for variable in module.variables)])
+    started, title = time.monotonic(), f"{module.name} {module.version}"
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         output = Path(folder) / "bin"
         output.mkdir()
-        command = [go, "build", "-v", "-ldflags", flags, "-o", f"{output}{os.sep}", *module.packages]
-        _run_with_progress(command, module, environment, packages, report)
+        if sources := sorted(module.folder.glob("*.c")):
+            _compile(title, sources, output / module.programs[0])
+        else:
+            _build_go(title, module, output, report)
         output.replace(target)
     report(f"built {title} in {time.monotonic() - started:.0f} s")
+
+
+def _build_go(title: str, module: Module, output: Path, report: Report) -> None:
+    go = shutil.which("go")
+    if go is None:
+        raise BuildError(f"{title} is built from source and needs Go 1.24 or newer on PATH. Install it: https://go.dev/dl/")
+    if module.loads_libraries:
+        _c_compiler(title)
+    # Without CGO the programs need no C library and run on any Linux, even in an empty container image.
+    cgo = "1" if module.loads_libraries else "0"
+    environment = os.environ | {"CGO_ENABLED": cgo, "GOFLAGS": "-mod=readonly -trimpath -buildvcs=false"}
+    report(f"building {title}: fetching its Go modules (once; cached in {cache_folder()})")
+    packages = _package_count(go, module, environment)
+    flags = ["-s", "-w", *(f"-X {variable}" for variable in module.variables)]
+    # Functions of a library that is loaded later are looked up when they are first called.
+    flags += ["-extldflags=-Wl,-z,lazy"] if module.loads_libraries else []
+    command = [go, "build", "-v", "-ldflags", " ".join(flags), "-o", f"{output}{os.sep}", *module.packages]
+    _run_with_progress(command, module, environment, packages, report)
+
+
+def _compile(title: str, sources: list[Path], output: Path) -> None:
+    """Compile C files into a shared library. Raises BuildError."""
+    # Newer C standards need functions of a newer C library than the one in the images.
+    options = ["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread"]
+    library = ["-shared", "-fPIC", f"-Wl,-soname,{output.name}"]
+    command = [_c_compiler(title), *options, *library, "-o", str(output), *map(str, sources)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise BuildError(f"{title}: the C compiler failed with exit code {result.returncode}:\n{_tail(result.stderr)}")
+
+
+def _c_compiler(title: str) -> str:
+    found = shutil.which("cc") or shutil.which("gcc")
+    if found is None:
+        raise BuildError(f"{title} needs a C compiler on PATH. Install gcc with your system's package manager")
+    return found
 
 
 def _package_count(go: str, module: Module, environment: dict[str, str]) -> int:

@@ -17,6 +17,8 @@ class Module:
     """Go import paths of the programs. The last path element is the program's name."""
     variables: tuple[str, ...] = ()
     """`name=value` pairs for the linker, e.g. the version that the programs report."""
+    loads_libraries: bool = False
+    """Whether the programs load C libraries while they run. They then need a C compiler, and a C library in their image."""
 
     @property
     def folder(self) -> Path:
@@ -49,19 +51,22 @@ _PULUMI = Module(
     packages=("github.com/pulumi/pulumi/pkg/v3/cmd/pulumi",),
     variables=("github.com/pulumi/pulumi/sdk/v3/go/common/version.Version=v3.246.0",),
 )
-_KUBERNETES = Module(
-    name="kubernetes",
-    version="1.35.0",
-    packages=_commands(
-        "k8s.io/kubernetes",
-        *("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubeadm", "kubectl"),
-    ),
+
+
+def _kubernetes(name: str, version: str, *programs: str) -> Module:
     # Without these variables, clients cannot parse the server's version and kubeadm looks up a version on the internet.
-    variables=tuple(
-        f"k8s.io/component-base/version.{item}"
-        for item in ("gitVersion=v1.35.0", "gitMajor=1", "gitMinor=35", "gitTreeState=clean")
-    ),
+    major, minor, _ = version.split(".")
+    items = (f"gitVersion=v{version}", f"gitMajor={major}", f"gitMinor={minor}", "gitTreeState=clean")
+    variables = tuple(f"k8s.io/component-base/version.{item}" for item in items)
+    return Module(name, version, _commands("k8s.io/kubernetes", *programs), variables)
+
+
+_KUBERNETES = _kubernetes(
+    "kubernetes",
+    "1.35.0",
+    *("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubeadm", "kubectl"),
 )
+_KUBELET_BEFORE = _kubernetes("kubelet-1.34", "1.34.9", "kubelet")
 _COREDNS = Module(name="coredns", version="1.15.0", packages=("gpumpi/tools/coredns",))
 _MPI_OPERATOR = Module(
     name="mpi-operator",
@@ -69,11 +74,17 @@ _MPI_OPERATOR = Module(
     packages=_commands("github.com/kubeflow/mpi-operator", "mpi-operator"),
     variables=("github.com/kubeflow/mpi-operator/pkg/version.Version=v0.8.2",),
 )
-_KUEUE = Module(
-    name="kueue",
-    version="0.15.0",
-    packages=_commands("sigs.k8s.io/kueue", "kueue"),
-    variables=("sigs.k8s.io/kueue/pkg/version.GitVersion=v0.15.0",),
+
+
+def _kueue(name: str, version: str) -> Module:
+    variables = (f"sigs.k8s.io/kueue/pkg/version.GitVersion=v{version}",)
+    return Module(name, version, _commands("sigs.k8s.io/kueue", "kueue"), variables)
+
+
+_KUEUE, _KUEUE_BEFORE = _kueue("kueue", "0.16.1"), _kueue("kueue-0.15", "0.15.0")
+_JOBSET = Module(name="jobset", version="0.10.1", packages=("sigs.k8s.io/jobset",))
+_TRAINER = Module(
+    name="trainer", version="2.1.0", packages=_commands("github.com/kubeflow/trainer/v2", "trainer-controller-manager")
 )
 _KWOK = Module(
     name="kwok",
@@ -82,6 +93,14 @@ _KWOK = Module(
     variables=("sigs.k8s.io/kwok/pkg/consts.Version=v0.7.0",),
 )
 _PAUSE = Module(name="pause", version="1.0.0", packages=("gpumpi/tools/pause",))
+_NVIDIA_DEVICE_PLUGIN = Module(
+    name="nvidia-device-plugin",
+    version="0.18.2",
+    packages=("github.com/NVIDIA/k8s-device-plugin/cmd/nvidia-device-plugin",),
+    variables=("github.com/NVIDIA/k8s-device-plugin/internal/info.version=v0.18.2",),
+    loads_libraries=True,
+)
+_NVML = Module(name="nvml", version="1.0.0", packages=("libnvidia-ml.so.1",))
 _DEVICE_PLUGIN = Module(name="device-plugin", version="1.0.0", packages=("gpumpi/tools/device-plugin",))
 
 _PACKER = Module(name="packer", version="1.11.2", packages=("github.com/hashicorp/packer",))
@@ -92,21 +111,30 @@ KUBE_APISERVER = Tool("kube-apiserver", _KUBERNETES)
 KUBE_CONTROLLER_MANAGER = Tool("kube-controller-manager", _KUBERNETES)
 KUBE_SCHEDULER = Tool("kube-scheduler", _KUBERNETES)
 KUBELET = Tool("kubelet", _KUBERNETES)
+KUBELET_BEFORE = Tool("kubelet", _KUBELET_BEFORE)
+"""The kubelet of the Kubernetes version before this one, for tests of an upgrade."""
 KUBE_PROXY = Tool("kube-proxy", _KUBERNETES)
 KUBEADM = Tool("kubeadm", _KUBERNETES)
 KUBECTL = Tool("kubectl", _KUBERNETES)
 COREDNS = Tool("coredns", _COREDNS)
 MPI_OPERATOR = Tool("mpi-operator", _MPI_OPERATOR)
 KUEUE = Tool("kueue", _KUEUE)
+KUEUE_BEFORE = Tool("kueue", _KUEUE_BEFORE)
+"""The version that earlier releases of this program installed."""
+JOBSET = Tool("jobset", _JOBSET)
+TRAINER = Tool("trainer-controller-manager", _TRAINER)
 KWOK = Tool("kwok", _KWOK)
-DEVICE_PLUGIN = Tool("device-plugin", _DEVICE_PLUGIN)
+NVIDIA_DEVICE_PLUGIN = Tool("nvidia-device-plugin", _NVIDIA_DEVICE_PLUGIN)
+NVML = Tool("libnvidia-ml.so.1", _NVML)
+"""The NVML of local nodes: a C library of ours."""
+EFA_DEVICE_PLUGIN = Tool("device-plugin", _DEVICE_PLUGIN)
 PAUSE = Tool("pause", _PAUSE)
 PACKER = Tool("packer", _PACKER)
 PACKER_AMAZON = Tool("packer-plugin-amazon", _PACKER_AMAZON)
 
 TOOLS = (
     *(PULUMI, KUBE_APISERVER, KUBE_CONTROLLER_MANAGER, KUBE_SCHEDULER, KUBELET, KUBE_PROXY, KUBEADM, KUBECTL),
-    *(COREDNS, MPI_OPERATOR, KUEUE, KWOK, DEVICE_PLUGIN, PAUSE),
+    *(COREDNS, MPI_OPERATOR, KUEUE, KWOK, NVIDIA_DEVICE_PLUGIN, NVML, EFA_DEVICE_PLUGIN, PAUSE),
 )
-ON_DEMAND = (PACKER, PACKER_AMAZON)
-"""Tools that only AMI builds need. They are built on first use."""
+ON_DEMAND = (PACKER, PACKER_AMAZON, KUEUE_BEFORE, KUBELET_BEFORE, JOBSET, TRAINER)
+"""Tools that only AMI builds, the tests of an upgrade and stacks with Kubeflow Trainer need. They are built on first use."""

@@ -43,9 +43,10 @@ CNI_PLUGINS = Package(
 _XTABLES = ("iptables", "iptables-save", "iptables-restore", "ip6tables", "ip6tables-save", "ip6tables-restore")
 IPTABLES = Package("iptables", _XTABLES, links=tuple((name, "usr/sbin/xtables-nft-multi") for name in _XTABLES))
 CONNTRACK = Package("conntrack", ("conntrack",))
+NFTABLES = Package("nftables", ("nft",))
 NSPAWN = Package("systemd-container", ("systemd-nspawn",))
 DNSMASQ = Package("dnsmasq-base", ("dnsmasq",))
-PACKAGES = (ETCD, CONTAINERD, RUNC, CNI_PLUGINS, IPTABLES, CONNTRACK, NSPAWN, DNSMASQ)
+PACKAGES = (ETCD, CONTAINERD, RUNC, CNI_PLUGINS, IPTABLES, CONNTRACK, NFTABLES, NSPAWN, DNSMASQ)
 
 
 def ensure(package: Package, report: Report) -> Path:

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.amis.test_provisioning import Machine
-from tests.amis.test_provisioning import provisioned as provisioned
+from tests.amis.machine import Machine
 from tests.images.conftest import needs_roots
 
 pytestmark = [pytest.mark.xdist_group("packer"), needs_roots]

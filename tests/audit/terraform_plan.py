@@ -17,6 +17,7 @@ TYPES = {
     "aws:ec2/flowLog:FlowLog": "aws_flow_log",
 }
 BLOCK_NAMES = {
+    "encryption_configurations": "encryption_configuration",
     "rules": "rule",
     "taints": "taint",
     "lifecycle_policies": "lifecycle_policy",

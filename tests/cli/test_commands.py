@@ -16,9 +16,12 @@ from cli.console import Listing
 
 ROOT = Path(__file__).parents[2]
 STACK_VERBS = {
-    **{name: [] for name in ("validate", "kubeconfig", "status", "wait", "hosts", "ssh", "recover")},
+    "jobs": [],
+    **{name: ["some-run"] for name in ("cancel", "logs")},
+    **{name: [] for name in ("validate", "kubeconfig", "status", "acceptance", "wait", "hosts", "ssh", "recover")},
     "run": ["--", "true"],
     "scale": ["1"],
+    "image build": ["mpi"],
     **{f"local {name}": [] for name in ("preview", "up", "refresh", "destroy", "grant", "recover", "outputs")},
 }
 """Verb -> arguments that it requires in addition to the stack."""
@@ -34,7 +37,7 @@ def pulumi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def command_line(verb: str, folder: Path, *more: str) -> list[str]:
-    where = [] if verb == "recover" else ["--config-dir", str(folder)]
+    where = [] if verb in ("recover", "image build") else ["--config-dir", str(folder)]
     home = ["--home", str(folder / "cloud")] if verb.startswith("local") else []
     return [*verb.split(), "-s", "missing", *where, *home, *more, *STACK_VERBS[verb]]
 
@@ -86,7 +89,11 @@ def test_help_of_every_verb_has_the_exit_codes(verb: str, monkeypatch: pytest.Mo
 
 def test_help_lists_every_verb_without_loading_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cli.lazy.LazyCommand.load", lambda self: pytest.fail(f"{self.name} was loaded"))
-    for arguments, verbs in ([], [name for group in main.VERBS.values() for name in group]), (["local"], main.LOCAL):
+    for arguments, verbs in (
+        ([], [name for group in main.VERBS.values() for name in group]),
+        (["local"], main.LOCAL),
+        (["image"], main.IMAGE),
+    ):
         done = CliRunner().invoke(main.app, [*arguments, "--help"])
         assert done.exit_code == 0
         assert all(f"│ {verb} " in done.stdout for verb in verbs)

@@ -1,18 +1,30 @@
-"""`make conformance` on machines without the official Pulumi CLI and AWS provider."""
+"""`make conformance` and `local start --providers official`: official programs are believed only if they answer."""
 
 import sys
 from pathlib import Path
 
 import pytest
 
-from localcloud import conformance
+from localcloud import officials
+from localcloud.conformance import __main__ as conformance
+from localcloud.conformance.lifecycle import Side, attempt, failure
 from localcloud.instance import LocalCloud
+from localcloud.processes import ROOT
 from localcloud.stack import LocalStack
 from tests.cli.checkout import Checkout
 
 pytestmark = pytest.mark.xdist_group("cli-stacks")
 
 TINY = "config:\n  aws:region: us-west-2\n  gpumpi:target: {kind: eks}\n  gpumpi:storage: {efs: none}\n"
+OUR_KUBERNETES_PROVIDER = f"""#!{sys.executable}
+import sys, threading
+sys.path.insert(0, {str(ROOT)!r})
+from localcloud.engine import process
+from localcloud.engine.kubernetes.provider import Provider
+server, port = process.start(Provider(VERSION), "kubernetes", 0)
+print(port, flush=True)
+threading.Event().wait()
+"""
 
 
 @pytest.fixture
@@ -21,56 +33,115 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.setenv("PULUMI_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("GPUMPI_OFFICIAL_PROGRAMS", raising=False)
     return folder
 
 
-def install_pulumi(folder: Path, plugins: str) -> None:
-    pulumi = folder / "pulumi"
-    pulumi.write_text(f"#!{sys.executable}\nprint('''{plugins}''')\n")
-    pulumi.chmod(0o755)
+def install(folder: Path, name: str, script: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    program = folder / name
+    program.write_text(script)
+    program.chmod(0o755)
+    return program
 
 
-def test_without_the_official_cli_it_is_skipped_with_the_reason(programs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert conformance.main() == 0
-    assert capsys.readouterr().out == "skipped: no official pulumi is on PATH (https://www.pulumi.com/docs/install/)\n"
+def our_provider(version: str) -> str:
+    return OUR_KUBERNETES_PROVIDER.replace("VERSION", repr(version))
 
 
-def test_the_pulumi_of_a_local_cloud_is_not_the_official_one(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    install_pulumi(programs, "[]")
-    assert conformance.missing() != "no official pulumi is on PATH (https://www.pulumi.com/docs/install/)"
+def test_without_official_programs_nothing_is_compared(programs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert conformance.main([]) == 6
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 4 and all(line.startswith("not run: ") for line in lines)
+    assert lines[0] == (
+        "not run: pulumi: pulumi is neither on PATH nor in the folder GPUMPI_OFFICIAL_PROGRAMS; "
+        "install Pulumi 3.246.0: https://www.pulumi.com/docs/install/"
+    )
+    assert "pulumi plugin install resource aws v7.51.1" in lines[2]
+
+
+def test_the_pulumi_of_a_local_cloud_is_not_the_official_one(programs: Path) -> None:
+    install(programs, "pulumi", "#!/bin/sh\necho v3.246.0\n")
+    assert officials.cli().version == "3.246.0"
     (programs.parent / "lock").touch()
-    assert conformance.missing() == "no official pulumi is on PATH (https://www.pulumi.com/docs/install/)"
+    with pytest.raises(officials.NotInstalled, match="neither on PATH"):
+        officials.cli()
+
+
+def test_a_variable_names_a_folder_with_official_programs(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = programs.parent / "elsewhere"
+    install(folder, "pulumi", "#!/bin/sh\necho v3.246.9\n")
+    monkeypatch.setenv("GPUMPI_OFFICIAL_PROGRAMS", str(folder))
+    assert officials.cli() == officials.Program("pulumi", folder / "pulumi", "3.246.9")
+
+
+def test_another_release_of_the_cli_is_not_used(programs: Path) -> None:
+    install(programs, "pulumi", "#!/bin/sh\necho v3.100.0\n")
+    with pytest.raises(officials.NotInstalled, match=r"is version 3\.100\.0, not 3\.246; install Pulumi 3\.246\.0"):
+        officials.cli()
 
 
 @pytest.mark.parametrize(
-    ("plugins", "found"),
+    ("script", "reason"),
     [
-        ("[]", False),
-        ('[{"name": "aws", "kind": "resource", "version": "6.83.0"}]', False),
-        ('[{"name": "kubernetes", "kind": "resource", "version": "7.51.0"}]', False),
-        ('[{"name": "aws", "kind": "resource", "version": "7.51.3"}]', True),
+        ("#!/bin/sh\n", "it printed no port"),
+        ("#!/bin/sh\necho hello\n", 'it printed "hello" instead of a port'),
+        ("#!/bin/sh\necho 1\n", "is not a Pulumi plugin"),
+        ("not a program", "is not a Pulumi plugin"),
     ],
 )
-def test_the_provider_must_have_the_version_series_of_the_program(programs: Path, plugins: str, found: bool) -> None:
-    install_pulumi(programs, plugins)
-    reason = conformance.missing()
-    assert reason == (None if found else "the AWS provider is not installed (pulumi plugin install resource aws v7.51.1)")
+def test_a_dummy_executable_is_not_a_plugin(programs: Path, script: str, reason: str) -> None:
+    for file in ("pulumi-resource-kubernetes", "pulumi-language-python"):
+        install(programs, file, script)
+    for ask in (lambda: officials.provider("kubernetes"), officials.host):
+        with pytest.raises(officials.NotInstalled, match=reason):
+            ask()
 
 
-def test_the_official_provider_is_not_redirected_to_the_emulator(running_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PULUMI_HOME", "/home/ada/.pulumi")
-    variables = conformance.OfficialCloud(running_home).process_environment()
-    assert "PULUMI_DEBUG_PROVIDERS" not in variables
-    assert variables["PULUMI_HOME"] == "/home/ada/.pulumi"
-    assert variables["AWS_ENDPOINT_URL"].startswith("http://127.0.0.1:")
+@pytest.mark.parametrize(("version", "is_right"), [("4.34.2", True), ("4.34.9", True), ("4.33.0", False), ("", False)])
+def test_a_plugin_is_asked_for_its_version(programs: Path, version: str, is_right: bool) -> None:
+    folder = programs.parent / "home" / "plugins" / "resource-kubernetes-v4.34.9"
+    plugin = install(folder, "pulumi-resource-kubernetes", our_provider(version))
+    if is_right:
+        assert officials.provider("kubernetes") == officials.Program("pulumi-resource-kubernetes", plugin, version)
+    else:
+        with pytest.raises(officials.NotInstalled, match=r"not 4\.34; install it: pulumi plugin install"):
+            officials.provider("kubernetes")
 
 
-def test_a_stack_conforms_only_if_its_whole_lifecycle_works(cloud_home: Path, checkout: Checkout, tmp_path: Path) -> None:
+def test_start_refuses_official_providers_that_are_not_installed(checkout: Checkout, home: Path, tmp_path: Path) -> None:
+    said = checkout.local("start", home, "--providers", "official", "--no-kubernetes", shell={"PULUMI_HOME": str(tmp_path)})
+    assert said.code == 4
+    assert "pulumi-resource-aws is neither on PATH nor in the folder" in said.err
+    assert not home.exists()
+
+
+def test_a_local_cloud_with_an_official_plugin_needs_no_emulator(home: Path, tmp_path: Path) -> None:
+    plugin = install(tmp_path, "pulumi-resource-kubernetes", our_provider("4.34.2"))
+    cloud = LocalCloud(home)
+    cloud.start(print, plugins={"kubernetes": plugin})
+    assert [server.name for server in cloud.servers()] == ["aws", "provider"]
+    assert cloud.is_running()
+    assert cloud.environment()["PULUMI_DEBUG_PROVIDERS"] == f"aws:{cloud.server('provider').port}"
+    assert (cloud.bin / "pulumi-resource-kubernetes").samefile(plugin)
+    listed = cloud.environment()["PATH"].split(":")
+    assert listed[0] == str(cloud.bin), "the engine finds plugins on PATH"
+
+
+def test_both_sides_of_a_stack_are_compared_step_by_step(cloud_home: Path, checkout: Checkout, tmp_path: Path) -> None:
     (tmp_path / "Pulumi.tiny.yaml").write_text(TINY)
     cloud = LocalCloud(cloud_home)
-    stack = LocalStack(cloud, "tiny", tmp_path)
-    assert conformance.judge(stack) is None
+    ours = attempt(LocalStack(cloud, "tiny", tmp_path))
+    assert isinstance(ours, Side) and failure(ours) is None, ours
+    assert ours.steps["drift"] == ["VPC tag"]
+    assert ours.steps["refresh after drift"]["changes"] == {"update": 1} == ours.steps["up after drift"]["changes"]
+    assert ours.resources
 
+    cloud.reset()
     cloud.control().plan_fault(service="ec2", operation="CreateVpc", code="VpcLimitExceeded", message="Enough.", times=9)
-    assert "VpcLimitExceeded" in str(conformance.judge(stack))
+    theirs = attempt(LocalStack(cloud, "tiny", tmp_path))
     cloud.control().clear_faults()
+    result = conformance.compared("tiny", ours, theirs)
+    assert result.verdict == "failed" and "VpcLimitExceeded" in result.failures["theirs"]
+    assert [text for text in result.differences if text.startswith("steps.up.ok")] == ["steps.up.ok: ours True, theirs False"]

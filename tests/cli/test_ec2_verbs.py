@@ -13,6 +13,7 @@ import pytest
 from cli import hostfile, hosts, scale, wait
 from cli.ec2_cluster import DeployedEc2Cluster
 from cli.errors import CommandError
+from cli.status import in_ec2_cluster
 from infra.config.stack_file import NoSuchStack
 from tests.program.engine import deploy
 from tests.program.worlds import ROOT, account_for
@@ -53,8 +54,14 @@ class World:
         )
 
     def fails(self, node: Any, log: str) -> None:
-        key = f"nodes/{self.cluster._role_id(node)}:{node.id}/boot.log"
-        self.cluster._clients.s3.put_object(Bucket=self.cluster.bucket, Key=key, Body=log.encode())
+        self._uploads(node, "boot.log", log)
+
+    def waits(self, node: Any, reason: str) -> None:
+        self._uploads(node, "waiting.txt", reason)
+
+    def _uploads(self, node: Any, name: str, text: str) -> None:
+        key = f"nodes/{self.cluster._role_id(node)}:{node.id}/{name}"
+        self.cluster._clients.s3.put_object(Bucket=self.cluster.bucket, Key=key, Body=text.encode())
 
     @property
     def workers(self) -> list[Any]:
@@ -126,6 +133,34 @@ def test_the_wait_ends_after_three_workers_that_cannot_join(world: World) -> Non
         world.fails(node, "broken\n")
     with pytest.raises(CommandError, match="3 workers in a row could not join"):
         wait.wait(world.cluster, 60, lambda line: None, right, pause=lambda seconds: None)
+
+
+NO_MOUNT = "/shared cannot be mounted: mount.nfs4: Connection timed out"
+
+
+def test_the_wait_reports_why_a_node_waits_once_and_goes_on(world: World) -> None:
+    said: list[str] = []
+    head_node, first = world.cluster.head_node(), world.workers[0]
+    world.waits(head_node, NO_MOUNT)
+    world.waits(first, NO_MOUNT)
+    steps = iter([lambda: None, lambda: world.waits(first, "another reason"), lambda: world.joins(head_node, *world.workers)])
+    seen = wait.wait(world.cluster, 60, said.append, right, pause=lambda seconds: next(steps)())
+    assert seen.has_joined
+    reasons = [line.partition(": ")[2] for line in said if "has not joined yet" in line]
+    assert sorted(reasons) == sorted([NO_MOUNT, NO_MOUNT, "another reason"])
+
+
+def test_status_shows_why_a_node_waits_until_it_has_joined(world: World) -> None:
+    head_node, first, *others = world.cluster.head_node(), *world.workers
+    world.waits(head_node, NO_MOUNT)
+    world.waits(first, NO_MOUNT)
+    world.joins(*others)
+    head, workers = in_ec2_cluster.read(world.cluster).pools
+    for pool, node in ((head, head_node), (workers, first)):
+        (problem,) = pool.problems
+        assert problem.startswith(f"{node.id} has not joined yet (") and problem.endswith(f"): {NO_MOUNT}")
+    world.joins(head_node, first)
+    assert [pool.problems for pool in in_ec2_cluster.read(world.cluster).pools] == [(), ()]
 
 
 def test_a_cluster_is_ready_only_when_the_hostfile_lists_its_nodes(world: World) -> None:

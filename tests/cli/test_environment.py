@@ -1,12 +1,16 @@
 """Environment variables for shells that use a local cloud, and the progress lines of long operations."""
 
+import os
 from pathlib import Path
 
+import psutil
 import pytest
 
 from cli import progress
 from localcloud import environment
 from localcloud.engine_events import EventLog, Step
+from localcloud.instance import SERVERS, LocalCloud
+from localcloud.processes import Server, save
 
 
 def test_variables_of_a_real_account_are_removed() -> None:
@@ -27,6 +31,22 @@ def test_variables_of_a_real_account_are_removed() -> None:
 )
 def test_requests_to_this_machine_bypass_the_proxy(shell: dict[str, str], hosts: str | None) -> None:
     assert environment.past_proxies(shell) == ({} if hosts is None else {"no_proxy": hosts, "NO_PROXY": hosts})
+
+
+@pytest.mark.parametrize(
+    ("shell", "region"),
+    [({}, "us-west-2"), ({"AWS_DEFAULT_REGION": "eu-west-1"}, "eu-west-1"), ({"AWS_REGION": "eu-north-1"}, "eu-north-1")],
+)
+def test_a_shell_gets_the_default_region_of_its_user(
+    shell: dict[str, str], region: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in shell.items():
+        monkeypatch.setenv(name, value)
+    save([Server(name, os.getpid(), psutil.Process().create_time(), 1, "") for name in SERVERS], tmp_path / "servers.json")
+    found = LocalCloud(tmp_path).environment()
+    assert (found["AWS_REGION"], found["AWS_DEFAULT_REGION"]) == (region, region)
 
 
 def urn(name: str, token: str = "aws:ec2/subnet:Subnet") -> str:

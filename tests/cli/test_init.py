@@ -139,6 +139,10 @@ def test_the_file_of_an_existing_cluster_contains_the_answers(folder: Path, kube
     }
 
 
+def test_a_new_eks_cluster_has_image_repositories(account: None, folder: Path) -> None:
+    assert stack_file.read(written(folder, target="eks")).values["platform"] == {"imageRepositories": True}
+
+
 def test_several_files_in_kubeconfig_stay_with_the_environment(
     folder: Path, kubeconfig: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from cli import job_log, job_objects
+from cli.errors import CommandError
 from cli.job_log import Follower
 from cli.job_state import JobState, Phase
 
@@ -66,3 +67,19 @@ def test_a_sidecar_container_does_not_hide_the_launchers_log() -> None:
     running = [{"name": name, "restartCount": 0, "state": {state: {}}} for name, state in BESIDE.items()]
     pod["status"]["initContainerStatuses"] = running
     assert [one["name"] for one in job_log.job_containers(pod)] == ["keys", "launcher"]
+
+
+def test_following_a_job_whose_image_is_missing_ends_after_the_stated_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting = {"reason": "ImagePullBackOff", "message": "not found"}
+    stuck = {**launcher("a", 0, "waiting")}
+    stuck["status"] = {"containerStatuses": [{"name": "launcher", "restartCount": 0, "state": {"waiting": waiting}}]}
+    monkeypatch.setattr(job_objects, "find", lambda *_: job("Starting"))
+    monkeypatch.setattr(job_objects, "pods", lambda *_: [stuck])
+    monkeypatch.setattr(job_log, "EVERY_SECONDS", 0.0)
+    notes, seconds = io.StringIO(), iter([0.0, 299.0, 300.0])
+    cluster: Any = Log([])
+    with pytest.raises(
+        CommandError, match=r"^not started for 5 minutes: a: ImagePullBackOff: not found; delete it: .* cancel pi$"
+    ):
+        Follower(cluster, "pi", "default", io.StringIO(), notes, clock=lambda: next(seconds)).run()
+    assert notes.getvalue() == "cluster: a: ImagePullBackOff: not found; following ends after 5 minutes of this\n"

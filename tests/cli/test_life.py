@@ -65,7 +65,8 @@ def test_two_local_clouds_do_not_disturb_each_other(checkout: Checkout, tmp_path
 
 
 @pytest.mark.parametrize("victim", ["aws", "provider"])
-def test_a_dead_server_is_reported_and_the_next_start_is_empty(checkout: Checkout, home: Path, victim: str) -> None:
+def test_a_dead_server_is_reported_and_restarted_by_the_next_start(checkout: Checkout, home: Path, victim: str) -> None:
+    """Without the local AWS, the account is lost. Providers have no state, and shells know their ports."""
     checkout.local("start", home).succeeded()
     servers = LocalCloud(home).servers()
     killed = next(server for server in servers if server.name == victim)
@@ -84,8 +85,13 @@ def test_a_dead_server_is_reported_and_the_next_start_is_empty(checkout: Checkou
     assert env.out == "", "a shell has nothing to evaluate"
 
     start = checkout.local("start", home).succeeded()
-    assert start.err.splitlines()[:2] == ["cleaning up after a local cloud that did not stop cleanly", "local cloud started"]
-    assert not any(server.process() for server in servers), "start ends servers that survived the crash"
+    if victim == "aws":
+        assert start.err.splitlines()[:2] == ["cleaning up after a local cloud that did not stop cleanly", "local cloud started"]
+        assert not any(server.process() for server in servers), "start ends servers that survived the crash"
+    else:
+        assert start.err.splitlines()[:2] == ["local cloud is already running", "restarted provider"]
+        assert [server.port for server in LocalCloud(home).servers()] == [server.port for server in servers]
+        assert all(server.process() for server in servers if server is not killed)
     checkout.local("status", home).succeeded()
 
 
@@ -111,7 +117,7 @@ def test_a_server_that_cannot_start_leaves_nothing_running(home: Path, monkeypat
     from localcloud import instance
     from localcloud.processes import StartError
 
-    monkeypatch.setattr(instance, "PROVIDER_MODULE", "localcloud.no_such_module")
+    monkeypatch.setitem(instance.EMULATORS, "aws", ("provider", "localcloud.no_such_module"))
     with pytest.raises(
         StartError, match=r"the provider server exited during startup. The end of .*provider\.log:\n.*No module named"
     ):

@@ -4,17 +4,22 @@ head node.
 
 import io
 import os
+import shlex
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tenacity import retry, stop_after_delay, wait_fixed
 
-from cli import remote_run
+from cli import ec2_runs, remote_run
+from cli.errors import NotFound
 from cli.remote_run import SSH_FAILED, Lost
+from cli.workdir.selection import select
+from infra.naming import Naming
 
 
 @pytest.fixture(autouse=True)
@@ -42,6 +47,31 @@ def followed(command: remote_run.Command, id: str) -> tuple[int, str]:
 def test_the_exit_code_is_that_of_the_command(code: int) -> None:
     remote_run.start(bash, "one", ["sh", "-c", f"echo out; echo err >&2; exit {code}"], None)
     assert followed(bash, "one") == (code, "out\nerr\n")
+
+
+@pytest.mark.parametrize(("fails", "restarts", "code"), [(2, 2, 0), (3, 2, 7), (0, 2, 0)])
+def test_a_command_that_fails_is_started_again_up_to_the_requested_number(
+    tmp_path: Path, fails: int, restarts: int, code: int
+) -> None:
+    script = f"echo try >>{tmp_path}/tries; test $(wc -l <{tmp_path}/tries) -gt {fails} || exit 7"
+    remote_run.start(bash, "one", ["sh", "-c", script], None, restarts)
+    told = "".join(f"run: restart {number} of {restarts} after exit code 7\n" for number in range(1, min(fails, restarts) + 1))
+    assert followed(bash, "one") == (code, told)
+    (run,) = ec2_runs.parse(subprocess.run(bash(ec2_runs._LIST), capture_output=True, text=True, check=True).stdout)
+    assert (run.id, run.phase, run.restarts) == ("one", "Failed" if code else "Succeeded", min(fails, restarts))
+    assert run.command == ("sh", "-c", script) and run.ended is not None
+
+
+def test_runs_are_listed_with_their_phase_newest_first(tmp_path: Path) -> None:
+    remote_run.start(bash, "a", ["sleep", "600"], None)
+    remote_run.start(bash, "b", ["sleep", "600"], None)
+    (tmp_path / ".gpumpi/runs/b/boot").write_text("another\n")
+    os.utime(tmp_path / ".gpumpi/runs/a/command", (1, 1))
+    found = ec2_runs.parse(subprocess.run(bash(ec2_runs._LIST), capture_output=True, text=True, check=True).stdout)
+    assert [(run.id, run.phase, run.reason) for run in found] == [
+        ("b", "Failed", "killed, or the head node restarted"),
+        ("a", "Running", ""),
+    ]
 
 
 def test_arguments_arrive_unchanged(tmp_path: Path) -> None:
@@ -136,3 +166,62 @@ def test_a_refused_key_ends_at_once() -> None:
     with pytest.raises(Lost, match="Permission denied"):
         remote_run.start(lambda script: refused, "one", ["true"], None, wait=waited.append)
     assert waited == []
+
+
+class _HeadNode:
+    """A head node on this machine."""
+
+    def command(self, *remote: str) -> list[str]:
+        return ["bash", "-c", " ".join(shlex.quote(one) for one in remote)]
+
+
+class _Cluster:
+    def __init__(self, shared: Path) -> None:
+        self.shared, self.naming = str(shared), Naming("hosts")
+
+
+def test_a_folder_is_sent_to_the_run_and_deleted_with_its_record(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "data").write_text("sent")
+    cluster: Any = _Cluster(tmp_path / "shared")
+    head_node: Any = _HeadNode()
+    runs = ec2_runs.Runs(cluster, head_node)
+    folder = runs.send(select(tmp_path / "code"), "one")
+    remote_run.start(bash, "one", ["cat", "data"], folder)
+    assert followed(bash, "one") == (0, "sent")
+    capfd.readouterr()
+    assert ec2_runs.print_log(runs, "one", follow=False, as_json=False) == 0
+    assert capfd.readouterr().out == "sent"
+    assert runs.delete("one").phase == "Succeeded"
+    assert runs.list() == [] and not Path(folder).parent.exists()
+    with pytest.raises(NotFound):
+        runs.log("one")
+
+
+def test_the_head_node_s_verbs_connect_again_if_ssh_cannot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A loaded machine needs longer for the first bytes of a connection than ssh's ConnectTimeout."""
+    monkeypatch.setattr(remote_run, "PAUSES", (0.0, 0.0, 0.0))
+
+    class Loaded(_HeadNode):
+        """Every second connection times out."""
+
+        def command(self, *remote: str) -> list[str]:
+            late = f"echo 'Connection timed out during banner exchange' >&2; exit {SSH_FAILED}"
+            odd = f"if mkdir {tmp_path}/late 2>/dev/null; then {late}; fi; rmdir {tmp_path}/late"
+            return ["bash", "-c", f"{odd}; {super().command(*remote)[-1]}"]
+
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "data").write_text("sent")
+    (tmp_path / "code" / "data").chmod(0o755)
+    cluster: Any = _Cluster(tmp_path / "shared")
+    head_node: Any = Loaded()
+    runs = ec2_runs.Runs(cluster, head_node)
+    folder = runs.send(select(tmp_path / "code"), "one")
+    remote_run.start(bash, "one", ["sh", "-c", "cat data; test -x data"], folder)
+    assert followed(bash, "one") == (0, "sent")
+    capfd.readouterr()
+    assert ec2_runs.print_log(runs, "one", follow=False, as_json=False) == 0
+    assert capfd.readouterr().out == "sent"
+    assert runs.delete("one").phase == "Succeeded"

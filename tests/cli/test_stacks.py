@@ -1,6 +1,7 @@
 """`scripts/cluster local preview | up | refresh | destroy | outputs | grant`."""
 
 import json
+import shlex
 import signal
 import subprocess
 import sys
@@ -119,6 +120,19 @@ def test_a_failed_run_names_resource_and_cause(checkout: Checkout, cloud_home: P
     assert any("VPC" in error and "VpcLimitExceeded" in error for error in up.json["errors"]), up.json["errors"]
 
 
+@pytest.mark.parametrize("name", ["small", "local"], ids=["new stack", "known stack"])
+def test_the_message_of_a_locked_stack_names_recover(checkout: Checkout, cloud_home: Path, folder: Path, name: str) -> None:
+    lock = cloud_home / "backend" / ".pulumi" / "locks" / "organization" / "gpumpi" / name / "of-a-killed-engine.json"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    holder = {"pid": 1, "username": "root", "hostname": "here", "timestamp": "2026-11-01T00:00:00Z"}
+    lock.write_text(json.dumps(holder))
+    try:
+        up = checkout.local("up", cloud_home, "-s", name, *(["--config-dir", folder] if name == "small" else []))
+    finally:
+        lock.unlink(missing_ok=True)
+    assert up.code == 1 and f"local recover -s {name} --home {shlex.quote(str(cloud_home))}" in up.err, up.out + up.err
+
+
 @pytest.mark.parametrize("verb", ["preview", "up"])
 @pytest.mark.parametrize("name", ["bad", "twice", "broken"])
 def test_a_bad_file_is_reported_as_validate_reports_it(
@@ -196,6 +210,10 @@ def test_grant_creates_the_resources_that_a_stack_names(checkout: Checkout, clou
     assert granted.err.startswith("created: ") and "vpc-0123456789abcdef0" in granted.err
     assert checkout.local("grant", cloud_home, *stack).succeeded().err == "nothing was missing\n"
     checkout.local("preview", cloud_home, *stack).succeeded()
+
+
+def test_a_stack_for_an_existing_cluster_needs_no_grant(checkout: Checkout, cloud_home: Path) -> None:
+    assert checkout.local("grant", cloud_home, "-s", "09-on-premises").succeeded().err == "nothing was missing\n"
 
 
 def test_a_bad_file_is_granted_nothing(checkout: Checkout, cloud_home: Path, folder: Path) -> None:

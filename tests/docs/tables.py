@@ -6,10 +6,12 @@ import localcloud.engine.aws.resources  # noqa: F401  registers the resource han
 from cli import exit_codes
 from cli.main import markdown as verbs
 from cli.settings import existing_markdown, job_markdown, markdown
+from infra.checks.table import markdown as checks
 from localcloud.aws.durations import DURATIONS
-from localcloud.aws.quotas import EC2_QUOTAS
+from localcloud.aws.quotas import QUOTAS
 from localcloud.engine.aws.resource import RESOURCES
-from localcloud.images.catalogue import IMAGES
+from localcloud.images.catalogue import IMAGES, Image
+from testkit import iam_policies
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,15 +26,29 @@ def resource_types() -> str:
     return ", ".join(f"`{token}`" for token in sorted(RESOURCES)) + "\n"
 
 
+def _names(image: Image) -> str:
+    repository = image.name.rpartition(":")[0]
+    return ", ".join([f"`{repository}:{image.tags[0]}`", *(f"`{tag}`" for tag in image.tags[1:])])
+
+
 def images() -> str:
     lines = ["| image | content | emulates upstream's |", "|---|---|---|"]
-    lines += [f"| `{image.name}` | {image.content} | {'yes' if image.stands_in else 'no'} |" for image in IMAGES]
+    lines += [f"| {_names(image)} | {image.content} | {'yes' if image.stands_in else 'no'} |" for image in IMAGES]
     return "\n".join(lines) + "\n"
 
 
 def quotas() -> str:
     lines = ["| code | quota | a new account | this account |", "|---|---|---|---|"]
-    lines += [f"| {quota.code} | {quota.name} | {quota.default:g} | {quota.granted:g} |" for quota in EC2_QUOTAS]
+    lines += [f"| {quota.code} | {quota.name} | {quota.default:g} | {quota.granted:g} |" for quota in QUOTAS]
+    return "\n".join(lines) + "\n"
+
+
+def actions() -> str:
+    files = {path.name: iam_policies.actions(path) for path in iam_policies.files()}
+    lines = ["| action | files | source |", "|---|---|---|"]
+    for action, source in iam_policies.sources().items():
+        names = ", ".join(name for name, found in files.items() if action in found)
+        lines.append(f"| {action} | {names} | {source} |")
     return "\n".join(lines) + "\n"
 
 
@@ -46,6 +62,8 @@ TABLES = [
         "the table",
         existing_markdown,
     ),
+    ("docs/plan.md", "the checks", "the checks", checks),
+    ("docs/iam/README.md", "the actions", "the actions", actions),
     ("docs/jobs.md", "the job table: scripts/cluster settings --of job --format markdown", "the job table", job_markdown),
     ("docs/local-cloud.md", "the durations", "the durations", durations),
     ("docs/local-cloud.md", "the quotas", "the quotas", quotas),

@@ -23,8 +23,8 @@ def test_the_pictures_are_up_to_date_whatever_the_terminal(environment: dict[str
     assert done.returncode == 0, done.stderr
 
 
-def test_there_are_three_pictures() -> None:
-    assert PICTURES == ["architecture", "demo", "status"]
+def test_there_are_four_pictures() -> None:
+    assert PICTURES == ["architecture", "demo", "plan", "status"]
 
 
 @pytest.mark.parametrize("name", PICTURES)

@@ -16,13 +16,13 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[2]
 
 CHECKED: Final = (
-    *("README.md", "CONTRIBUTING.md", "Makefile", "Pulumi.yaml", "amis", "bench", "cli", "docs", "infra", "localcloud"),
+    *("README.md", "CONTRIBUTING.md", "Makefile", "Pulumi.yaml", "amis", "bench", "cli", "docs", "images", "infra", "localcloud"),
     *("scripts", "stacks", "testkit", "tests", "workloads"),
 )
 """Files and folders that must not contain any of the phrases."""
 
 SUFFIXES: Final = (".py", ".md", ".yaml", ".yml", ".sh", ".hcl", ".toml", ".go")
-NAMES: Final = ("Makefile", "Dockerfile.job", "run", "cluster")
+NAMES: Final = ("Makefile", "Dockerfile", "Dockerfile.job", "run", "cluster")
 SKIPPED: Final[Mapping[str, str]] = {
     "tests/docs/wording.py": "lists the phrases",
     "tests/docs/test_wording.py": "uses the phrases as test data",

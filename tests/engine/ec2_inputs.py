@@ -34,6 +34,8 @@ def rules(world: w.World) -> Args:
     return {"ingress": [bundle, storage, everything], "egress": [{**bundle, "description": "out"}, storage]}
 
 
+ACTION_SIZES: Args = {"minSize": 1, "maxSize": -1, "desiredCapacity": 2}  # -1 keeps the group's size
+ACTION: Args = {"scheduledActionName": "block-starts", "startTime": "2090-01-01T11:30:00Z", **ACTION_SIZES}
 DISK: Args = {
     "deleteOnTermination": "true",
     "encrypted": "true",
@@ -383,6 +385,7 @@ INPUTS: Mapping[str, tuple[Inputs, ...]] = {
             **UNWAITED,
         },
     ),
+    w.AUTOSCALING_SCHEDULE: (lambda world: {"autoscalingGroupName": world.autoscaling_group, **ACTION},),
     w.AUTOSCALING_TAG: (
         lambda world: {
             "autoscalingGroupName": world.autoscaling_group,

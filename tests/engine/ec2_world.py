@@ -37,6 +37,7 @@ INGRESS_RULE = "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule"
 EGRESS_RULE = "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule"
 INSTANCE = "aws:ec2/instance:Instance"
 AUTOSCALING_GROUP = "aws:autoscaling/group:Group"
+AUTOSCALING_SCHEDULE = "aws:autoscaling/schedule:Schedule"
 AUTOSCALING_TAG = "aws:autoscaling/tag:Tag"
 
 

@@ -16,18 +16,42 @@ from google.protobuf import empty_pb2
 from pulumi.runtime.proto import language_pb2, language_pb2_grpc
 
 from localcloud.engine.aws.server import plugin_version
+from localcloud.instance import LANGUAGE_HOST, LocalCloud
 from localcloud.processes import ROOT
 from testkit.projects import Project, kill_engine
 from testkit.waiting import wait_until
 
 
-def test_a_run_error_is_shown_once_and_without_a_traceback(project: Project) -> None:
+@pytest.fixture(autouse=True)
+def our_host(cloud: LocalCloud) -> Iterator[None]:
+    """If there is an official CLI on PATH, the cloud uses its language host."""
+    own = cloud.bin / LANGUAGE_HOST
+    had = own.exists()
+    cloud.install_language_host()
+    yield
+    if not had:
+        own.unlink()
+
+
+def test_a_run_error_is_shown_without_a_traceback_and_the_host_adds_the_exit_code(project: Project) -> None:
     project.create('import pulumi\nraise pulumi.RunError("two problems:\\n  one\\n  two")\n')
     preview = project.run("preview")
     assert preview.exit_code != 0
-    assert preview.errors == ("two problems:\n  one\n  two",)
+    shown, added = preview.errors
+    assert shown == "two problems:\n  one\n  two"
+    assert added.endswith("non-zero exit code: 1"), "as with the official host"
     assert "Traceback" not in preview.output
-    assert "non-zero exit code" not in preview.output
+
+
+@pytest.mark.parametrize("place", ["stop('one problem')", "pulumi.Output.from_input(1).apply(lambda _: stop('one problem'))"])
+def test_an_error_of_our_program_is_shown_once_wherever_it_ends(project: Project, place: str) -> None:
+    project.create(
+        f"import sys\nsys.path.append({str(ROOT)!r})\nimport pulumi\nfrom infra.config.stopping import stop\n{place}\n"
+    )
+    preview = project.run("preview")
+    assert preview.exit_code != 0
+    assert preview.errors == ("one problem",)
+    assert not [text for text in ("Traceback", "Warning", "non-zero exit code") if text in preview.output]
 
 
 def test_a_mistake_in_the_program_shows_its_own_lines_once(project: Project) -> None:
@@ -74,7 +98,7 @@ def test_a_program_has_its_configuration_and_knows_where_it_is(project: Project)
         pulumi.export("color", pulumi.Config().require_secret("color"))
         pulumi.export("here", os.path.samefile(os.getcwd(), os.path.dirname(__file__)))
         pulumi.export("dry", pulumi.runtime.is_dry_run())
-        pulumi.export("first", sys.path[0] == os.path.dirname(__file__) or sys.path[0] == os.getcwd())
+        pulumi.export("first", os.path.samefile(sys.path[0], os.path.dirname(__file__)))
         """
     )
     project.configure("color", "red", "--secret")

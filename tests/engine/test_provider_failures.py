@@ -130,7 +130,7 @@ def test_a_killed_engine_ends_only_its_own_waits(project: Project) -> None:
             "the local provider does not support the provider setting profile; it accepts only region",
         ),
         (
-            'aws.Provider("other")',
+            'import os\nfor name in ("AWS_REGION", "AWS_DEFAULT_REGION"):\n    os.environ.pop(name, None)\naws.Provider("other")',
             "Missing region configuration. Set it with `pulumi config set aws:region <region>`",
         ),
     ],

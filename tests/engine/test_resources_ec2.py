@@ -14,6 +14,7 @@ from localcloud.engine.aws.diff import same
 from localcloud.engine.aws.resource import RESOURCES, Prop
 from tests.engine.ec2_inputs import INPUTS
 from tests.engine.ec2_world import (  # noqa: F401
+    AUTOSCALING_SCHEDULE,
     DEFAULT_SECURITY_GROUP,
     EGRESS_RULE,
     INGRESS_RULE,
@@ -36,6 +37,7 @@ HANDLERS = {
     if type(resource).__module__.rsplit(".", 1)[-1].startswith(("ec2_", "autoscaling"))
 }
 IDENTITY = {
+    AUTOSCALING_SCHEDULE: ("autoscalingGroupName",),
     ROUTE: ("routeTableId", "destinationCidrBlock", "destinationIpv6CidrBlock", "destinationPrefixListId"),
     INGRESS_RULE: ("ipProtocol",),  # AWS reports udp for 17
     EGRESS_RULE: ("ipProtocol",),

@@ -115,6 +115,18 @@ DRIFTS: list[tuple[str, int, Drift, set[str]]] = [
         ),
         {"tag"},
     ),
+    (
+        w.AUTOSCALING_SCHEDULE,
+        0,
+        lambda world, thing: world.aws.client("autoscaling").put_scheduled_update_group_action(
+            AutoScalingGroupName=world.autoscaling_group,
+            ScheduledActionName=thing.id,
+            StartTime="2090-01-03T11:30:00Z",
+            MinSize=1,
+            DesiredCapacity=5,
+        ),
+        {"startTime", "desiredCapacity"},
+    ),
     *[
         (
             token,
@@ -149,6 +161,12 @@ def test_drift_shows_after_a_refresh_and_is_reverted(
         (w.ROUTE, lambda world, _: world.ec2.delete_route_table(RouteTableId=world.route_table)),
         (w.ROUTE_TABLE_ASSOCIATION, lambda world, thing: world.ec2.disassociate_route_table(AssociationId=thing.id)),
         (w.INGRESS_RULE, lambda world, _: world.ec2.delete_security_group(GroupId=world.group)),
+        (
+            w.AUTOSCALING_SCHEDULE,
+            lambda world, _: world.aws.client("autoscaling").delete_auto_scaling_group(
+                AutoScalingGroupName=world.autoscaling_group, ForceDelete=True
+            ),
+        ),
         (
             w.AUTOSCALING_TAG,
             lambda world, _: world.aws.client("autoscaling").delete_auto_scaling_group(

@@ -6,12 +6,12 @@ import pytest
 
 from localcloud.engine.aws.diff import same
 from localcloud.engine.aws.resource import RESOURCES, Prop
-from tests.engine.cases import efs, eks, iam, kms, logs, s3
+from tests.engine.cases import ecr, efs, eks, fsx, iam, kms, logs, s3
 from tests.engine.cases.case import Case
 from tests.engine.life import Life, Recorder
 from tests.engine.world import World, new_world, one_account  # noqa: F401
 
-CASES = [*iam.CASES, *kms.CASES, *logs.CASES, *efs.CASES, *s3.CASES, *eks.CASES]
+CASES = [*iam.CASES, *kms.CASES, *logs.CASES, *ecr.CASES, *efs.CASES, *fsx.CASES, *s3.CASES, *eks.CASES]
 UPDATES = [(case, name) for case in CASES for name in case.updates]
 REMOVALS = [(case, name) for case in CASES for name in sorted(case.removals)]
 REPLACES = [(case, name) for case in CASES for name in case.replaces]

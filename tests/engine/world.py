@@ -13,6 +13,7 @@ from moto import mock_aws
 from localcloud.aws import extend
 from localcloud.engine.aws import resources  # noqa: F401  the import registers the handlers
 from localcloud.engine.aws.resource import Aws
+from testkit.routes import add_nat_gateway
 
 extend.install()
 
@@ -134,6 +135,26 @@ class World:
         return str(self.client("efs").create_file_system(CreationToken=self.name(token))["FileSystemId"])
 
     @cached_property
+    def lustre_group(self) -> str:
+        """Security group whose members reach each other with Lustre."""
+        ec2, group = self.client("ec2"), self.groups[0]
+        rule = {"IpProtocol": "tcp", "FromPort": 988, "ToPort": 988, "UserIdGroupPairs": [{"GroupId": group}]}
+        ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=[rule])
+        return group
+
+    @cached_property
+    def lustre_file_system(self) -> str:
+        made = self.client("fsx").create_file_system(
+            FileSystemType="LUSTRE",
+            StorageCapacity=1200,
+            SubnetIds=self.subnets[:1],
+            SecurityGroupIds=[self.lustre_group],
+            FileSystemTypeVersion="2.15",
+            LustreConfiguration={"DeploymentType": "SCRATCH_2"},
+        )
+        return str(made["FileSystem"]["FileSystemId"])
+
+    @cached_property
     def bucket(self) -> str:
         return self.new_bucket("bucket")
 
@@ -145,7 +166,8 @@ class World:
 
     @cached_property
     def cluster(self) -> str:
-        """Name of a cluster with access entries."""
+        """Name of a cluster with access entries, whose nodes can join."""
+        add_nat_gateway(self.client("ec2"), self.vpc, "10.0.255.0/24", f"{self.aws.region}a")
         self.client("eks").create_cluster(
             name=self.prefix,
             roleArn=self.cluster_role,

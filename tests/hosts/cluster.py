@@ -70,7 +70,7 @@ class Ssh:
         proxy = f"aws ssm start-session --target {instance_id} --document-name AWS-StartSSHSession --parameters portNumber=22"
         options = {
             "BatchMode": "yes",
-            "ConnectTimeout": "30",
+            "ConnectTimeout": "120",
             "ControlMaster": "auto",
             "ControlPath": f"{self.folder}/%h",
             "ControlPersist": "60",
@@ -154,7 +154,7 @@ class HandMade:
         node joins.
         """
         facts = ClusterInfo(STACK, REGION, BUCKET, USER, GROUP, self.role_ids["master"], self.role_ids["worker"])
-        content = ec2_node.cluster_file(facts, role, slots=0 if role == "master" else SLOTS, idle_slots=SLOTS)
+        content = ec2_node.cluster_file(facts, role, slots=0 if role == "master" else SLOTS, idle_slots=SLOTS, join_seconds=900)
         mount = SharedMount(self.file_system, self.access_point, "/shared")
         text = ec2_node.user_data({**content, **changes}, [self.ssh.public_key], mount)
         start = "systemctl start gpumpi-join.service"

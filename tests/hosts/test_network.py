@@ -1,9 +1,13 @@
 """The network of a VPC with hosts."""
 
 import os
+import subprocess
+import sys
 from ipaddress import IPv4Interface
+from pathlib import Path
 
 from localcloud.machine import network
+from localcloud.processes import ROOT
 
 
 def test_the_bridge_keeps_its_mac_address_when_hosts_join_and_leave(able: None) -> None:
@@ -36,3 +40,35 @@ def test_the_bridge_keeps_its_mac_address_when_hosts_join_and_leave(able: None) 
     finally:
         network.remove(name)
     assert len(set(seen)) == 1 and not (network.RUN / name).exists()
+
+
+AFTER_IP_NETNS_ADD = """
+from pathlib import Path
+from localcloud.machine import network
+from localcloud.machine.ledger import Ledger
+
+MS_SHARED = 1 << 20
+run = str(network.RUN).encode()
+network._call("mount", b"none", b"/run", b"tmpfs", 0, None)  # seen by this process only
+ledger = Ledger(Path("/run/ledger"))
+for name in ("ours-before-1", "ours-before-2"):
+    ledger.add("namespace", name)
+    network.create(name)
+network._call("mount", run, run, b"none", network.MS_BIND | network.MS_REC, None)  # as the first `ip netns add` does
+network._call("mount", b"none", run, None, MS_SHARED | network.MS_REC, None)
+network.create("of-another-program")
+network.remove("ours-before-1")
+network.unmount(network.path_of("ours-before-2"))  # what a stop that failed here left behind
+ledger.clean()
+assert [path.name for path in network.RUN.iterdir()] == ["of-another-program"]
+assert "ours-before" not in Path("/proc/self/mountinfo").read_text()
+network.inside("of-another-program", lambda: None)
+"""
+
+
+def test_namespaces_are_removed_after_another_program_has_used_ip_netns_add(able: None, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(AFTER_IP_NETNS_ADD)
+    command = ["unshare", "--mount", "--propagation=private", sys.executable, script]
+    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

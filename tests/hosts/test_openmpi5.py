@@ -2,13 +2,16 @@
 
 import pytest
 
+from localcloud.hosts import roots
 from tests.hosts.cluster import HandMade
 
 pytestmark = pytest.mark.xdist_group("hosts")
 
 
 @pytest.fixture(scope="module")
-def openmpi() -> str:
+def openmpi(able: None) -> str:
+    """Build the AMI's layer now: otherwise the first host would, while the test waits for the workers."""
+    roots.node(print, "5")
     return "5"
 
 

@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -96,6 +97,27 @@ def end_job(cluster: HandMade, name: str, id: str, ranks: int) -> None:
     assert ended.returncode == 0, ended.stderr
     expected = [f"rank {rank} of {ranks} ended as requested" for rank in range(ranks)]
     assert sorted(line for line in ended.stdout.splitlines() if line.startswith("rank")) == expected
+
+
+def test_acceptance_checks_the_cluster_scales_it_and_restores_its_size(cluster: HandMade, tmp_path: Path) -> None:
+    cluster.await_workers()
+    run = cluster.done("run", "--detach", "--", "sleep", "600").stdout.strip()
+    refused = cluster.done("acceptance", "--yes", "--output", str(tmp_path))
+    assert refused.returncode == 3 and f"did not create are running: run {run}" in refused.stderr, refused.stderr
+    assert cluster.ssh(cluster.master, f"kill -- -$(cat ~/.gpumpi/runs/{run}/pid)").returncode == 0
+
+    done = cluster.done("acceptance", "--yes", "--json", "--output", str(tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads(done.stdout)
+    results = {one["name"]: one["result"] for one in report["rows"]}
+    needs = {"NVIDIA driver, EFA and CUDA-aware MPI at the first boot", "smoke: cuda", "smoke: nccl"}
+    assert {name for name, result in results.items() if result == "not on this hardware"} == needs
+    assert {result for name, result in results.items() if name not in needs} == {"passed"}
+    assert results.keys() >= {"smoke: devices", "a job loses a rank and finishes", "scale down and back"}
+    assert "emulated-devices.json" in report["devices"] and report["complete"]
+    assert len(cluster.in_service()) == 2, "the size is restored"
+    left = cluster.ssh(cluster.master, "ls /tmp; pgrep --list-full --full '[g]pumpi-acceptance'").stdout
+    assert "gpumpi-acceptance" not in left
 
 
 @pytest.mark.mission("C", "master and workers")

@@ -10,7 +10,7 @@ import pytest
 
 from localcloud.images import build, layers
 from localcloud.images.archive import layer_paths
-from localcloud.images.catalogue import Image
+from localcloud.images.catalogue import JOB_IMAGES, Image
 from localcloud.images.root import ImageError, require
 
 
@@ -36,3 +36,16 @@ def unpacked(image: Image) -> Iterator[Path]:
         for layer in layer_paths(layout):
             layers.unpack(layer, root)
         yield root
+
+
+@pytest.fixture(scope="module", params=JOB_IMAGES, ids=lambda image: image.name)
+def image(request: pytest.FixtureRequest) -> Image:
+    """Each image with another MPI."""
+    chosen: Image = request.param
+    return chosen
+
+
+@pytest.fixture(scope="module")
+def system(image: Image) -> Iterator[Path]:
+    with unpacked(image) as folder:
+        yield folder

@@ -24,7 +24,7 @@ RESTRICTED = (
 def until(look: Callable[[], T | None]) -> T:
     """Call `look` until it returns a truthy value, and return that value."""
     again = retry_if_result(lambda found: not found) | retry_if_exception_type(psutil.Error)
-    found = Retrying(stop=stop_after_delay(60), wait=wait_fixed(0.05), retry=again)(look)
+    found = Retrying(stop=stop_after_delay(240), wait=wait_fixed(0.05), retry=again)(look)
     assert found is not None
     return found
 
@@ -48,12 +48,12 @@ class Pod:
         subprocess.run(["nsenter", f"--target={self.pid}", "--net", "ip", *command], check=True)
 
     def as_root(self, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(self._inside("/", {}, command), capture_output=True, text=True, check=check, timeout=120)
+        return subprocess.run(self._inside("/", {}, command), capture_output=True, text=True, check=check, timeout=240)
 
     def run(self, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run a command with the restrictions of a container in the pod."""
         whole = self._inside("/home/mpiuser", environment, (*RESTRICTED, *command))
-        return subprocess.run(whole, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=120)
+        return subprocess.run(whole, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=240)
 
     def start(self, *command: str) -> "subprocess.Popen[str]":
         whole = self._inside("/home/mpiuser", {}, (*RESTRICTED, *command))
@@ -70,9 +70,9 @@ class Pod:
 
 
 class Job:
-    """A launcher, and two workers that run sshd. All have a key like the one that mpi-operator mounts."""
+    """A launcher, and two workers that run sshd unless a test starts it. All have a key like the one that mpi-operator mounts."""
 
-    def __init__(self, image: Path) -> None:
+    def __init__(self, image: Path, *, starts_sshd: bool = True) -> None:
         self._servers: list[subprocess.Popen[str]] = []
         self.pods: dict[str, Pod] = {}
         try:
@@ -83,9 +83,9 @@ class Job:
             hosts = "".join(f"{address} {name}\n" for name, address in ADDRESSES.items())
             (image / "etc/hosts").write_text(f"127.0.0.1 localhost\n{hosts}")
             self._make_key()
-            for name in WORKERS:
+            for name in WORKERS if starts_sshd else ():
                 self._servers.append(self.pods[name].start("/usr/sbin/sshd", "-De", "-f", "/home/mpiuser/.sshd_config"))
-            for name in WORKERS:
+            for name in WORKERS if starts_sshd else ():
                 until(lambda name=name: self.launcher.run("ssh", name, "true").returncode == 0)
         except BaseException:
             self.stop()

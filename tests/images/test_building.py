@@ -30,7 +30,7 @@ def test_concurrent_builders_build_an_image_once(own_cache: Path) -> None:
         "print('at', build.ensure_image(SMALL, lambda line: print(line, flush=True)))\n"
     )
     builders = [subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) for _ in range(4)]
-    said = [builder.communicate(timeout=60)[0].splitlines() for builder in builders]
+    said = [builder.communicate(timeout=240)[0].splitlines() for builder in builders]
     made = [line for lines in said for line in lines if ": built " in line]
     assert len(made) == 2, "each of the two layers is built once"
     assert {lines[-1] for lines in said} == {f"at {build.cached_path(SMALL)}"}
@@ -49,7 +49,7 @@ def test_the_next_builder_removes_the_files_of_a_killed_one(own_cache: Path) -> 
 
 
 def test_an_unknown_name_is_reported_with_the_known_names() -> None:
-    with pytest.raises(ImageError, match=r"docker.io/test/a:6: no such local image\. Use one of: .*docker.io/gpumpi/openmpi:5"):
+    with pytest.raises(ImageError, match=r"docker.io/test/a:6: no such local image\. Use one of: .*openmpi:5"):
         build.ensure("docker.io/test/a:6", print)
 
 

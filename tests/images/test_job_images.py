@@ -9,11 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from infra.jobs import nccl_verdict, smoke
+from infra.jobs.in_pods import text
+from infra.jobs.nccl_verdict import NAMES, NcclExpected
 from localcloud.images import build, layers, recipes
 from localcloud.images.archive import blob_path, layer_paths, manifest_digest
-from localcloud.images.catalogue import INTEL_MPI, JOB_IMAGES, MPICH, OPENMPI_4, OPENMPI_5, Image, find
-from tests.images.conftest import needs_roots, unpacked
+from localcloud.images.catalogue import INTEL_MPI, MPICH, OPENMPI_4, OPENMPI_5, Image, find
+from tests.images.conftest import needs_roots
 from tests.images.pods import WORKERS, Job
+from tests.pure.test_smoke_nccl import LOG, TABLE
 
 pytestmark = [needs_roots, pytest.mark.xdist_group("job-images")]
 
@@ -31,18 +35,18 @@ ENVIRONMENT = {
 }
 FORM = {OPENMPI_4: "{} slots=2", OPENMPI_5: "{} slots=2", MPICH: "{}:2", INTEL_MPI: "{}:2"}
 PI = {OPENMPI_4: "openmpi", MPICH: "mpich", INTEL_MPI: "intel"}
-
-
-@pytest.fixture(scope="module", params=JOB_IMAGES, ids=lambda image: image.name)
-def image(request: pytest.FixtureRequest) -> Image:
-    chosen: Image = request.param
-    return chosen
-
-
-@pytest.fixture(scope="module")
-def system(image: Image) -> Iterator[Path]:
-    with unpacked(image) as folder:
-        yield folder
+ALL_REDUCE_PERF = """#!/usr/bin/python3
+import os
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+if world.allreduce(1) != 4:
+    raise SystemExit("this is not one world of four ranks")
+if world.rank == 0:
+    print('''{table}''')
+with open(os.environ["NCCL_DEBUG_FILE"], "w") as file:
+    file.write('''{log}''')
+"""
+"""Program with MPI and the output of nccl-tests. The real one needs GPUs."""
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +86,24 @@ def test_the_operators_example_runs_on_both_workers(job: Job, system: Path, imag
     assert all(f"on host {worker}" in result.stdout for worker in WORKERS)
 
 
+def test_nccl_tests_start_mpi_in_place_of_smokes_program_and_every_rank_reports_what_nccl_logged(
+    job: Job, system: Path, image: Image
+) -> None:
+    write_hostfile(job, image)
+    program = system / "usr/local/bin/all_reduce_perf"
+    program.write_text(ALL_REDUCE_PERF.format(table=TABLE, log=LOG))
+    program.chmod(0o755)
+    try:
+        result = job.launcher.run("mpirun", "-n", "4", "python3", "-c", text("nccl.py"), "2G", **ENVIRONMENT[image])
+    finally:
+        program.unlink()
+    reports = smoke.nccl_reports(result.stdout)
+    assert len(reports) == 4, result.stdout + result.stderr
+    assert [one["error"] for one in reports] == [""] * 4
+    expected = NcclExpected(2, 4, "efa", "p4de.24xlarge", 400.0)
+    assert {check.name: check.result for check in nccl_verdict.checks(reports, expected)} == dict.fromkeys(NAMES, "passed")
+
+
 @pytest.mark.mission("A", "keys in a Secret")
 def test_sshd_rejects_clients_without_the_job_s_key(job: Job) -> None:
     assert job.launcher.run("ssh", WORKERS[0], "hostname").stdout.strip() == WORKERS[0]
@@ -111,7 +133,7 @@ def test_a_launcher_s_entrypoint_waits_for_dns_names_and_then_starts_its_command
     waiting = job.launcher.start("env", *(f"{name}={value}" for name, value in launcher.items()), *entrypoint, "echo", "started")
     assert waiting.poll() is None
     job.launcher.as_root("sh", "-c", "echo 10.9.0.9 late.job >> /etc/hosts")
-    assert waiting.communicate(timeout=30)[0] == "started\n"
+    assert waiting.communicate(timeout=240)[0] == "started\n"
 
 
 def test_an_image_reports_its_mpi(system: Path, image: Image) -> None:

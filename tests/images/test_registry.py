@@ -13,6 +13,7 @@ import pytest
 import requests
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
+from localcloud import published
 from localcloud.images import build, registry
 from localcloud.images.catalogue import Image
 from localcloud.images.recipes import Source
@@ -26,7 +27,12 @@ SMALL = Image(
     "docker.io/test/small:1", "two files", (Source("Makefile", "etc/one"), Source("README.md", "two")), user="1000:1000"
 )
 BROKEN = Image("docker.io/test/broken:1", "cannot be made", ())
+OWN = Image("own:1", "a file", (Source("Makefile", "one"),))
 ANY = Image("registry.example.com/any/tag:v*", "a file", (Source("Makefile", "one"),))
+
+
+TAGS = {"docker.io/test/small": ("1",), "docker.io/test/broken": ("1",), "registry.example.com/any/tag": ("v2", "v3")}
+"""The tags that the registries of these images have published."""
 
 
 class Served:
@@ -35,7 +41,9 @@ class Served:
     def __init__(self) -> None:
         self.built: list[str] = []
         self.said: list[str] = []
-        self.registry = Registry(self.said.append, self._ensure)
+        self.registry = Registry(self.said.append, self._ensure, self._refuse)
+        self.blocked: dict[str, str] = {}
+        """Repository -> why the client does not reach it."""
         listening = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         self.registry.serve(listening)
@@ -45,6 +53,10 @@ class Served:
             raise ImageError("amis/provisioners/x.sh failed with 1")
         self.built.append(image.name)
         return build.ensure_image(image, report)
+
+    def _refuse(self, address: str, repository: str, is_layer: bool) -> str:
+        assert address == "127.0.0.1"
+        return self.blocked.get(f"{repository} layer" if is_layer else repository, "")
 
     def get(self, path: str, **headers: str) -> requests.Response:
         return requests.get(f"{self.url}/v2/{path}", headers=headers, timeout=30)
@@ -57,9 +69,11 @@ class Served:
 @pytest.fixture
 def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    catalogue = (SMALL, BROKEN, ANY)
+    catalogue = (SMALL, BROKEN, OWN, ANY)
     monkeypatch.setattr(registry, "IMAGES", catalogue)
     monkeypatch.setattr("localcloud.images.catalogue.IMAGES", catalogue)
+    monkeypatch.setattr(registry, "REGISTRIES", {"docker.io", "registry.example.com"})
+    monkeypatch.setattr(published, "image_tags", TAGS.get)
     made = Served()
     yield made
     made.registry.close()
@@ -144,6 +158,24 @@ def test_a_name_is_looked_up_in_its_registry(served: Served) -> None:
     assert served.get("all/registry.example.com/any/tag/manifests/v3?ns=mirror.example.com").status_code == 200
 
 
+def test_a_tag_that_its_registry_has_not_published_is_unknown(served: Served) -> None:
+    assert served.get("any/tag/manifests/v4?ns=registry.example.com").status_code == 404
+    assert served.get("any/tag/tags/list?ns=registry.example.com").json()["tags"] == ["v2", "v3"]
+
+
+def test_a_client_that_does_not_reach_the_registry_gets_the_reason(served: Served) -> None:
+    layer = served.manifest()["layers"][0]["digest"]
+    served.blocked["docker.io/test/small layer"] = "s3 cannot be reached"
+    assert served.get("test/small/manifests/1").status_code == 200
+    refused = served.get(f"test/small/blobs/{layer}")
+    assert (refused.status_code, refused.reason) == (504, "s3 cannot be reached")
+    served.blocked["docker.io/test/small"] = "docker.io cannot be reached"
+    refused = served.get("test/small/manifests/1")
+    assert (refused.status_code, refused.reason) == (504, "docker.io cannot be reached")
+    mirrored = served.get("all/docker.io/test/small/manifests/1?ns=mirror.example.com")
+    assert mirrored.status_code == 200, "the place of a user's mirror is not known"
+
+
 def test_tags_are_listed(served: Served) -> None:
     assert served.get("test/small/tags/list").json() == {"name": "test/small", "tags": ["1"]}
 
@@ -206,7 +238,7 @@ def containerd(served: Served, tmp_path: Path) -> Iterator[list[str]]:
         [folder / "containerd", "--config", settings, "--address", address, "--log-level", "error"], stderr=subprocess.DEVNULL
     )
     ctr = [str(folder / "ctr"), "--address", address, "--namespace", "test"]
-    wait = Retrying(stop=stop_after_delay(30), wait=wait_fixed(0.1), retry=retry_if_result(lambda code: code != 0))
+    wait = Retrying(stop=stop_after_delay(240), wait=wait_fixed(0.1), retry=retry_if_result(lambda code: code != 0))
     try:
         wait(lambda: subprocess.run([*ctr, "version"], capture_output=True, check=False).returncode)
         yield [*ctr, "content", "fetch", "--hosts-dir", str(tmp_path / "registries")]
@@ -215,14 +247,25 @@ def containerd(served: Served, tmp_path: Path) -> Iterator[list[str]]:
         daemon.wait()
 
 
+def pull(containerd: list[str], name: str) -> list[str]:
+    """Pull an image, and return the names of all images that containerd has."""
+    result = subprocess.run([*containerd, name], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    listing = [*containerd[:5], "images", "list", "--quiet"]
+    return subprocess.run(listing, capture_output=True, text=True, check=True).stdout.split()
+
+
+@needs_root
+@pytest.mark.parametrize(
+    "name", ["123456789012.dkr.ecr.us-west-2.amazonaws.com/gpumpi-local/own:1", "registry.example.com:5000/team/own:1"]
+)
+def test_containerd_pulls_an_image_of_this_project_from_the_stack_s_repository(containerd: list[str], name: str) -> None:
+    assert pull(containerd, name) == [name]
+
+
 @needs_root
 def test_containerd_pulls_an_image_by_its_upstream_name(containerd: list[str], served: Served) -> None:
-    result = subprocess.run([*containerd, "docker.io/test/small:1"], capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
-    listed = subprocess.run(
-        [*containerd[:5], "images", "list", "--quiet"], capture_output=True, text=True, check=True
-    ).stdout.split()
-    assert listed == ["docker.io/test/small:1"]
+    assert pull(containerd, "docker.io/test/small:1") == ["docker.io/test/small:1"]
     config = served.get(f"test/small/blobs/{served.manifest()['config']['digest']}").content
     assert json.loads(config)["config"]["User"] == "1000:1000"
 

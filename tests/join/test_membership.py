@@ -1,10 +1,14 @@
 """Cluster membership when nodes join, leave or are slow, and when AWS is unavailable."""
 
 import contextlib
+import json
+from dataclasses import asdict
 from pathlib import Path
 from subprocess import CompletedProcess
+from types import SimpleNamespace
 
 import pytest
+from gpumpi_join import __main__ as program
 from gpumpi_join.notice import Notice
 
 from localcloud.aws import faults
@@ -29,6 +33,33 @@ def run(host: Host, *, rounds: int) -> None:
 
 def boot_log(world: World, host: Host) -> str:
     return world.client("s3").get_object(Bucket=BUCKET, Key=f"{host.folder}boot.log")["Body"].read().decode()
+
+
+def test_a_node_reports_why_it_waits_and_stays_in_its_group(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (worker,) = world.scale(1)
+    content = asdict(worker.service.cluster)
+    file = tmp_path / "cluster.json"
+    file.write_text(json.dumps(content))
+    session = SimpleNamespace(client=lambda name, **_: {"s3": worker.s3, "sts": Identity(worker)}.get(name))
+    monkeypatch.setattr(program.boto3.session, "Session", lambda **_: session)
+    monkeypatch.setattr(program.machine, "metadata", lambda name: worker.instance_id)
+    monkeypatch.setattr("sys.argv", ["gpumpi-join", "--cluster-file", str(file), "--waiting", "/shared cannot be mounted"])
+    assert program.main() == 0
+    key = f"{worker.folder}waiting.txt"
+    assert world.client("s3").get_object(Bucket=BUCKET, Key=key)["Body"].read() == b"/shared cannot be mounted"
+    assert world.states() == {worker.instance_id: "Pending:Wait"}
+
+
+class Identity:
+    """STS client of one host."""
+
+    def __init__(self, host: Host) -> None:
+        self._identity = host.folder.split("/")[1]
+
+    def get_caller_identity(self) -> dict[str, str]:
+        return {"UserId": self._identity}
 
 
 def test_a_head_node_without_workers_runs_ranks_itself(world: World) -> None:

@@ -98,15 +98,18 @@ class World:
         return str(self.network.described(instance_id)[0]["PrivateIpAddress"])
 
     def _make_role(self, name: str) -> str:
-        """Create a role with the program's node policy. Tests assume the role, as an instance would."""
+        """Create a role with the program's node policies. Tests assume the role, as an instance would."""
         trust = {
             "Version": "2012-10-17",
             "Statement": [{"Effect": "Allow", "Principal": {"AWS": ACCOUNT.root}, "Action": "sts:AssumeRole"}],
         }
         iam = self.client("iam")
         made = iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(trust))["Role"]
-        document = policies.to_json(policies.exchange_node_keys(f"arn:aws:s3:::{BUCKET}"))
-        iam.put_role_policy(RoleName=name, PolicyName="keys", PolicyDocument=document)
+        own = {"keys": policies.exchange_node_keys(f"arn:aws:s3:::{BUCKET}"), "members": policies.find_members()}
+        if name == WORKER:
+            own["join"] = policies.complete_join(ACCOUNT, GROUP)
+        for policy, document in own.items():
+            iam.put_role_policy(RoleName=name, PolicyName=policy, PolicyDocument=policies.to_json(document))
         return str(made["RoleId"])
 
     def _make_group(self) -> None:

@@ -1,6 +1,6 @@
 """Two local clouds with Kubernetes for the tests in this folder, one for each xdist group.
 
-clusters: tests that create clusters and node groups with boto3 (`account`, `cluster`)
+kubernetes: tests that create clusters and node groups with boto3 (`account`, `cluster`)
 jobs: tests that run jobs on one cluster with the whole platform (`job_cluster`)
 """
 

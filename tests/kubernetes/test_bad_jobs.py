@@ -7,7 +7,7 @@ import pytest
 
 from testkit.job_cluster import JobCluster, job_file, python
 
-pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.usefixtures("no_jobs_left")]
+pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("no_jobs_left")]
 
 RAISES = """
 import signal
@@ -41,7 +41,7 @@ WITHOUT_SSHD = "registry.k8s.io/autoscaling/cluster-autoscaler:v1.35.0"
 def test_an_exception_on_one_rank_ends_the_ranks_that_wait_for_it(job_cluster: JobCluster, tmp_path: Path) -> None:
     done = job_cluster.cluster(
         "submit",
-        job_file(tmp_path, "raises", command=["python3", "-u", "-m", "mpi4py", "-c", RAISES], backoffLimit=0),
+        job_file(tmp_path, "raises", command=["python3", "-u", "-m", "mpi4py", "-c", RAISES], maxRestarts=0),
         "--follow",
     )
     assert done.code == 1, done.out + done.err
@@ -51,38 +51,41 @@ def test_an_exception_on_one_rank_ends_the_ranks_that_wait_for_it(job_cluster: J
 
 
 def test_the_deadline_ends_a_job_with_a_hanging_rank(job_cluster: JobCluster, tmp_path: Path) -> None:
-    file = job_file(tmp_path, "hangs", command=python(HANGS), deadlineSeconds=40)
+    file = job_file(tmp_path, "hangs", command=python(HANGS), activeDeadlineSeconds=40)
     done = job_cluster.cluster("submit", file, "--follow")
     assert done.code == 1, done.out + done.err
     assert {"rank 0 goes on", "rank 1 goes on"} <= set(done.out.splitlines())
     assert "active longer than specified deadline" in done.err
-    assert done.err.endswith("; a rank hung, or deadlineSeconds is too short: scripts/cluster logs hangs\n")
+    assert done.err.endswith("; a rank hung, or activeDeadlineSeconds is too short: scripts/cluster logs hangs\n")
 
 
 def test_a_program_without_output_succeeds(job_cluster: JobCluster, tmp_path: Path) -> None:
     done = job_cluster.cluster("submit", job_file(tmp_path, "silent", command=["true"]), "--follow")
     assert done.code == 0, done.out + done.err
-    assert [line for line in done.out.splitlines() if not line.startswith("waiting for silent-worker-")] == []
+    # On a busy machine, ssh may start before Open MPI's daemon has set its process group. The daemon then prints a warning,
+    # without other consequences: https://github.com/openpmix/prrte/blob/v3.0.6/src/mca/plm/ssh/plm_ssh_module.c
+    printed = [line for line in done.out.splitlines() if "plm:ssh: Warning: setpgid(" not in line]
+    assert [line for line in printed if not line.startswith("waiting for silent-worker-")] == []
     assert "cluster: job silent succeeded in" in done.err
 
 
 def test_writing_to_a_read_only_volume_names_the_volume(job_cluster: JobCluster, tmp_path: Path) -> None:
     volumes = [{"name": "shared", "readOnly": True}]
-    file = job_file(tmp_path, "reader", command=python(WRITES), volumes=volumes, backoffLimit=0)
+    file = job_file(tmp_path, "reader", command=python(WRITES), volumes=volumes, maxRestarts=0)
     done = job_cluster.cluster("submit", file, "--follow")
     assert done.code == 1, done.out + done.err
     assert "Read-only file system: '/shared/checkpoint'" in done.out
 
 
 def test_writing_to_a_full_volume_names_the_volume(job_cluster: JobCluster, tmp_path: Path) -> None:
-    file = job_file(tmp_path, "filler", command=python(FILLS), workers=1, perNode=1, backoffLimit=0)
+    file = job_file(tmp_path, "filler", command=python(FILLS), workers=1, perNode=1, maxRestarts=0)
     done = job_cluster.cluster("submit", file, "--follow")
     assert done.code == 1, done.out + done.err
     assert "OSError: [Errno 28] No space left on device" in done.out
     assert done.err.endswith("; see its log: scripts/cluster logs filler\n")
 
 
-@pytest.mark.parametrize("launcher", ["mpijob", "openmpi"])
+@pytest.mark.parametrize("launcher", ["mpijob", "standalone"])
 def test_an_image_without_sshd_is_reported_and_following_ends(job_cluster: JobCluster, tmp_path: Path, launcher: str) -> None:
     name = f"sshless-{launcher}"
     file = job_file(tmp_path, name, launcher=launcher, image=WITHOUT_SSHD, command=["true"])

@@ -93,13 +93,18 @@ def test_service_names_resolve_at_the_pods_dns_address(cluster: Running) -> None
     assert address("example.com") == "rcode 3", "internet names do not resolve"
 
 
-def test_the_local_aws_answers_inside_the_vpc(cluster: Running) -> None:
-    def ask() -> bytes:
-        with socket.create_connection(("169.254.100.1", 4566), timeout=5) as connection:
-            connection.sendall(b"GET /local-cloud/health HTTP/1.0\r\n\r\n")
+def test_the_vpc_has_aws_but_only_its_own_daemons_have_their_part_of_the_control_api(cluster: Running) -> None:
+    def ask(path: str, address: str = "169.254.100.1", port: int = 4566) -> bytes:
+        with network.connect(cluster.state.namespace, address, port, 60) as connection:
+            connection.sendall(f"GET {path} HTTP/1.0\r\n\r\n".encode())
             return b"".join(iter(lambda: connection.recv(4096), b""))
 
-    assert b'"status": "ok"' in network.inside(cluster.state.namespace, ask)
+    own = f"/local-cloud/kubernetes/us-west-2/{cluster.name}/token-review"
+    assert b"AccessDenied" in ask("/some-bucket"), "S3 answers"
+    assert b" 404 " in ask("/local-cloud/health")
+    assert b" 404 " in ask(own)
+    assert b" 404 " in ask("/local-cloud/health", "127.0.0.1", 4567)
+    assert b"Known requests" in ask(own, "127.0.0.1", 4567), "it wants a POST"
 
 
 def test_a_private_cluster_is_reachable_only_from_its_vpc_until_its_endpoint_is_public(account: Account) -> None:
@@ -168,6 +173,15 @@ def test_an_api_server_that_eks_restarts_comes_back(account: Account, cluster: R
         account.cloud.control().post(f"kubernetes/{REGION}/nobody/restart-api-server", {})
 
 
+def assert_an_update_fails_with(cluster: Running, reason: str) -> None:
+    """Check that an operation on a cluster with a dead part fails at once, instead of waiting for the part."""
+    eks, logging = cluster.account.world.eks, {"clusterLogging": [{"types": ["api"], "enabled": True}]}
+    made = eks.update_cluster_config(name=cluster.name, logging=logging)["update"]["id"]
+    update = eks.describe_update(name=cluster.name, updateId=made)["update"]
+    assert (update["status"], cluster.describe()["status"]) == ("Failed", "ACTIVE")
+    assert reason in update["errors"][0]["errorMessage"]
+
+
 def test_a_crashed_daemon_is_reported_with_the_end_of_its_log(account: Account) -> None:
     cluster = account.create("broken")
     try:
@@ -181,6 +195,7 @@ def test_a_crashed_daemon_is_reported_with_the_end_of_its_log(account: Account) 
         issue = wait_while(lambda: cluster.describe()["health"]["issues"], lambda issues: not issues)[0]
         assert issue["code"] == "InternalFailure"
         assert "its last words" in issue["message"]
+        assert_an_update_fails_with(cluster, "its last words")
         said = subprocess.run(
             [sys.executable, "scripts/cluster", "local", "status", "--home", str(account.cloud.folder)],
             cwd=ROOT,

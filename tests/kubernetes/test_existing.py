@@ -13,14 +13,17 @@ import yaml
 
 from infra.config import preflight
 from infra.config.stack_file import RawStack
+from infra.versions import KUEUE
 from localcloud import mirror
 from localcloud.instance import LocalCloud
 from localcloud.kubernetes import pki
 from localcloud.stack import LocalStack
 from testkit.eks_clusters import Account, Running
-from testkit.job_cluster import JobCluster, job_file, python
+from testkit.former_program import use_program
+from testkit.job_cluster import NAMESPACE, JobCluster, job_file, python
 from testkit.node_groups import GPU_TAINT, node_group
 from testkit.waiting import wait_until
+from tests.kubernetes import former_queue
 
 pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.mission_only]
 
@@ -33,6 +36,16 @@ lines = world.gather(f"rank {world.rank} of {world.size} sum {world.allreduce(wo
 if world.rank == 0:
     print("\\n".join(lines), flush=True)
 """
+HELD = f"""
+import os
+try:
+    os.mkfifo("/tmp/go")
+except FileExistsError:
+    pass
+open("/tmp/go").read()
+{RING}
+"""
+"""Each rank waits until the test writes to this file in its pod."""
 PASSING = ("events", "events.events.k8s.io", "leases.coordination.k8s.io")
 """Kinds whose objects a cluster creates and deletes by itself."""
 Values = Mapping[str, Any]
@@ -55,15 +68,19 @@ class Rack:
     jobs: JobCluster
     folder: Path
 
-    def values(self, kubeconfig: Path, pools: Sequence[Values]) -> Values:
+    def values(self, kubeconfig: Path, pools: Sequence[Values], manifests: Path | None = None) -> Values:
         """Return the stack file's settings for this cluster."""
-        platform = {"cpuRequestFactor": 0.05, "manifestMirror": str(mirror.ensure(print))}
+        platform = {
+            "cpuRequestFactor": 0.05,
+            "manifestMirror": str(manifests or mirror.ensure(print)),
+            "imageRepository": "registry.example.com:5000/team",
+        }
         target = {"kind": "existing", "kubeconfig": {"path": str(kubeconfig)}}
         return {"target": target, "pools": list(pools), "platform": platform}
 
-    def stack(self, name: str, kubeconfig: Path, pools: Sequence[Values] = (POOL,)) -> LocalStack:
+    def stack(self, name: str, kubeconfig: Path, pools: Sequence[Values] = (POOL,), manifests: Path | None = None) -> LocalStack:
         """Write the stack file; return the stack."""
-        config = {f"gpumpi:{key}": value for key, value in self.values(kubeconfig, pools).items()}
+        config = {f"gpumpi:{key}": value for key, value in self.values(kubeconfig, pools, manifests).items()}
         (self.folder / f"Pulumi.{name}.yaml").write_text(yaml.safe_dump({"config": config}))
         stack = LocalStack(self.jobs.cloud, name, self.folder)
         stack.prepare()
@@ -186,7 +203,7 @@ def test_the_platform_starts_runs_jobs_and_is_removed_without_an_aws_call(rack: 
     assert again.ok and not again.changed, again.output[-4000:]
 
     smoke = rack.jobs.cluster("smoke", "--pool", "rack1")
-    assert smoke.code == 0 and "ok: 2 ranks on 2 nodes, 1 GPUs each, by tcp" in smoke.out, smoke.out + smoke.err
+    assert smoke.code == 0 and "ok: 4 passed (ranks, workers, sum over all ranks, MPI transport)" in smoke.out, smoke.out
     ring = rack.jobs.cluster("submit", job_file(tmp_path, "ring", pool="rack1", command=python(RING)), "--follow")
     assert ring.code == 0, ring.out + ring.err
     lines = [line for line in ring.out.splitlines() if line.startswith("rank ")]
@@ -216,3 +233,42 @@ def tell_pools_that_do_not_fit(rack: Rack) -> None:
     assert "offers no GPU although the device plugin is running. Check the driver there with `nvidia-smi`" in told
     refused = stack.run("up")
     assert not refused.ok and not refused.changed and told in " ".join(refused.errors), refused.output[-4000:]
+
+
+@pytest.mark.mission("E", "existing cluster")
+def test_kueue_is_upgraded_under_a_running_and_a_queued_job(rack: Rack, tmp_path: Path) -> None:
+    before, jobs = rack.content(), rack.jobs
+    manifests = former_queue.fill_mirror(tmp_path / "mirror")
+    stack = rack.stack("mine", jobs.kubeconfig, manifests=manifests)
+    use_program(stack, former_queue.former_program(tmp_path / "former", manifests))
+    up = stack.run("up")
+    assert up.ok, up.output[-4000:]
+    for name, program, phase in (("works", HELD, "Running"), ("waits", RING, "Queued")):
+        done = jobs.cluster("submit", job_file(tmp_path, name, pool="rack1", command=python(program)))
+        assert done.code == 0, done.err
+        assert jobs.await_phase(name, phase) == phase
+    pods = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in jobs.pods("works")}
+    stored = former_queue.stored_versions(rack.running)
+    assert len(stored) >= 5 and set(stored.values()) == {"v1beta1"}, stored
+
+    use_program(stack)
+    up = stack.run("up")
+    assert up.ok, up.output[-4000:]
+    assert "replace" not in up.changed and "delete" not in up.changed, up.output[-4000:]
+    (controller,) = jobs.objects("deployments", namespace="kueue-system")
+    assert controller["spec"]["template"]["spec"]["containers"][0]["image"].endswith(f":{KUEUE}")
+    migrated = jobs.cluster("migrate-queue", "--json")
+    assert migrated.code == 0 and migrated.json["storedAs"] == ["v1beta2"], migrated.out + migrated.err
+    assert set(former_queue.stored_versions(rack.running).values()) == {"v1beta2"}
+
+    assert (jobs.phase("works"), jobs.phase("waits")) == ("Running", "Queued")
+    assert {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in jobs.pods("works")} == pods
+    for pod in jobs.pods("works", "worker"):
+        assert jobs.kubectl("exec", "-n", NAMESPACE, pod["metadata"]["name"], "--", "sh", "-c", "echo > /tmp/go").code == 0
+    for name in ("works", "waits"):
+        assert jobs.await_phase(name, "Succeeded", "Failed") == "Succeeded"
+        assert jobs.cluster("cancel", name).code == 0
+    assert set(former_queue.stored_versions(rack.running).values()) == {"v1beta2"}
+    down = stack.run("destroy")
+    assert down.ok, down.output[-4000:]
+    assert wait_until(rack.content, lambda now: now == before, 60) == before

@@ -14,13 +14,14 @@ from typing import Any, TextIO
 import psutil
 import pytest
 
+from infra.jobs import hostfile
 from localcloud.engine_events import EventLog
 from localcloud.stack import LocalStack, Run
-from testkit.job_cluster import SOURCE, JobCluster, cluster_of, job_file, python
+from testkit.job_cluster import NAMESPACE, SOURCE, JobCluster, cluster_of, job_file, python
 from testkit.projects import client
 from testkit.waiting import wait_until
 
-pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.usefixtures("no_jobs_left")]
+pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("no_jobs_left")]
 
 TWICE = """
 import os, pathlib, signal, sys
@@ -48,7 +49,7 @@ QUICK = "print('done')"
 def attempted(cluster: JobCluster, folder: Path, name: str, **more: Any) -> Iterator[Any]:
     """Submit a job and follow its log until its first attempt runs."""
     # A killed worker's pod name stays in use for a moment, so another attempt may fail on a busy machine
-    file = job_file(folder, name, command=[*python(TWICE), f"{name}-{secrets.token_hex(3)}"], backoffLimit=4, **more)
+    file = job_file(folder, name, command=[*python(TWICE), f"{name}-{secrets.token_hex(3)}"], maxRestarts=4, **more)
     try:
         with cluster.running("submit", file, "--follow") as process:
             assert process.stdout is not None
@@ -95,7 +96,7 @@ def attempts(cluster: JobCluster, job: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("launcher", "victim"), [("mpijob", "worker"), ("mpijob", "launcher"), ("openmpi", "worker")], ids=lambda text: text
+    ("launcher", "victim"), [("mpijob", "worker"), ("mpijob", "launcher"), ("standalone", "worker")], ids=lambda text: text
 )
 def test_a_job_restarts_when_one_of_its_pods_is_killed(
     job_cluster: JobCluster, tmp_path: Path, launcher: str, victim: str
@@ -124,7 +125,9 @@ def test_a_lost_node_ends_the_attempt_and_the_next_one_runs_on_its_replacement(j
         }
 
     before = nodes()
+    workers = [f"{hostfile.host('lost', NAMESPACE, number)} slots=1" for number in range(2)]
     with attempted(job_cluster, tmp_path, "lost") as process:
+        assert job_cluster.hostfile("lost") == workers
         lost = before[job_cluster.pods("lost", "worker")[-1]["spec"]["nodeName"]]
         client(job_cluster.cloud, "ec2").terminate_instances(InstanceIds=[lost])
         out, err = process.communicate(timeout=240)
@@ -133,6 +136,7 @@ def test_a_lost_node_ends_the_attempt_and_the_next_one_runs_on_its_replacement(j
         after = {nodes()[name] for name in names.split()}
         assert len(after) == 2
         assert lost not in after
+        assert job_cluster.hostfile("lost") == workers, "the DNS names now lead to the new workers"
 
 
 def condition(item: dict[str, Any], kind: str) -> dict[str, Any]:
@@ -140,12 +144,13 @@ def condition(item: dict[str, Any], kind: str) -> dict[str, Any]:
 
 
 def test_a_missing_image_is_reported_in_one_sentence(job_cluster: JobCluster, tmp_path: Path) -> None:
-    file = job_file(tmp_path, "imageless", image="gpumpi/nobody-made-it:1", command=["true"])
+    file = job_file(tmp_path, "imageless", image="nobody-made-it:1", command=["true"])
     with job_cluster.running("submit", file, "--follow") as process:
         assert process.stderr is not None
         line = read_to(process.stderr, "ErrImagePull")
     assert re.match(
-        r"cluster: 0 of 2 workers ready: imageless-(worker-\d|launcher-\w+): ErrImagePull: .*gpumpi/nobody-made-it:1.*not found",
+        r"cluster: 0 of 2 workers ready: imageless-(worker-\d|launcher-\w+): ErrImagePull: "
+        r".*\.amazonaws\.com/gpumpi-jobs/nobody-made-it:1.*not found",
         line,
     )
     assert job_cluster.phase("imageless") == "Starting"
@@ -219,10 +224,24 @@ def second(job_cluster: JobCluster, tmp_path_factory: pytest.TempPathFactory) ->
         up = stack.run("up", watch=restart)
         assert up.ok, up.output[-4000:]
         folder = tmp_path_factory.mktemp("second")
-        yield Second(cluster_of(job_cluster.cloud, "second", folder), up, frozenset(seen))
+        made = cluster_of(job_cluster.cloud, "second", folder)
+        yield Second(made, up, frozenset(seen))
+        endless = job_file(folder, "endless", command=python(FOREVER), gpusPerWorker=1, slots=1)
+        assert made.cluster("submit", endless).code == 0
+        assert made.await_phase("endless", "Running", "Failed") == "Running"
     finally:
         down = stack.run("destroy")
         assert down.ok, down.output[-4000:]
+    assert_jobs_ended_first(down)
+
+
+def assert_jobs_ended_first(down: Run) -> None:
+    """Assert that `destroy` ended the running job before it removed what the job's volume needs."""
+    deleted = {step.name.removeprefix("gpumpi-second-"): step for step in down.steps if step.operation == "delete"}
+    needed = [name for name in deleted if name.endswith(("mount-target", "efs-csi-driver", "nodes-ingress", "-egress"))]
+    assert {"service-aws-efs-csi-driver", "storage-nodes-ingress", "nodes-self-egress"} <= set(needed)
+    jobs = deleted["namespaces-mpi-jobs"]
+    assert [name for name in needed if deleted[name].began < jobs.ended] == []
 
 
 def test_an_up_survives_a_restart_of_the_api_server(second: Second) -> None:

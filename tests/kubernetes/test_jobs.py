@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from infra.jobs import smoke
+from infra.jobs import hostfile, smoke
 from infra.naming import ACCELERATOR_LABEL, GPU_TAINT
 from infra.versions import MPI_OPERATOR
 from localcloud import mirror
-from testkit.job_cluster import JobCluster, job_file, python
+from testkit.job_cluster import NAMESPACE, JobCluster, job_file, python
 
-pytestmark = pytest.mark.xdist_group("kubernetes")
+pytestmark = pytest.mark.xdist_group("jobs")
 
 WHO = """
 from mpi4py import MPI
@@ -26,12 +26,12 @@ if world.rank == 0:
 """
 
 SMOKES: list[tuple[str, list[str], str]] = [
-    ("mpijob, Open MPI 4", ["--image", "gpumpi/openmpi:4"], "Open MPI v4."),
-    ("mpijob, Open MPI 5", ["--image", "gpumpi/openmpi:5"], "Open MPI v5."),
+    ("mpijob, Open MPI 4", ["--image", "openmpi:4"], "Open MPI v4."),
+    ("mpijob, Open MPI 5", ["--image", "openmpi:5"], "Open MPI v5."),
     ("mpijob, MPICH", ["--mpi", "MPICH"], "MPICH"),
     ("mpijob, Intel MPI", ["--mpi", "Intel"], "Intel"),
-    ("openmpi, Open MPI 4", ["--launcher", "openmpi", "--image", "gpumpi/openmpi:4"], "Open MPI v4."),
-    ("openmpi, Open MPI 5", ["--launcher", "openmpi", "--image", "gpumpi/openmpi:5"], "Open MPI v5."),
+    ("standalone, Open MPI 4", ["--launcher", "standalone", "--image", "openmpi:4"], "Open MPI v4."),
+    ("standalone, Open MPI 5", ["--launcher", "standalone", "--image", "openmpi:5"], "Open MPI v5."),
 ]
 
 
@@ -54,6 +54,24 @@ def test_smoke_proves_two_nodes_all_gpus_a_correct_sum_and_the_network(
     assert [report["gpus"] for report in reports] == [1, 1]
     assert reports[0]["library"].startswith(library)
     assert {transport for report in reports for transport in report["transports"]} == {"tcp"}
+    assert {check["name"]: check["result"] for check in done.json["checks"]} == ON_EMULATED_DEVICES
+
+
+ON_EMULATED_DEVICES = dict.fromkeys(("ranks", "workers", "sum over all ranks", "MPI transport"), "passed") | dict.fromkeys(
+    ("GPU devices", "EFA devices"), "not on this hardware"
+)
+
+
+def test_smoke_with_nccl_claims_nothing_of_emulated_gpus(job_cluster: JobCluster) -> None:
+    done = job_cluster.cluster("smoke", "--name", "smoke-nccl", "--level", "nccl", "--json")
+    assert done.code == 0, done.out + done.err
+    results = {check["name"]: check["result"] for check in done.json["checks"]}
+    assert results.pop("slow node") == "not run"
+    absent = ("CUDA kernel", "NCCL", "NCCL network", "GPUDirect", "NCCL bandwidth")
+    assert results == ON_EMULATED_DEVICES | dict.fromkeys(absent, "not on this hardware")
+    first = next(report for report in done.json["reports"] if report["rank"] == 0)
+    assert first["cuda"] == {"error": "libcuda.so.1 is missing", "gpus": []}
+    assert first["rates"]["smoke-nccl-worker-1"] > 0
 
 
 def test_smoke_fails_where_another_network_is_expected(job_cluster: JobCluster) -> None:
@@ -68,7 +86,7 @@ def test_smoke_fails_when_open_mpi_5_gets_only_the_old_variables_and_runs_on_the
     """The job has only the variables that mpi-operator sets, not those that Open MPI 5 reads."""
     with_program = python(smoke.program())
     command = [*with_program, '[2, 1, 1, "tcp"]']
-    file = job_file(tmp_path, "smoke-old", command=command, backoffLimit=0)
+    file = job_file(tmp_path, "smoke-old", command=command, maxRestarts=0)
     manifests = job_cluster.cluster("submit", file, "--dry-run", "--json").json
     (launcher,) = manifests[0]["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"]
     launcher["env"] = [one for one in launcher["env"] if not one["name"].startswith("PRTE_")]
@@ -87,10 +105,10 @@ CHOICES: list[tuple[str, dict[str, Any], list[str]]] = [
     ("hosts", {"slots": 2, "hosts": [1]}, ["worker-1", "worker-1"]),
 ]
 EVERY_MPI: list[dict[str, Any]] = [
-    {"image": "gpumpi/openmpi:4"},
-    {"image": "gpumpi/openmpi:5"},
-    {"image": "gpumpi/mpich", "mpiImplementation": "MPICH"},
-    {"image": "gpumpi/intel-mpi", "mpiImplementation": "Intel"},
+    {"image": "openmpi:4"},
+    {"image": "openmpi:5"},
+    {"image": "mpich:5", "mpiImplementation": "MPICH"},
+    {"image": "intel-mpi:2021", "mpiImplementation": "Intel"},
 ]
 
 
@@ -123,7 +141,7 @@ def test_ranks_run_on_the_requested_hosts(
 
 @pytest.mark.mission("B", "slots and hosts")
 def test_ranks_per_socket_match_the_job(job_cluster: JobCluster, tmp_path: Path) -> None:
-    for image in ("gpumpi/openmpi:4", "gpumpi/openmpi:5"):
+    for image in ("openmpi:4", "openmpi:5"):
         file = job_file(tmp_path, "sockets", command=python(WHO), image=image, slots=2, perSocket=1)
         done = job_cluster.cluster("submit", file, "--follow")
         assert done.code == 0, done.out + done.err
@@ -147,19 +165,23 @@ if told:
 """
 
 
+@pytest.mark.mission("A", "hostfile")
 @pytest.mark.mission("D", "credentials")
 @pytest.mark.mission("D", "pre-train step")
 @pytest.mark.mission("D", "shared volume")
-@pytest.mark.parametrize("launcher", ["mpijob", "openmpi"])
+@pytest.mark.parametrize("launcher", ["mpijob", "standalone"])
 def test_ranks_see_secrets_and_the_prepared_shared_volume(job_cluster: JobCluster, tmp_path: Path, launcher: str) -> None:
     name = f"prepared-{launcher}"
     job_cluster.kubectl("create", "secret", "generic", name, "-n", "mpi-jobs", "--from-literal=key=with 'quotes' and \"more\"")
     secret = {"PASSWORD": {"name": name, "key": "key"}}
-    file = job_file(tmp_path, name, launcher=launcher, command=python(READ), prepare=["python3", "-c", PREPARE], secretEnv=secret)
+    file = job_file(tmp_path, name, launcher=launcher, command=python(READ), setup=["python3", "-c", PREPARE], secretEnv=secret)
     done = job_cluster.cluster("submit", file, "--follow")
     assert done.code == 0, done.out + done.err
     one = ("with 'quotes' and \"more\"", "x")
     assert f"told {[one, one]}" in done.out
+    gpus = 1  # of each node; the job sets no slots
+    workers = [hostfile.host(name, NAMESPACE, number) for number in range(2)]
+    assert job_cluster.hostfile(name) == [f"{worker} slots={gpus}" for worker in workers]
     job_cluster.cluster("cancel", name)
     job_cluster.kubectl("delete", "secret", name, "-n", "mpi-jobs")
 

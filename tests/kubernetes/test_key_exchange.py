@@ -1,4 +1,4 @@
-"""Jobs with launcher `openmpi` that exchange SSH keys without a Secret."""
+"""Jobs with launcher `standalone` that exchange SSH keys without a Secret."""
 
 import re
 import secrets
@@ -11,7 +11,7 @@ from testkit.eks_clusters import REGION
 from testkit.job_cluster import NAMESPACE, JobCluster, job_file, python
 from testkit.waiting import wait_until
 
-pytestmark = pytest.mark.xdist_group("kubernetes")
+pytestmark = pytest.mark.xdist_group("jobs")
 
 WHO = """
 import pathlib, socket
@@ -38,7 +38,7 @@ def test_the_first_pod_creates_a_key_pair_on_the_shared_volume_and_deleting_the_
     job_cluster: JobCluster, tmp_path: Path
 ) -> None:
     name = "keys-on-volume"
-    file = job_file(tmp_path, name, launcher="openmpi", keyExchange="volume", slots=2, command=python(WHO))
+    file = job_file(tmp_path, name, launcher="standalone", keyExchange="volume", slots=2, command=python(WHO))
     objects = job_cluster.cluster("submit", file, "--dry-run", "--json").json
     assert "Secret" not in {one["kind"] for one in objects}
     try:
@@ -54,7 +54,7 @@ def test_the_first_pod_creates_a_key_pair_on_the_shared_volume_and_deleting_the_
 @pytest.mark.mission("D", "keys on the volume")
 def test_cancelling_a_running_job_removes_its_keys(job_cluster: JobCluster, tmp_path: Path) -> None:
     name = "keys-cancelled"
-    file = job_file(tmp_path, name, launcher="openmpi", keyExchange="volume", command=python(WAITS))
+    file = job_file(tmp_path, name, launcher="standalone", keyExchange="volume", command=python(WAITS))
     try:
         with job_cluster.running("submit", file, "--follow") as process:
             assert process.stdout is not None
@@ -69,7 +69,7 @@ def test_cancelling_a_running_job_removes_its_keys(job_cluster: JobCluster, tmp_
 
 # --- through the key bucket --------------------------------------------------------------------------------------------
 
-WITH_BOTO3 = "gpumpi/openmpi-boto3:5"
+WITH_BOTO3 = "openmpi-boto3:5"
 FROM_ALL_TO_ALL = """
 import os, pathlib, socket, subprocess
 import boto3
@@ -122,7 +122,7 @@ def shown(cluster: JobCluster, job: str) -> dict[str, str]:
 def test_pods_exchange_public_halves_through_the_bucket_and_each_reaches_each(job_cluster: JobCluster, tmp_path: Path) -> None:
     name = "keys-in-bucket"
     program = FROM_ALL_TO_ALL.replace("NAME", name)
-    wanted = {"image": WITH_BOTO3, "launcher": "openmpi", "keyExchange": "s3", "perNode": 1}
+    wanted = {"image": WITH_BOTO3, "launcher": "standalone", "keyExchange": "s3", "perNode": 1}
     file = job_file(tmp_path, name, command=python(program), env={"BUCKET": key_bucket(job_cluster)}, **wanted)
     objects = job_cluster.cluster("submit", file, "--dry-run", "--json").json
     assert "Secret" not in {one["kind"] for one in objects}
@@ -143,7 +143,7 @@ def test_pods_exchange_public_halves_through_the_bucket_and_each_reaches_each(jo
 def test_the_next_attempt_trusts_the_new_key_of_a_restarted_worker(job_cluster: JobCluster, tmp_path: Path) -> None:
     name = "keys-again"
     program = ONCE_MORE.replace("MARK", f"{name}-{secrets.token_hex(3)}")
-    file = job_file(tmp_path, name, image=WITH_BOTO3, launcher="openmpi", keyExchange="s3", command=python(program), perNode=1)
+    file = job_file(tmp_path, name, image=WITH_BOTO3, launcher="standalone", keyExchange="s3", command=python(program), perNode=1)
     lines: list[str] = []
     before: dict[str, str] = {}
     try:
@@ -170,7 +170,7 @@ def test_an_image_without_an_sdk_is_reported_and_following_ends(job_cluster: Job
     name = "sdkless"
     try:
         done = job_cluster.cluster(
-            "submit", job_file(tmp_path, name, launcher="openmpi", keyExchange="s3", command=["true"]), "--follow"
+            "submit", job_file(tmp_path, name, launcher="standalone", keyExchange="s3", command=["true"]), "--follow"
         )
     finally:
         job_cluster.cluster("cancel", name)

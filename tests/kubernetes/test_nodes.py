@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from localcloud.kubernetes.nodes import gpus
 from testkit.eks_clusters import Account, Running
 from testkit.node_groups import FOREVER, NodeGroup, is_ready, name_of, node_group, output, pod, pod_in, pod_path, pods
 from testkit.waiting import wait_while
@@ -147,7 +148,7 @@ def test_a_missing_image_is_err_image_pull(busy: Running, system: NodeGroup) -> 
         assert wait_while(reason, lambda text: text in ("", "ContainerCreating")) in ("ErrImagePull", "ImagePullBackOff")
 
 
-def test_gpus_and_efa_appear_with_a_device_plugin_and_not_before(busy: Running, train: NodeGroup) -> None:
+def test_gpus_and_efa_appear_with_a_device_plugin_and_a_broken_gpu_goes(busy: Running, train: NodeGroup) -> None:
     """The device plugins run in DaemonSets like the upstream ones: with a host path, dropped capabilities and no
     arguments.
     """
@@ -172,9 +173,15 @@ def test_gpus_and_efa_appear_with_a_device_plugin_and_not_before(busy: Running, 
         program = "import json, os; print(json.dumps(os.environ['NVIDIA_VISIBLE_DEVICES'].split(',')))"
         with pods(busy, pod("with-gpus", program, container={"resources": {"limits": wanted}}, node=node)):
             assert len(set(output(busy, "with-gpus"))) == 8
+        gpus.break_gpu(busy.cloud.kubernetes_folder, name_of(node), 5, 79)
+        wait_while(lambda: gpus_of(busy, node), lambda number: number != "7")
     finally:
         for name in ("gpu-plugin", "efa-plugin"):
             busy.api.delete(f"/apis/apps/v1/namespaces/kube-system/daemonsets/{name}")
+
+
+def gpus_of(busy: Running, node: dict[str, Any]) -> str:
+    return str(busy.api.get(f"/api/v1/nodes/{name_of(node)}")["status"]["allocatable"].get("nvidia.com/gpu"))
 
 
 def device_plugin(name: str, image: str) -> dict[str, Any]:

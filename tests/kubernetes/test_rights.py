@@ -6,7 +6,7 @@ import pytest
 
 from testkit.job_cluster import NAMESPACE, JobCluster, job_file, python
 
-pytestmark = pytest.mark.xdist_group("kubernetes")
+pytestmark = pytest.mark.xdist_group("jobs")
 
 ASKED = [
     (("get", "pods"), "yes"),
@@ -23,7 +23,7 @@ ASKED = [
 
 @pytest.mark.mission("A", "rights")
 def test_a_jobs_own_account_reads_pods_of_its_namespace_and_nothing_else(job_cluster: JobCluster, tmp_path: Path) -> None:
-    file = job_file(tmp_path, "rights", launcher="openmpi", command=python("import signal; signal.pause()"))
+    file = job_file(tmp_path, "rights", launcher="standalone", command=python("import signal; signal.pause()"))
     try:
         assert job_cluster.cluster("submit", file).code == 0
         (account,) = job_cluster.objects("serviceaccounts", "gpumpi.io/job=rights")

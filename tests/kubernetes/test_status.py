@@ -13,7 +13,7 @@ from testkit.job_cluster import SOURCE, STACK, JobCluster, job_file, python
 from testkit.projects import client
 from testkit.waiting import wait_until
 
-pytestmark = pytest.mark.xdist_group("kubernetes")
+pytestmark = pytest.mark.xdist_group("jobs")
 
 FOREVER = python("import signal; print('runs', flush=True); signal.pause()")
 OF_STACK = ("status", "-s", STACK, "--config-dir", str(SOURCE))

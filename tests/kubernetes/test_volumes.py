@@ -1,79 +1,28 @@
-"""EFS file systems as volumes: shared across nodes and provisioned for claims; a failed mount reports its reason."""
+"""File systems as volumes: shared across nodes and provisioned for claims; a failed mount reports its reason; with FSx for
+Lustre, files come from a bucket and arrive there."""
 
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from testkit.eks_clusters import REGION, Account, Running
+from testkit.file_systems import Storage
 from testkit.node_groups import NodeGroup, Object, name_of, node_group, output, pod, pod_in, pods
 from testkit.waiting import wait_while
 
 pytestmark = pytest.mark.xdist_group("kubernetes")
 
 DRIVER = "efs.csi.aws.com"
+LUSTRE = "fsx.csi.aws.com"
+BUCKET = "kubernetes-data-sets"
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
 VOLUMES = "/api/v1/persistentvolumes"
 CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 EVENTS = "/api/v1/namespaces/default/events"
-
-
-@dataclass
-class Storage:
-    """EFS file systems of the account, created with boto3."""
-
-    account: Account
-
-    @property
-    def efs(self) -> Any:
-        return self.account.client("efs")
-
-    @property
-    def root(self) -> Path:
-        return self.account.cloud.folder / "file-systems"
-
-    def create(self, token: str, zone: int | None = 0) -> str:
-        """Create a file system, by default with a mount target in the first zone. The mount target accepts connections
-        from the whole VPC.
-        """
-        name = str(self.efs.create_file_system(CreationToken=token)["FileSystemId"])
-        self._settle(self.efs.describe_file_systems, "FileSystems", FileSystemId=name)
-        if zone is not None:
-            world, ec2 = self.account.world, self.account.client("ec2")
-            group = ec2.create_security_group(GroupName=token, Description="NFS", VpcId=world.vpc)["GroupId"]
-            everybody = {"IpProtocol": "tcp", "FromPort": 2049, "ToPort": 2049, "IpRanges": [{"CidrIp": "10.0.0.0/16"}]}
-            ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=[everybody])
-            self.efs.create_mount_target(FileSystemId=name, SubnetId=world.subnets[zone], SecurityGroups=[group])
-            self._settle(self.efs.describe_mount_targets, "MountTargets", FileSystemId=name)
-        return name
-
-    def access_point(self, file_system: str, path: str = "/shared") -> str:
-        creation = {"OwnerUid": 1000, "OwnerGid": 1000, "Permissions": "0775"}
-        made = self.efs.create_access_point(
-            ClientToken=f"{file_system}{path}",
-            FileSystemId=file_system,
-            PosixUser={"Uid": 1000, "Gid": 1000},
-            RootDirectory={"Path": path, "CreationInfo": creation},
-        )
-        self._settle(self.efs.describe_access_points, "AccessPoints", FileSystemId=file_system)
-        return str(made["AccessPointId"])
-
-    def points(self, file_system: str) -> list[Object]:
-        found: list[Object] = self.efs.describe_access_points(FileSystemId=file_system)["AccessPoints"]
-        return found
-
-    def delete(self, name: str) -> None:
-        for target in self.efs.describe_mount_targets(FileSystemId=name)["MountTargets"]:
-            self.efs.delete_mount_target(MountTargetId=target["MountTargetId"])
-        wait_while(lambda: self.efs.describe_mount_targets(FileSystemId=name)["MountTargets"], bool, seconds=10)
-        self.efs.delete_file_system(FileSystemId=name)
-
-    def _settle(self, describe: Any, member: str, **which: Any) -> None:
-        wait_while(lambda: describe(**which)[member], lambda found: found[-1]["LifeCycleState"] == "creating", seconds=10)
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +30,8 @@ def stored(account: Account) -> Iterator[Running]:
     """A cluster with the EFS CSI driver add-on."""
     made = account.create("stored")
     role = account.world.pod_role
+    driver = "arn:aws:iam::aws:policy/service-role/AmazonEFSCSIDriverPolicy"
+    account.client("iam").attach_role_policy(RoleName=role.rsplit("/", 1)[-1], PolicyArn=driver)
     made.account.eks.create_addon(
         clusterName=made.name,
         addonName="aws-efs-csi-driver",
@@ -95,14 +46,14 @@ def nodes(stored: Running) -> Iterator[list[Object]]:
     """Two real nodes that have registered the EFS CSI driver."""
     with node_group(stored, "train", 2, "p4d.24xlarge") as group:
         assert group.describe()["status"] == "ACTIVE", group.describe()["health"]
-        wait_while(lambda: drivers(stored), lambda found: len(found) < 2, seconds=30)
+        wait_while(lambda: drivers(stored), lambda found: len(found) < 2)
         yield NodeGroup.real_nodes(group)
 
 
-def drivers(cluster: Running) -> list[str]:
-    """Return the nodes whose kubelet has registered the EFS CSI driver."""
+def drivers(cluster: Running, driver: str = DRIVER) -> list[str]:
+    """Return the nodes whose kubelet has registered the CSI driver."""
     found = cluster.api.get("/apis/storage.k8s.io/v1/csinodes")["items"]
-    return [name_of(node) for node in found if any(one["name"] == DRIVER for one in node["spec"].get("drivers") or ())]
+    return [name_of(node) for node in found if any(one["name"] == driver for one in node["spec"].get("drivers") or ())]
 
 
 @pytest.fixture(scope="module")
@@ -115,11 +66,11 @@ def file_system(storage: Storage) -> Iterator[str]:
     name = storage.create("shared")
     yield name
     storage.delete(name)
-    wait_while(lambda: (storage.root / name).exists(), bool, seconds=10)
+    wait_while(lambda: (storage.root / name).exists(), bool)
 
 
 @contextmanager
-def volume(cluster: Running, name: str, handle: str, **attributes: str) -> Iterator[None]:
+def volume(cluster: Running, name: str, handle: str, driver: str = DRIVER, **attributes: str) -> Iterator[None]:
     """Create a static PersistentVolume and its claim."""
     made = {
         "apiVersion": "v1",
@@ -130,7 +81,7 @@ def volume(cluster: Running, name: str, handle: str, **attributes: str) -> Itera
             "accessModes": ["ReadWriteMany"],
             "persistentVolumeReclaimPolicy": "Retain",
             "storageClassName": "",
-            "csi": {"driver": DRIVER, "volumeHandle": handle, "volumeAttributes": attributes},
+            "csi": {"driver": driver, "volumeHandle": handle, "volumeAttributes": attributes},
             # volume and claim reference each other; otherwise Kubernetes binds them only in its next 15-second sync
             "claimRef": {"namespace": "default", "name": name},
         },
@@ -138,9 +89,7 @@ def volume(cluster: Running, name: str, handle: str, **attributes: str) -> Itera
     cluster.api.create(VOLUMES, made)
     try:
         with claim(cluster, name, "", volumeName=name):
-            wait_while(
-                lambda: cluster.api.get(f"{CLAIMS}/{name}")["status"], lambda status: status["phase"] != "Bound", seconds=30
-            )
+            wait_while(lambda: cluster.api.get(f"{CLAIMS}/{name}")["status"], lambda status: status["phase"] != "Bound")
             yield
     finally:
         cluster.api.delete(f"{VOLUMES}/{name}")
@@ -155,7 +104,7 @@ def claim(cluster: Running, name: str, storage_class: str, **spec: Any) -> Itera
         yield
     finally:
         cluster.api.delete(f"{CLAIMS}/{name}")
-        wait_while(lambda: cluster.api.find(f"{CLAIMS}/{name}"), lambda found: found is not None, seconds=30)
+        wait_while(lambda: cluster.api.find(f"{CLAIMS}/{name}"), lambda found: found is not None)
 
 
 @contextmanager
@@ -257,8 +206,8 @@ def why_it_waits(cluster: Running, name: str) -> str:
         status = cluster.api.get(f"/api/v1/namespaces/default/pods/{name}")["status"]
         return [one["state"]["waiting"]["reason"] for one in status.get("containerStatuses", ()) if "waiting" in one["state"]]
 
-    message = wait_while(look, lambda found: not found, seconds=60)[0]
-    assert wait_while(state, lambda found: not found, seconds=10) == ["ContainerCreating"]
+    message = wait_while(look, lambda found: not found)[0]
+    assert wait_while(state, lambda found: not found) == ["ContainerCreating"]
     return str(message)
 
 
@@ -330,7 +279,7 @@ def test_a_dynamic_claim_gets_its_own_access_point_and_releases_it(
             assert {"Key": "efs.csi.aws.com/cluster", "Value": "true"} in made["Tags"]
             handle = stored.api.get(f"{VOLUMES}/pvc-{uid}")["spec"]["csi"]["volumeHandle"]
             assert handle == f"{file_system}::{made['AccessPointId']}"
-        wait_while(lambda: stored.api.find(f"{VOLUMES}/pvc-{uid}"), lambda found: found is not None, seconds=30)
+        wait_while(lambda: stored.api.find(f"{VOLUMES}/pvc-{uid}"), lambda found: found is not None)
     assert {point["AccessPointId"] for point in storage.points(file_system)} == before
 
 
@@ -341,7 +290,7 @@ def test_a_claim_that_cannot_be_provisioned_gives_the_reason(stored: Running, no
             which = "involvedObject.name=broken,reason=ProvisioningFailed"
             return [event["message"] for event in stored.api.get(EVENTS, fieldSelector=which)["items"]]
 
-        (message,) = wait_while(look, lambda found: not found, seconds=30)
+        (message,) = wait_while(look, lambda found: not found)
     assert message.startswith('failed to provision volume with StorageClass "broken": ')
     assert "FileSystemNotFound" in message
 
@@ -354,15 +303,72 @@ def test_volumes_are_unmounted_after_the_pod(stored: Running, nodes: list[Object
         title = name_of(nodes[0]).split(".")[0]
         first = stored.process(f"kubelet-{title}").pid
         mounts = Path(f"/proc/{first}/task/{first}/children").read_text().split()[0]
-        wait_while(
-            lambda: Path(f"/proc/{mounts}/mountinfo").read_text(), lambda text: "kubernetes.io~csi/gone" in text, seconds=30
-        )
+        wait_while(lambda: Path(f"/proc/{mounts}/mountinfo").read_text(), lambda text: "kubernetes.io~csi/gone" in text)
 
 
 def test_without_the_add_on_the_driver_is_gone(stored: Running, nodes: list[Object]) -> None:
-    """Must be the last test of this module, because the others need the add-on."""
+    """Must be the last test of EFS in this module, because the others need the add-on."""
     stored.account.eks.delete_addon(clusterName=stored.name, addonName="aws-efs-csi-driver")
-    wait_while(lambda: drivers(stored), bool, seconds=30)
+    wait_while(lambda: drivers(stored), bool)
     assert stored.api.find(f"/apis/storage.k8s.io/v1/csidrivers/{DRIVER}") is None
     assert not [one for one in stored.state.processes if one.name.startswith("efs-csi-")]
     assert json.dumps(stored.describe()["health"]) == '{"issues": []}'
+
+
+# --- FSx for Lustre
+
+
+@pytest.fixture(scope="module")
+def lustre(stored: Running, nodes: list[Object]) -> Iterator[Object]:
+    """A file system with an association, on a cluster whose nodes have registered the FSx CSI driver."""
+    world, ec2, fsx, s3 = stored.account.world, *(stored.account.client(one) for one in ("ec2", "fsx", "s3"))
+    s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
+    s3.put_object(Bucket=BUCKET, Key="sets/in.txt", Body=b"from the bucket")
+    owner = {"file-owner": "1000", "file-group": "1000", "file-permissions": "0040755"}
+    s3.put_object(Bucket=BUCKET, Key="sets/out/", Body=b"", Metadata=owner)
+    group = ec2.create_security_group(GroupName="lustre", Description="Lustre", VpcId=world.vpc)["GroupId"]
+    everybody = {"IpProtocol": "tcp", "FromPort": 988, "ToPort": 988, "IpRanges": [{"CidrIp": "10.0.0.0/16"}]}
+    ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=[everybody])
+    name = fsx.create_file_system(
+        FileSystemType="LUSTRE",
+        StorageCapacity=1200,
+        SubnetIds=world.subnets[:1],
+        SecurityGroupIds=[group],
+        FileSystemTypeVersion="2.15",
+        LustreConfiguration={"DeploymentType": "SCRATCH_2"},
+    )["FileSystem"]["FileSystemId"]
+    found: Object = fsx.describe_file_systems(FileSystemIds=[name])["FileSystems"][0]
+    fsx.create_data_repository_association(
+        FileSystemId=name,
+        FileSystemPath="/data",
+        DataRepositoryPath=f"s3://{BUCKET}/sets",
+        BatchImportMetaDataOnCreate=True,
+        S3={"AutoImportPolicy": {"Events": ["NEW"]}, "AutoExportPolicy": {"Events": ["NEW"]}},
+    )
+    stored.account.eks.create_addon(clusterName=stored.name, addonName="aws-fsx-csi-driver")
+    wait_while(lambda: drivers(stored, LUSTRE), lambda found: len(found) < len(nodes))
+    yield found
+    fsx.delete_file_system(FileSystemId=name)
+
+
+COPY = """
+import json
+open("/shared/data/out/result.txt", "w").write("from the pod")
+print(json.dumps(open("/shared/data/in.txt").read()))
+"""
+
+
+def test_a_pod_reads_an_object_of_the_bucket_and_its_file_arrives_there(stored: Running, lustre: Object) -> None:
+    attributes = {"dnsname": lustre["DNSName"], "mountname": lustre["LustreConfiguration"]["MountName"]}
+    s3 = stored.account.client("s3")
+    with (
+        volume(stored, "lustre", lustre["FileSystemId"], LUSTRE, **attributes),
+        pods(stored, with_volume("copy", "lustre", COPY)),
+    ):
+        assert output(stored, "copy") == "from the bucket"
+    keys = wait_while(
+        lambda: [one["Key"] for one in s3.list_objects_v2(Bucket=BUCKET)["Contents"]],
+        lambda found: "sets/out/result.txt" not in found,
+    )
+    assert "sets/out/result.txt" in keys
+    assert s3.get_object(Bucket=BUCKET, Key="sets/out/result.txt")["Body"].read() == b"from the pod"

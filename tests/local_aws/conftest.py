@@ -6,6 +6,7 @@ import pytest
 from moto import mock_aws
 
 from localcloud.aws import calls, durations, extend
+from localcloud.aws.account import ACCESS_KEY_ID
 from testkit.aws_clients import Client, LocalAws, client, start_server, stop_server
 from tests.local_aws.eks_refusing import Refusing
 
@@ -51,3 +52,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if isinstance(item, pytest.Function) and "server_process" in item.fixturenames:
             item.add_marker(pytest.mark.xdist_group(f"server of {item.module.__name__}"))
+
+
+@pytest.fixture
+def account_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set the credentials of the account's user in the environment, for code that creates its own clients."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY_ID)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "any")
+    for name in ("AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name, raising=False)

@@ -1,13 +1,24 @@
 """How the autoscaler emulator reads and changes Auto Scaling groups."""
 
+import json
+from collections.abc import Callable
+
 import pytest
 
-from localcloud.aws import faults
+from infra.components import iam, trust_policies
+from infra.components.iam import Account
+from infra.naming import AUTOSCALER_TAG
+from localcloud.aws import faults, gateway
+from localcloud.aws.account import ACCOUNT
 from localcloud.kubernetes.autoscaler import flags
 from localcloud.kubernetes.autoscaler.cloud import Aws, Refused
 from localcloud.kubernetes.autoscaler.groups import Group
+from localcloud.kubernetes.autoscaler.loop import Loop
+from localcloud.kubernetes.pod_identity.credentials import Pod, assume
 from testkit.aws_clients import REGION, Client
 from testkit.eks_world import World
+from tests.local_aws.documents import allow, deny, policy
+from tests.pure import autoscaler_world
 
 ENABLED = "k8s.io/cluster-autoscaler/enabled"
 OWNED = "k8s.io/cluster-autoscaler/demo"
@@ -113,3 +124,102 @@ def test_a_failed_launch_appears_in_the_scaling_activities(world: World) -> None
     assert group.desired == 1 and not group.instances
     assert "We have none." in cloud.failure(group, 0)
     assert cloud.failure(group, 4e9) == "", "the failure is older than this scale-up"
+
+
+# --- with the credentials of the autoscaler's pod
+
+OWNER = Account(ACCOUNT, REGION, "aws")
+SCALE = iam.scale_groups(OWNER, "demo", AUTOSCALER_TAG)
+EVERYTHING = allow(Principal="*", Action="*", Resource="*")
+NO_TYPES = policy(EVERYTHING, deny(Principal="*", Action="ec2:DescribeInstanceTypes", Resource="*"))
+
+
+def grant(world: World, document: object) -> None:
+    world.client("iam").put_role_policy(RoleName="autoscaler", PolicyName="scale", PolicyDocument=json.dumps(document))
+
+
+def without_types() -> object:
+    """Return the program's policy without ec2:DescribeInstanceTypes."""
+    return json.loads(iam.to_json(SCALE).replace('"ec2:DescribeInstanceTypes", ', ""))
+
+
+def restrict_endpoint(world: World, document: str) -> None:
+    (found,) = world.ec2.describe_vpc_endpoints()["VpcEndpoints"]
+    world.ec2.modify_vpc_endpoint(VpcEndpointId=found["VpcEndpointId"], PolicyDocument=document)
+
+
+@pytest.fixture
+def start(world: World, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Loop]:
+    """Give the autoscaler's pod its role, with an endpoint of EC2 in its VPC. Return a function that starts a new process
+    for a pod that waits for a GPU node."""
+    discover(world)
+    trust = iam.to_json(trust_policies.assumed_by_pods(OWNER, "demo", "kube-system", "cluster-autoscaler"))
+    world.eks.create_pod_identity_association(
+        clusterName="demo", namespace="kube-system", serviceAccount="cluster-autoscaler", roleArn=world.role("autoscaler", trust)
+    )
+    grant(world, SCALE)
+    world.ec2.modify_vpc_attribute(VpcId=world.vpc, EnableDnsHostnames={"Value": True})
+    world.ec2.create_vpc_endpoint(
+        VpcId=world.vpc,
+        ServiceName=f"com.amazonaws.{REGION}.ec2",
+        VpcEndpointType="Interface",
+        SubnetIds=world.subnets[:1],
+        PrivateDnsEnabled=True,
+    )
+    with gateway.LOCK:
+        keys = assume(ACCOUNT, REGION, "demo", Pod("kube-system", "cluster-autoscaler", "autoscaler-0", "1"))
+
+    def process() -> Loop:
+        waiting = autoscaler_world.Cluster(pods_=[autoscaler_world.gpu_pod(efa=4, nodeSelector={})])
+        with monkeypatch.context() as patch:
+            patch.setenv("AWS_ACCESS_KEY_ID", keys["AccessKeyId"])
+            patch.setenv("AWS_SECRET_ACCESS_KEY", keys["SecretAccessKey"])
+            patch.setenv("AWS_SESSION_TOKEN", keys["Token"])
+            return Loop(waiting, Aws([DISCOVERY], REGION), flags.parse([]))
+
+    return process
+
+
+def desired(world: World) -> int:
+    return int(world.auto_scaling_group()["DesiredCapacity"])
+
+
+def test_the_programs_role_scales_a_pool_up_from_zero(world: World, start: Callable[[], Loop]) -> None:
+    start().run_once()
+    assert desired(world) == 1
+
+
+@pytest.mark.parametrize(
+    ("by", "reason"),
+    [
+        ("role", "because no identity-based policy allows the ec2:DescribeInstanceTypes action"),
+        ("endpoint", "with an explicit deny in a VPC endpoint policy"),
+    ],
+)
+def test_without_describe_instance_types_no_pool_grows_and_the_reason_is_awss(
+    world: World, start: Callable[[], Loop], by: str, reason: str
+) -> None:
+    if by == "role":
+        grant(world, without_types())
+    else:
+        restrict_endpoint(world, NO_TYPES)
+    loop = start()
+    for _ in range(2):
+        with pytest.raises(
+            Refused, match=r"the size of p4d\.24xlarge is unknown, so no group can grow: .*UnauthorizedOp"
+        ) as caught:
+            loop.run_once()
+        assert reason in str(caught.value)
+    assert desired(world) == 0
+
+
+def test_a_permission_that_returns_helps_only_after_a_restart(world: World, start: Callable[[], Loop]) -> None:
+    restrict_endpoint(world, NO_TYPES)
+    loop = start()
+    with pytest.raises(Refused):
+        loop.run_once()
+    restrict_endpoint(world, policy(EVERYTHING))
+    with pytest.raises(Refused):
+        loop.run_once()
+    start().run_once()
+    assert desired(world) == 1

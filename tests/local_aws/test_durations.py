@@ -1,12 +1,17 @@
 """Durations of emulated AWS operations, scaled by a factor."""
 
+import ast
+import inspect
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
-from localcloud.aws import durations
+from localcloud import problems
+from localcloud.aws import durations, server
+from localcloud.processes import ROOT
 from testkit.aws_clients import LocalAws
 
 
@@ -32,6 +37,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
     yield clock
     durations.set_factor(0)
     durations.settle()
+    problems.forget()
 
 
 @pytest.mark.parametrize(("factor", "due"), [(0, 0), (0.5, 50), (1, 100), (3, 300)])
@@ -164,3 +170,80 @@ def test_a_gated_step_is_due_when_its_gate_opens_and_the_next_step_starts_then(c
     clock.time += 1
     durations.settle()
     assert follower.status == "came"
+
+
+def test_a_state_is_entered_only_after_its_check(clock: Clock) -> None:
+    thing, seen = Thing(), []
+
+    def check() -> str:
+        seen.append(thing.status)
+        return "CREATE_FAILED"
+
+    durations.schedule(thing, "status", "CREATING", check, "thing")
+    durations.settle()
+    assert (seen, thing.status) == (["CREATING"], "CREATE_FAILED")
+
+
+def broken() -> bool:
+    raise KeyError("vpc-1")
+
+
+@pytest.mark.parametrize("part", ["final", "then", "gate"])
+def test_an_exception_fails_the_operation_that_it_belongs_to_and_no_other(clock: Clock, part: str) -> None:
+    thing, other = Thing(), Thing()
+    parts: dict[str, Any] = {"final": "ACTIVE", part: broken}
+    failed = durations.fails_as(thing, "status", "CREATE_FAILED")
+    with durations.caused_by("eks.CreateNodegroup"):
+        durations.schedule(thing, "status", "CREATING", kind="thing", fail=failed, **parts)
+    durations.schedule(other, "status", "CREATING", "ACTIVE", "other")
+    durations.settle()
+    assert (thing.status, other.status) == ("CREATE_FAILED", "ACTIVE")
+    assert problems.found() == ["eks.CreateNodegroup failed: KeyError('vpc-1')"]
+
+
+def test_a_step_that_follows_belongs_to_the_same_operation(clock: Clock) -> None:
+    first, second = Thing(), Thing()
+
+    def then() -> None:
+        durations.schedule(second, "status", "C", broken, "other", fail=durations.fails_as(second, "status", "failed"))
+
+    with durations.caused_by("ec2.StopInstances"):
+        durations.schedule(first, "status", "A", "B", "thing", then=then)
+    durations.settle()
+    assert (second.status, problems.found()) == ("failed", ["ec2.StopInstances failed: KeyError('vpc-1')"])
+
+
+def test_every_step_with_a_check_says_how_its_operation_fails() -> None:
+    """Without `fail`, clients would wait for the resource until they time out."""
+    calls = [
+        (file.name, call)
+        for file in sorted((ROOT / "localcloud").rglob("*.py"))
+        for call in ast.walk(ast.parse(file.read_text()))
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == "durations.schedule"
+    ]
+    checked = []
+    for name, call in calls:
+        given = {*list(inspect.signature(durations.schedule).parameters)[: len(call.args)]} | {
+            str(one.arg) for one in call.keywords
+        }
+        if given & {"then", "gate"} or not isinstance(call.args[3], ast.Constant | ast.IfExp | ast.Name):
+            checked.append(name)
+            assert "fail" in given, f"{name}:{call.lineno}"
+    assert len(checked) > 15
+
+
+def test_the_clock_survives_an_exception_and_reports_it(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    local, ticks = server.Server(), []
+
+    def settle() -> None:
+        ticks.append(1)
+        if len(ticks) == 1:
+            raise RuntimeError("no time")
+        local._stopping.set()
+
+    monkeypatch.setattr(server, "_TICK", 0.0)
+    monkeypatch.setattr(durations, "settle", settle)
+    local._tick()
+    local._server.server_close()
+    monkeypatch.undo()
+    assert (len(ticks), problems.found()) == (2, ["the clock of the local AWS failed: no time"])

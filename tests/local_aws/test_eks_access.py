@@ -3,7 +3,7 @@
 import pytest
 from botocore.exceptions import ClientError
 
-from localcloud.aws.account import ACCOUNT, USER_ARN
+from localcloud.aws.account import ACCOUNT, ADMINISTRATOR_ACCESS, USER_ARN
 from testkit.aws_clients import REGION, Client
 from testkit.eks_world import World, trust
 
@@ -86,6 +86,7 @@ def test_a_cluster_created_in_a_role_session_belongs_to_the_role(aws: Client) ->
     world = World(aws)
     account = f'{{"Effect":"Allow","Principal":{{"AWS":"arn:aws:iam::{ACCOUNT}:root"}},"Action":"sts:AssumeRole"}}'
     role = world.role("deployer", f'{{"Version":"2012-10-17","Statement":[{account}]}}')
+    world.client("iam").attach_role_policy(RoleName="deployer", PolicyArn=ADMINISTRATOR_ACCESS)
     key = aws("sts").assume_role(RoleArn=role, RoleSessionName="ada")["Credentials"]
     session = aws(
         "eks",

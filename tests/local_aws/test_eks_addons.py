@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from infra import versions as pinned
+from localcloud.aws import events
 from localcloud.aws.eks import addon_catalog, versions
+from localcloud.aws.events import Event
 from testkit.aws_clients import Client
 from testkit.eks_world import World
 
@@ -39,7 +41,7 @@ def update(world: World, name: str, **change: Any) -> dict[str, Any]:
     return done
 
 
-@pytest.mark.parametrize("kubernetes", pinned.KUBERNETES_VERSIONS)
+@pytest.mark.parametrize("kubernetes", pinned.LIVE_KUBERNETES_VERSIONS)
 def test_every_pinned_version_is_in_the_catalogue(kubernetes: str) -> None:
     for name, version in pinned.addon_versions(kubernetes).items():
         assert addon_catalog.CATALOG[name].supports(version, kubernetes), f"{name} {version} for {kubernetes}"
@@ -63,7 +65,7 @@ def test_add_on_versions_list_their_compatibilities(world: World) -> None:
 
 def test_the_list_of_add_ons_can_be_filtered(world: World) -> None:
     found = world.eks.describe_addon_versions(types=["storage"])["addons"]
-    assert {item["addonName"] for item in found} == {"aws-efs-csi-driver", "aws-ebs-csi-driver"}
+    assert {item["addonName"] for item in found} == {"aws-efs-csi-driver", "aws-ebs-csi-driver", "aws-fsx-csi-driver"}
 
 
 @pytest.mark.parametrize("name", DAEMON_SETS)
@@ -101,6 +103,19 @@ def test_configuration_values_are_kept_and_replaced_by_an_update(world: World) -
     assert (done["type"], done["status"]) == ("AddonUpdate", "Successful")
     after = describe(world, "vpc-cni")
     assert (after["addonVersion"], after["configurationValues"], after["status"]) == ("v1.22.4-eksbuild.3", "{}", "ACTIVE")
+
+
+def test_an_update_is_published_with_the_new_values(world: World) -> None:
+    heard: list[Event] = []
+    addon(world, "vpc-cni")
+    unregister = events.register(heard.append)
+    try:
+        update(world, "vpc-cni", configurationValues='{"enableNetworkPolicy": "true"}')
+    finally:
+        unregister()
+    (event,) = [one for one in heard if one.kind == "add-on"]
+    assert (event.action, event.name) == ("changed", "demo/vpc-cni")
+    assert event.details["configurationValues"] == '{"enableNetworkPolicy": "true"}'
 
 
 def test_configuration_values_may_be_yaml(world: World) -> None:

@@ -110,11 +110,17 @@ def test_the_cluster_security_group_allows_its_members_and_all_egress(world: Wor
     assert {rule["IpProtocol"] for rule in rules} == {"-1"}
 
 
+def interfaces(world: World) -> list[dict[str, Any]]:
+    """Return the control plane's network interfaces."""
+    filters = [{"Name": "description", "Values": ["Amazon EKS demo"]}]
+    found: list[dict[str, Any]] = world.ec2.describe_network_interfaces(Filters=filters)["NetworkInterfaces"]
+    return found
+
+
 def test_the_control_plane_has_an_interface_in_each_zone_with_its_security_groups(world: World) -> None:
     extra = world.security_group()
     vpc = world.cluster(vpc={"securityGroupIds": [extra]})["resourcesVpcConfig"]
-    interfaces = world.ec2.describe_network_interfaces(Filters=[{"Name": "description", "Values": ["Amazon EKS demo"]}])
-    found = interfaces["NetworkInterfaces"]
+    found = interfaces(world)
     assert {interface["SubnetId"] for interface in found} == set(world.subnets)
     groups = {group["GroupId"] for interface in found for group in interface["Groups"]}
     assert groups == {vpc["clusterSecurityGroupId"], extra}
@@ -124,7 +130,7 @@ def test_deleting_a_cluster_deletes_its_security_group_and_interfaces(world: Wor
     group_id = world.cluster()["resourcesVpcConfig"]["clusterSecurityGroupId"]
     assert world.eks.delete_cluster(name="demo")["cluster"]["status"] == "DELETING"
     assert world.eks.list_clusters()["clusters"] == []
-    assert world.ec2.describe_network_interfaces()["NetworkInterfaces"] == []
+    assert interfaces(world) == []
     assert group_id not in [group["GroupId"] for group in world.ec2.describe_security_groups()["SecurityGroups"]]
 
 
@@ -198,8 +204,7 @@ def test_other_subnets_move_the_interfaces(world: World) -> None:
     world.cluster()
     others = [world.subnet(10 + index, zone) for index, zone in enumerate("abc")]
     assert update(world, resourcesVpcConfig={"subnetIds": others})["type"] == "VpcConfigUpdate"
-    interfaces = world.ec2.describe_network_interfaces()["NetworkInterfaces"]
-    assert {interface["SubnetId"] for interface in interfaces} == set(others)
+    assert {interface["SubnetId"] for interface in interfaces(world)} == set(others)
 
 
 def test_access_entries_can_be_turned_on_and_admit_the_creator(world: World) -> None:

@@ -1,6 +1,7 @@
 """Managed node groups: the resources that EKS creates for them, and complete deletion."""
 
 import base64
+import json
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from botocore.exceptions import ClientError
 from localcloud.aws import events
 from localcloud.aws.ec2 import capacity_reservations, instance_types
 from testkit.aws_clients import REGION, Client, LocalAws
-from testkit.eks_world import World, issues
+from testkit.eks_world import CLUSTER_DETAILS, World, eks_image, issues
 
 GPU = "g5.xlarge"
 
@@ -122,10 +123,8 @@ def test_the_instance_type_may_be_the_template_s(world: World) -> None:
 
 
 def test_a_custom_ami_joins_through_its_own_user_data(world: World) -> None:
-    image = world.client("ssm").get_parameter(Name="/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64")[
-        "Parameter"
-    ]["Value"]
-    config = "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec: {cluster: {apiServerEndpoint: https://x}}\n"
+    image = eks_image()
+    config = json.dumps({"spec": {"cluster": CLUSTER_DETAILS}})
     user_data = mime("application/node.eks.aws", config)
     template = world.template(ImageId=image, UserData=user_data)
     group = world.node_group(launchTemplate=template)
@@ -151,6 +150,15 @@ def test_a_capacity_block_group_runs_in_its_block(world: World) -> None:
     group = world.node_group(launchTemplate=template, **settings, scalingConfig={"minSize": 0, "maxSize": 2, "desiredSize": 2})
     assert (group["status"], issues(group)) == ("ACTIVE", [])
     assert [instance["CapacityReservationId"] for instance in world.instances(group)] == [block, block]
+
+    named = {"clusterName": "demo", "nodegroupName": "workers"}
+    with pytest.raises(
+        ClientError, match=r"InvalidRequestException.*desired size of a node group with Capacity Blocks must be 0"
+    ):
+        world.eks.update_nodegroup_version(**named)
+    world.eks.update_nodegroup_config(**named, scalingConfig={"minSize": 0, "desiredSize": 0})
+    world.eks.describe_nodegroup(**named)
+    world.eks.update_nodegroup_version(**named)
 
 
 def test_the_node_role_gets_an_access_entry_for_nodes(world: World) -> None:

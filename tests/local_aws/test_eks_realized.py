@@ -5,10 +5,16 @@ from typing import Any
 
 import pytest
 
+from localcloud import problems
 from localcloud.aws import events
+from localcloud.aws.eks.joining import NOT_REGISTERED as NOT_JOINED
+from localcloud.aws.eks.node_groups import health
+from localcloud.aws.eks.node_groups import updates as node_group_updates
 from localcloud.aws.events import DONE, WAIT, Event, Kind, Progress
 from testkit.aws_clients import Client
-from testkit.eks_world import World
+from testkit.eks_world import World, issues
+
+TWO = {"minSize": 0, "maxSize": 4, "desiredSize": 2}
 
 
 class Realizer:
@@ -118,8 +124,131 @@ def test_a_node_group_whose_nodes_cannot_join_has_failed_with_the_reason(world: 
     group: dict[str, Any] = world.node_group()
     assert group["status"] == "CREATE_FAILED"
     assert [(issue["code"], issue["message"]) for issue in group["health"]["issues"]] == [
-        ("NodeCreationFailure", "kubelet ended with exit code 1")
+        ("NodeCreationFailure", f"{NOT_JOINED}: kubelet ended with exit code 1")
     ]
+
+
+def test_a_node_group_with_fewer_ready_nodes_than_desired_has_failed(world: World, realizer: Realizer) -> None:
+    world.cluster()
+    realizer.says["node-group"] = Progress(True, ready=1)
+    group = world.node_group(scalingConfig=TWO)
+    assert (group["status"], issues(group)) == (
+        "CREATE_FAILED",
+        [("NodeCreationFailure", f"{NOT_JOINED}: 1 of 2 nodes are Ready")],
+    )
+    assert set(group["health"]["issues"][0]["resourceIds"]) == world.instance_ids()
+
+
+def test_a_node_group_is_degraded_while_a_node_is_missing_but_not_while_one_is_joining(world: World, realizer: Realizer) -> None:
+    world.cluster()
+    realizer.says["node-group"] = Progress(True, ready=2)
+    assert world.node_group(scalingConfig=TWO)["status"] == "ACTIVE"
+    realizer.says["node-group"] = Progress(True, "kubelet ended with exit code 1", ready=1)
+    assert (group_is(world), issues(world.describe_group())) == (
+        "DEGRADED",
+        [("NodeCreationFailure", f"{NOT_JOINED}: kubelet ended with exit code 1")],
+    )
+    assert world.update_config(labels={"addOrUpdateLabels": {"a": "b"}})["status"] == "Successful"
+    assert group_is(world) == "DEGRADED", "an update of the labels does not bring the node back"
+    realizer.says["node-group"] = WAIT
+    assert group_is(world) == "ACTIVE"
+
+
+class Deaf(Realizer):
+    """A realizer that fails on events about one kind of resource, and on queries about another."""
+
+    def __init__(self, deaf: Kind, dumb: Kind | None = None) -> None:
+        super().__init__()
+        self._deaf, self._dumb = deaf, dumb
+
+    def hear(self, event: Event) -> None:
+        if event.kind == self._deaf and event.action != "gone":
+            raise RuntimeError("out of ideas")
+
+    def asked(self, kind: Kind, name: str, region: str, account: str) -> Progress:
+        if kind == self._dumb:
+            raise RuntimeError("out of words")
+        return Progress(True, ready=0) if kind == "node-group" else DONE
+
+
+@pytest.fixture
+def deaf(request: pytest.FixtureRequest) -> Iterator[None]:
+    made = Deaf(*request.param)
+    unregister = events.register(made.hear, made.asked)
+    yield
+    unregister()
+
+
+@pytest.mark.parametrize("deaf", [("cluster",)], indirect=True)
+@pytest.mark.usefixtures("deaf")
+def test_a_cluster_that_the_realizer_fails_on_has_failed_and_can_be_deleted(world: World) -> None:
+    record = world.cluster()
+    assert record["status"] == "FAILED"
+    assert record["health"]["issues"][0]["message"] == "the realizer of cluster demo (created) failed: out of ideas"
+    assert problems.found()[0] == record["health"]["issues"][0]["message"]
+    world.eks.delete_cluster(name="demo")
+    assert world.eks.list_clusters()["clusters"] == []
+
+
+@pytest.mark.parametrize(
+    ("deaf", "reason"),
+    [
+        (("node-group",), "the realizer of node-group demo/workers (created) failed: out of ideas"),
+        (("instance",), "the realizer of instance {} (created) failed: out of ideas"),
+        (("image", "node-group"), "the realizer of node-group demo/workers failed: out of words"),
+    ],
+    indirect=["deaf"],
+)
+@pytest.mark.usefixtures("deaf")
+def test_a_node_group_that_the_realizer_fails_on_has_failed_and_can_be_deleted(world: World, reason: str) -> None:
+    world.cluster()
+    group = world.node_group()
+    [(code, message)] = issues(group)
+    assert (group["status"], code) == ("CREATE_FAILED", "NodeCreationFailure")
+    assert message == f"{NOT_JOINED}: {reason.format(*world.instance_ids())}"
+    world.eks.delete_nodegroup(clusterName="demo", nodegroupName="workers")
+    assert world.eks.list_nodegroups(clusterName="demo")["nodegroups"] == []
+
+
+@pytest.mark.parametrize("deaf", [("add-on",)], indirect=True)
+@pytest.mark.usefixtures("deaf")
+def test_an_add_on_that_the_realizer_fails_on_has_failed(world: World) -> None:
+    world.cluster()
+    world.eks.create_addon(clusterName="demo", addonName="eks-pod-identity-agent")
+    addon = world.eks.describe_addon(clusterName="demo", addonName="eks-pod-identity-agent")["addon"]
+    assert (addon["status"], addon["health"]["issues"][0]["message"]) == (
+        "CREATE_FAILED",
+        "the realizer of add-on demo/eks-pod-identity-agent (created) failed: out of ideas",
+    )
+
+
+def test_an_error_while_eks_completes_a_node_group_fails_this_group_and_no_request(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> list[dict[str, Any]]:
+        raise KeyError("issues")
+
+    world.cluster()
+    monkeypatch.setattr(health, "creation_issues", broken)
+    world.eks.create_nodegroup(**world.node_group_request())
+    assert len(world.ec2.describe_vpcs()["Vpcs"]) == 2, "the request that lets time pass succeeds"
+    group = world.describe_group()
+    assert (group["status"], issues(group)) == (
+        "CREATE_FAILED",
+        [("InternalFailure", "eks.CreateNodegroup failed: KeyError('issues')")],
+    )
+
+
+def test_an_error_while_eks_completes_an_update_fails_this_update(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("template")
+
+    world.cluster()
+    world.node_group()
+    monkeypatch.setattr(node_group_updates, "_renew_template", broken)
+    update = world.update_config(labels={"addOrUpdateLabels": {"a": "b"}})
+    assert [error["errorMessage"] for error in update["errors"]] == ["eks.UpdateNodegroupConfig failed: KeyError('template')"]
+    assert (update["status"], group_is(world)) == ("Failed", "ACTIVE")
 
 
 class NoMonitoredNodes(Realizer):

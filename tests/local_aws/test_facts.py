@@ -10,17 +10,13 @@ import pytest
 from infra.facts import CapacityReservation, ExistingPool, OwnVpc, gather
 from infra.settings.stack import Settings
 from infra.versions import addon_versions
-from localcloud.aws.account import ACCESS_KEY_ID, USER_ARN
+from localcloud.aws.account import USER_ARN
 from testkit.aws_clients import REGION, Client
+from testkit.eks_world import NODE_ACTIONS, allow
+from testkit.routes import add_nat_gateway
 from tests.pure.world import load
 
-
-@pytest.fixture(autouse=True)
-def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY_ID)
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "any")
-    for name in ("AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_SESSION_TOKEN"):
-        monkeypatch.delenv(name, raising=False)
+pytestmark = pytest.mark.usefixtures("account_credentials")
 
 
 def settings(*pools: dict[str, Any], stack: str = "test", **sections: Any) -> Settings:
@@ -31,8 +27,10 @@ def test_the_facts_of_a_new_stack(aws: Client) -> None:
     found = gather(settings({"name": "train", "instanceType": "p5.48xlarge", "maxSize": 2}))
     assert found.caller.principal_arn == USER_ARN
     assert "1.35" in found.kubernetes_versions
-    assert {name: versions >= {addon_versions("1.35")[name]} for name, versions in found.addon_versions.items()} == dict.fromkeys(
-        addon_versions("1.35"), True
+    wanted = addon_versions("1.35")
+    without_fsx = set(wanted) - {"aws-fsx-csi-driver"}
+    assert {name: versions >= {wanted[name]} for name, versions in found.addon_versions.items()} == dict.fromkeys(
+        without_fsx, True
     )
     assert found.instance_types["p5.48xlarge"].efa_maximum == 32
     assert found.existing.cluster_version is None
@@ -41,13 +39,14 @@ def test_the_facts_of_a_new_stack(aws: Client) -> None:
 def test_reservations_and_placement_groups_are_found(aws: Client) -> None:
     client = aws("ec2")
     client.create_placement_group(GroupName="own", Strategy="cluster")
-    made = client.create_capacity_reservation(
+    reservation = client.create_capacity_reservation(
         InstanceType="p5.48xlarge",
         InstancePlatform="Linux/UNIX",
         AvailabilityZone=f"{REGION}b",
         InstanceCount=4,
         InstanceMatchCriteria="targeted",
-    )["CapacityReservation"]["CapacityReservationId"]
+    )["CapacityReservation"]
+    made = reservation["CapacityReservationId"]
     gone = "cr-0123456789abcdef0"
     found = gather(
         settings(
@@ -59,7 +58,7 @@ def test_reservations_and_placement_groups_are_found(aws: Client) -> None:
     )
     assert found.placement_groups == {"own": "cluster"}
     assert found.reservations == {
-        made: CapacityReservation(made, "default", "active", "p5.48xlarge", f"{REGION}b", 4, 4),
+        made: CapacityReservation(made, "default", "active", "p5.48xlarge", f"{REGION}b", 4, 4, start=reservation["StartDate"]),
     }
     assert found.not_found == {"theirs", gone}
 
@@ -82,7 +81,9 @@ def test_a_stacks_resources_are_found_by_their_tags(aws: Client) -> None:
         for number, letter in enumerate("cb")
     ]
     role = _role(iam, "cluster", "eks.amazonaws.com", "AmazonEKSClusterPolicy")
+    add_nat_gateway(ec2, vpc, "10.0.255.0/24", f"{REGION}b")
     node_role = _role(iam, "node", "ec2.amazonaws.com", "AmazonEKSWorkerNodePolicy")
+    iam.put_role_policy(RoleName="node", PolicyName="joins", PolicyDocument=allow(*NODE_ACTIONS))
     eks.create_cluster(name="gpumpi-up", version="1.35", roleArn=role, resourcesVpcConfig={"subnetIds": subnets})
     eks.create_nodegroup(
         clusterName="gpumpi-up",
@@ -95,10 +96,19 @@ def test_a_stacks_resources_are_found_by_their_tags(aws: Client) -> None:
         tags={"gpumpi:pool": "train"},
     )
     existing = gather(settings(stack="up")).existing
+    assert existing.support_type == "EXTENDED"
     assert (existing.cluster_version, existing.zones) == ("1.35", (f"{REGION}b", f"{REGION}c"))
     assert existing.pools == {
         "train": ExistingPool(
-            f"{REGION}c", 0, 1, 3, zones=(f"{REGION}c",), subnet_ids=frozenset(subnets[:1]), instance_type="g5.xlarge"
+            f"{REGION}c",
+            0,
+            1,
+            3,
+            zones=(f"{REGION}c",),
+            subnet_ids=frozenset(subnets[:1]),
+            instance_type="g5.xlarge",
+            node_group="gpumpi-up-train-1234567",
+            version="1.35",
         )
     }
     assert (existing.cluster_vpc_id, existing.cluster_zones) == (vpc, (f"{REGION}b", f"{REGION}c"))
@@ -111,3 +121,35 @@ def _role(iam: Any, name: str, service: str, policy: str) -> str:
     arn: str = iam.create_role(RoleName=name, AssumeRolePolicyDocument=trust)["Role"]["Arn"]
     iam.attach_role_policy(RoleName=name, PolicyArn=f"arn:aws:iam::aws:policy/{policy}")
     return arn
+
+
+def test_the_time_limit_of_workers_to_join_is_read_from_their_group(aws: Client) -> None:
+    ec2, autoscaling = aws("ec2"), aws("autoscaling")
+    image = ec2.describe_images(Owners=["amazon"], Filters=[{"Name": "architecture", "Values": ["x86_64"]}])["Images"][0][
+        "ImageId"
+    ]
+    data = {"InstanceType": "g6.48xlarge", "ImageId": image}
+    template = ec2.create_launch_template(LaunchTemplateName="workers", LaunchTemplateData=data)["LaunchTemplate"]
+    subnet = ec2.describe_subnets(Filters=[{"Name": "availability-zone", "Values": [f"{REGION}a"]}])["Subnets"][0]["SubnetId"]
+    autoscaling.create_auto_scaling_group(
+        AutoScalingGroupName="workers",
+        LaunchTemplate={"LaunchTemplateId": template["LaunchTemplateId"], "Version": "1"},
+        MinSize=0,
+        MaxSize=4,
+        VPCZoneIdentifier=subnet,
+        LifecycleHookSpecificationList=[
+            {
+                "LifecycleHookName": "join",
+                "LifecycleTransition": "autoscaling:EC2_INSTANCE_LAUNCHING",
+                "HeartbeatTimeout": 900,
+                "DefaultResult": "ABANDON",
+            }
+        ],
+        Tags=[
+            {"Key": key, "Value": value, "PropagateAtLaunch": True}
+            for key, value in (("gpumpi:stack", "plain"), ("gpumpi:pool", "workers"))
+        ],
+    )
+    values = {"target": {"kind": "ec2"}, "pools": [{"name": "workers", "instanceType": "g6.48xlarge", "maxSize": 4}]}
+    found = gather(load(values, stack="plain", region=REGION))
+    assert found.existing.pools["workers"].join_seconds == 900

@@ -145,6 +145,9 @@ def test_every_realizer_receives_every_event_in_order(caplog: pytest.LogCaptureF
         events.publish(Event("cluster", "created", name, "us-west-2", "123456789012"))
     for end in ends:
         end()
-    events.publish(Event("cluster", "gone", "c1", "us-west-2", "123456789012"))
+    assert events.progress("cluster", "c2", "us-west-2", "123456789012").problem.endswith("failed: cannot")
+    for name in ("c1", "c2"):
+        events.publish(Event("cluster", "gone", name, "us-west-2", "123456789012"))
     assert heard == [("first", "c1"), ("last", "c1"), ("first", "c2"), ("last", "c2")]
-    assert "realizer failed on cluster c1 created" in caplog.text
+    assert events.progress("cluster", "c2", "us-west-2", "123456789012") == events.DONE
+    assert "the realizer of cluster c1 (created) failed: cannot" in caplog.text

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from localcloud.aws import account
 from testkit.aws_clients import Client
@@ -30,6 +31,9 @@ def test_an_assumed_role_is_named_with_its_session(aws: Client) -> None:
     keys = aws("sts").assume_role(RoleArn=arn, RoleSessionName="laptop")["Credentials"]
     caller = with_keys(aws, "sts", keys).get_caller_identity()
     assert caller["Arn"] == f"arn:aws:sts::{account.ACCOUNT}:assumed-role/admin/laptop"
+    with pytest.raises(ClientError, match="no identity-based policy allows the ec2:DescribeVpcs action"):
+        with_keys(aws, "ec2", keys).describe_vpcs()
+    aws("iam").attach_role_policy(RoleName="admin", PolicyArn=account.ADMINISTRATOR_ACCESS)
     assert with_keys(aws, "ec2", keys).describe_vpcs()["Vpcs"]
 
 

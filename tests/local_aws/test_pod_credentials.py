@@ -44,19 +44,10 @@ def credentials(pod: Pod = POD) -> dict[str, str]:
         return assume(ACCOUNT, REGION, "demo", pod)
 
 
-def client(world: World, service: str, keys: dict[str, str]) -> Any:
-    return world.client(
-        service,
-        aws_access_key_id=keys["AccessKeyId"],
-        aws_secret_access_key=keys["SecretAccessKey"],
-        aws_session_token=keys["Token"],
-    )
-
-
 def test_a_pod_gets_the_role_of_its_service_account(world: World) -> None:
     associate(world)
     keys = credentials()
-    who = client(world, "sts", keys).get_caller_identity()["Arn"]
+    who = world.session_client("sts", keys).get_caller_identity()["Arn"]
     assert who.startswith(f"arn:aws:sts::{ACCOUNT}:assumed-role/pod/eks-demo-train-0-")
     assert keys["AccountId"] == ACCOUNT
     until = datetime.strptime(keys["Expiration"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
@@ -109,7 +100,7 @@ def test_policies_see_the_pod_in_the_sessions_tags(world: World) -> None:
     policy = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
     world.client("iam").put_role_policy(RoleName="pod", PolicyName="own", PolicyDocument=policy)
     associate(world)
-    pods = client(world, "s3", credentials())
+    pods = world.session_client("s3", credentials())
     pods.put_object(Bucket="keys", Key="jobs/train-0/id.pub", Body=b"key")
     with pytest.raises(pods.exceptions.ClientError, match="AccessDenied"):
         pods.put_object(Bucket="keys", Key="jobs/train-1/id.pub", Body=b"key")
@@ -120,7 +111,7 @@ def test_only_the_associated_role_can_assume_a_target_role(world: World) -> None
     policy = {"Effect": "Allow", "Principal": first, "Action": ["sts:AssumeRole", "sts:TagSession"]}
     target = world.role("target", json.dumps({"Version": "2012-10-17", "Statement": [policy]}))
     name = associate(world, targetRoleArn=target)
-    assert ":assumed-role/target/" in client(world, "sts", credentials()).get_caller_identity()["Arn"]
+    assert ":assumed-role/target/" in world.session_client("sts", credentials()).get_caller_identity()["Arn"]
     world.eks.update_pod_identity_association(clusterName="demo", associationId=name, targetRoleArn=world.admin_role)
     with pytest.raises(Refused, match="AccessDeniedException"):
         credentials()

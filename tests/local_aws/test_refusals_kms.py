@@ -99,6 +99,6 @@ def test_the_default_ebs_key_is_aws_managed(aws: Client) -> None:
 
 
 def test_the_lockout_check_can_be_waived(aws: Client) -> None:
-    text = policy(allow(Principal={"AWS": ACCOUNT_ROOT}, Action="kms:Encrypt", Resource="*"))
+    text = policy(allow(Principal={"AWS": ACCOUNT_ROOT}, Action=["kms:Encrypt", "kms:GetKeyPolicy"], Resource="*"))
     key = aws("kms").create_key(Policy=text, BypassPolicyLockoutSafetyCheck=True)["KeyMetadata"]["KeyId"]
     assert aws("kms").get_key_policy(KeyId=key)["Policy"] == text

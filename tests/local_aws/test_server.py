@@ -6,8 +6,10 @@ from urllib.error import HTTPError
 
 import pytest
 from botocore.exceptions import ClientError
+from werkzeug.test import Client
 
-from localcloud.aws import account
+from localcloud.aws import account, extend
+from localcloud.aws.server import EVERYTHING, Application
 from testkit.aws_clients import LocalAws, start_server, stop_server
 
 
@@ -43,7 +45,7 @@ def test_an_unknown_access_key_is_refused(server: LocalAws, service: str, operat
         ("ec2", "describe_instance_topology", {}),
         ("kms", "describe_custom_key_stores", {}),
         ("eks", "list_insights", {"clusterName": "c"}),
-        ("iam", "simulate_principal_policy", {"PolicySourceArn": account.USER_ARN, "ActionNames": ["s3:GetObject"]}),
+        ("iam", "simulate_custom_policy", {"PolicyInputList": ["{}"], "ActionNames": ["s3:GetObject"]}),
         ("s3", "put_bucket_metrics_configuration", {"Bucket": "b", "Id": "i", "MetricsConfiguration": {"Id": "i"}}),
         ("glacier", "purchase_provisioned_capacity", {"accountId": "-"}),
     ],
@@ -110,6 +112,18 @@ def test_a_bad_control_request_names_the_valid_ones(server: LocalAws) -> None:
         server.control("POST", "faults", {"service": "ec2", "operation": "CreateVpc", "code": "X", "tmies": 2})
     assert caught.value.code == 400
     assert "unknown fields of a fault: tmies" in caught.value.read().decode()
+
+
+OFFERED = {(): (404, 404), ("efs/mounts",): (404, 400), EVERYTHING: (200, 400)}
+"""Status of two requests by the part of the control API that a socket offers. An empty request for a mount is invalid."""
+
+
+@pytest.mark.parametrize(("paths", "statuses"), OFFERED.items(), ids=["none", "mounts", "everything"])
+def test_a_socket_offers_only_its_part_of_the_control_api(paths: tuple[str, ...], statuses: tuple[int, int]) -> None:
+    extend.install()
+    client = Client(Application(paths))
+    answers = client.get("/local-cloud/health"), client.post("/local-cloud/efs/mounts", data="{}")
+    assert tuple(answer.status_code for answer in answers) == statuses
 
 
 def test_sigterm_stops_the_server_and_removes_its_ready_file(tmp_path: Path) -> None:

@@ -16,7 +16,15 @@ SYSTEMS: Final = {
     "E": "An on-premises GPU cluster with torchrun",
 }
 
-Hardware = Literal["pure_nccl", "CUDA buffers and NCCL", "NVIDIA container runtime", "EFA", "kernel modules"]
+Hardware = Literal[
+    "pure_nccl",
+    "CUDA buffers and NCCL",
+    "NVIDIA container runtime",
+    "NVIDIA container runtime and kernel modules",
+    "containers on hosts",
+    "32 GPUs",
+    "EFA",
+]
 """Hardware that a row may need. The row's tests cover everything else; its `elsewhere` command covers the rest."""
 
 
@@ -28,7 +36,11 @@ class Row:
     text: str
     """Feature that must work."""
     command: str
-    """Command that shows it to a user."""
+    """Commands that the row's tests run, separated by `; `. Words in capitals are values that the tests choose.
+
+    `tests/mission/test_rows.py` checks the command against the tests. `pytest FILE` is the command of a row whose tests
+    run no program.
+    """
     needs: Hardware | None = None
     elsewhere: str = ""
     """Command to run on a machine with the hardware."""
@@ -36,9 +48,13 @@ class Row:
     """What emulates AWS or hardware in the row's tests."""
 
 
-SMALL_NODES: Final = "nodes are real kubelets in network namespaces; their GPUs are simulated by a device plugin"
+SMALL_NODES: Final = "nodes are real kubelets in network namespaces; their GPUs are simulated"
 HOSTS: Final = "instances are hosts in namespaces with their own systemd"
 LOCAL_AWS: Final = "AWS is the local AWS"
+MOCKS: Final = "the program runs with Pulumi's mocks"
+PLUGIN: Final = "NVIDIA's device plugin reads simulated GPUs from an NVML emulator and needs no NVIDIA runtime"
+GPU_NODES: Final = "the same on nodes with NVIDIA GPUs"
+EC2_PROGRAM: Final = "tests/program/test_ec2_cluster.py"
 
 ROWS: Final[tuple[Row, ...]] = (
     # --- A
@@ -46,27 +62,27 @@ ROWS: Final[tuple[Row, ...]] = (
         "A",
         "CUDA-aware image",
         "a job image with CUDA-aware Open MPI, whose build fails unless `ompi_info` reports it",
-        "python -m localcloud.images; packer build amis",
+        "make test-ami",
     ),
     Row(
         "A",
         "keys in a Secret",
         "an SSH key pair in a Secret, generated for the job, never committed",
-        "scripts/cluster submit JOB.yaml",
+        "scripts/cluster smoke --launcher standalone; ssh WORKER hostname",
         emulated=SMALL_NODES,
     ),
     Row(
         "A",
         "master and workers",
-        "one launcher and N workers with name, image, secret, workers, GPUs, command as parameters: launcher `openmpi`",
-        "scripts/cluster smoke --launcher openmpi",
+        "one launcher and N workers with name, image, secret, workers, GPUs, command as parameters: launcher `standalone`",
+        "scripts/cluster smoke --launcher standalone",
         emulated=SMALL_NODES,
     ),
     Row(
         "A",
         "hostfile",
         "a hostfile naming every worker, with slots from the GPU count",
-        "scripts/cluster smoke",
+        "scripts/cluster submit JOB.yaml --follow; kubectl get configmap NAME",
         emulated=SMALL_NODES,
     ),
     Row(
@@ -82,7 +98,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "A",
         "rights",
         "a service account that can only read pods",
-        "kubectl auth can-i --list --as system:serviceaccount:mpi-jobs:NAME",
+        "kubectl auth can-i VERB RESOURCE --as ACCOUNT",
         emulated=SMALL_NODES,
     ),
     # --- B
@@ -98,7 +114,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "tensorflow-benchmarks",
         "the TensorFlow benchmark as a job that prints total images/s",
         "scripts/cluster submit workloads/tensorflow-benchmarks/job.yaml --follow",
-        emulated=f"{SMALL_NODES}; on CPUs",
+        emulated=f"{SMALL_NODES}; on CPUs; the job has 4 steps with 2 images of 32 x 32 per rank",
     ),
     Row(
         "B",
@@ -118,11 +134,14 @@ ROWS: Final[tuple[Row, ...]] = (
         "B",
         "hostfile kept right",
         "hostfile from a ConfigMap, updated when workers change",
-        "scripts/cluster submit JOB.yaml --follow",
+        "scripts/cluster submit JOB.yaml --follow; kubectl get configmap NAME",
         emulated=SMALL_NODES,
     ),
     Row(
-        "B", "any framework", "any framework: nothing in the platform depends on the framework", "scripts/cluster submit JOB.yaml"
+        "B",
+        "any framework",
+        "any framework: nothing in the platform depends on the framework",
+        "pytest tests/mission/test_rows.py",
     ),
     # --- C
     Row("C", "network", "new VPC and subnet, or existing ones by id", "pulumi up", emulated=LOCAL_AWS),
@@ -130,43 +149,49 @@ ROWS: Final[tuple[Row, ...]] = (
         "C",
         "key bucket",
         "S3 bucket for exchanging the nodes' public SSH keys at boot",
-        "scripts/cluster ssh -s STACK",
-        emulated=f"{LOCAL_AWS}; {HOSTS}",
+        "ssh NODE hostname; scripts/cluster submit JOB.yaml --follow",
+        emulated=f"{LOCAL_AWS}; {HOSTS}; {SMALL_NODES}",
     ),
     Row(
         "C",
         "placement group",
         "cluster placement group",
-        "pulumi up",
-        emulated=f"{LOCAL_AWS}: it records the group but places nothing",
+        f"pytest {EC2_PROGRAM}",
+        emulated=f"{MOCKS}, and nothing is placed",
     ),
     Row(
         "C",
         "master and workers",
         "one head node and N >= 0 workers in an Auto Scaling group",
-        "scripts/cluster scale N -s STACK",
+        "scripts/cluster scale N",
         emulated=f"{LOCAL_AWS}; {HOSTS}",
     ),
     Row(
         "C",
         "login user",
         "a login user, passwordless SSH between all nodes, hostfile in place and kept up to date",
-        "scripts/cluster run -s STACK -- mpiexec hostname",
+        "ssh NODE hostname; mpirun PROGRAM",
         emulated=HOSTS,
     ),
     Row(
         "C",
         "EFS",
         "optional EFS, new or existing by id, mounted on all nodes",
-        "pulumi up",
+        "pulumi up; scripts/cluster run -- COMMAND",
         emulated=f"{HOSTS}; EFS is a folder",
     ),
-    Row("C", "least privilege", "security groups and IAM roles, least privilege", "pulumi up", emulated=LOCAL_AWS),
+    Row(
+        "C",
+        "least privilege",
+        "security groups and IAM roles, least privilege",
+        f"ssh NODE python3 -c PROGRAM; pytest {EC2_PROGRAM}",
+        emulated=f"{LOCAL_AWS}; {HOSTS}; {MOCKS}",
+    ),
     Row(
         "C",
         "outputs",
         "outputs: head node's address, bucket, file system ids",
-        "pulumi stack output -s STACK",
+        "pulumi stack output",
         emulated=LOCAL_AWS,
     ),
     Row(
@@ -181,7 +206,9 @@ ROWS: Final[tuple[Row, ...]] = (
         "MNIST on four nodes",
         "`mpiexec -n 32 -N 8 python train_mnist.py` over 4 nodes",
         "make demo-ec2",
-        emulated=f"{HOSTS}, two ranks per node, on CPUs",
+        needs="32 GPUs",
+        elsewhere="the same on four nodes with 8 GPUs each: `scripts/cluster run -s STACK -- mpiexec -n 32 -N 8 ...`",
+        emulated=f"{HOSTS}; 8 ranks on CPUs: `mpiexec -n 8 -N 2`",
     ),
     # --- D
     Row(
@@ -208,7 +235,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(
         "D",
         "credentials",
-        "data set credentials and endpoint from a Secret as environment",
+        "access to the data set's bucket through the IAM role of jobs, without keys",
         "scripts/cluster submit JOB.yaml",
         emulated=SMALL_NODES,
     ),
@@ -219,7 +246,15 @@ ROWS: Final[tuple[Row, ...]] = (
         "scripts/cluster submit JOB.yaml",
         emulated=SMALL_NODES,
     ),
-    Row("D", "device plugin", "device plugin on the nodes that a selector matches", "pulumi up", emulated=SMALL_NODES),
+    Row(
+        "D",
+        "device plugin",
+        "device plugin on the nodes that a selector matches",
+        "pulumi up; scripts/cluster smoke",
+        needs="NVIDIA container runtime",
+        elsewhere=GPU_NODES,
+        emulated=f"{SMALL_NODES}; {PLUGIN}",
+    ),
     Row(
         "D",
         "checkpoints",
@@ -232,17 +267,17 @@ ROWS: Final[tuple[Row, ...]] = (
         "E",
         "node preparation",
         "node preparation for kubeadm: kernel modules, sysctl, swap, containerd with the nvidia runtime, kubelet; idempotent",
-        "scripts/cluster prepare-node",
-        needs="kernel modules",
-        elsewhere="the same on a separate machine; `--check` reports",
+        "prepare-kubernetes-node.sh; prepare-kubernetes-node.sh --check",
+        needs="NVIDIA container runtime and kernel modules",
+        elsewhere="`scripts/cluster prepare-node` for a separate machine with a GPU; `--check` reports",
         emulated=HOSTS,
     ),
     Row(
         "E",
         "kubeadm",
-        "control-plane init, join, pod network (flannel)",
-        "kubeadm init; kubeadm join",
-        needs="kernel modules",
+        "control-plane init, join, pod network (flannel); the tests run no containers",
+        "kubeadm init --config FILE; kubeadm token create --print-join-command; kubectl apply -f FILE",
+        needs="containers on hosts",
         elsewhere="the same commands on two machines with cgroup v2",
         emulated=f"{HOSTS}, which cannot start containers: kubeadm's static pods run as services, flannel's pods do not run",
     ),
@@ -250,10 +285,18 @@ ROWS: Final[tuple[Row, ...]] = (
         "E",
         "existing cluster",
         "the same platform and jobs on any existing cluster, by kubeconfig",
-        "pulumi up -s 09-on-premises",
+        "pulumi up; scripts/cluster smoke --pool POOL",
         emulated=f"{SMALL_NODES}; the cluster is a local EKS cluster without a platform, by its administrator's certificate",
     ),
-    Row("E", "device plugin", "static NVIDIA device plugin", "pulumi up", emulated=SMALL_NODES),
+    Row(
+        "E",
+        "device plugin",
+        "static NVIDIA device plugin",
+        "pulumi up; scripts/cluster smoke",
+        needs="NVIDIA container runtime",
+        elsewhere=GPU_NODES,
+        emulated=f"{SMALL_NODES}; {PLUGIN}",
+    ),
     Row(
         "E",
         "torchrun",

@@ -38,6 +38,10 @@ FILE_SYSTEM_POLICY = "aws:efs/fileSystemPolicy:FileSystemPolicy"
 BACKUP_POLICY = "aws:efs/backupPolicy:BackupPolicy"
 MOUNT_TARGET = "aws:efs/mountTarget:MountTarget"
 ACCESS_POINT = "aws:efs/accessPoint:AccessPoint"
+LUSTRE = "aws:fsx/lustreFileSystem:LustreFileSystem"
+DATA_REPOSITORY = "aws:fsx/dataRepositoryAssociation:DataRepositoryAssociation"
+IMAGE_REPOSITORY = "aws:ecr/repository:Repository"
+IMAGE_EXPIRY = "aws:ecr/lifecyclePolicy:LifecyclePolicy"
 BUCKET = "aws:s3/bucket:Bucket"
 BUCKET_POLICY = "aws:s3/bucketPolicy:BucketPolicy"
 BUCKET_LIFECYCLE = "aws:s3/bucketLifecycleConfiguration:BucketLifecycleConfiguration"
@@ -77,6 +81,7 @@ class Resource:
     custom: bool
     provider: str = ""
     """URN and ID of its provider; empty for the default provider."""
+    has_replacement_trigger: bool = False
 
 
 @dataclass
@@ -142,6 +147,7 @@ class RecordingMonitor(MockMonitor):
                 delete_before_replace=request.deleteBeforeReplace,
                 custom=request.custom,
                 provider=request.provider,
+                has_replacement_trigger=request.HasField("replacement_trigger"),
             )
         )
         return response
@@ -169,6 +175,8 @@ class Defaults(Mocks):
                 computed |= {"uniqueId": f"AROA{args.name}"}
             case "aws:ec2/eip:Eip":
                 computed |= {"publicIp": "198.51.100.7"}
+            case "aws:fsx/lustreFileSystem:LustreFileSystem":
+                computed |= {"dnsName": f"{args.name}.fsx.us-west-2.amazonaws.com", "mountName": "abcdefgh"}
             case "aws:s3/bucket:Bucket":
                 computed |= {"bucket": args.name}
             case "aws:kms/key:Key":

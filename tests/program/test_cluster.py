@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 
 from infra import versions
-from tests.policy_evaluator import Request, allows
+from infra.facts import Existing
+from localcloud.aws.policy_evaluation import Request, allows
+from localcloud.engine.aws.diff import compare
+from localcloud.engine.aws.resources.eks_cluster import Cluster
 from tests.program import engine
 from tests.program.engine import Deployment, deploy
 from tests.pure import world
@@ -27,6 +30,22 @@ def usual() -> Deployment:
 
 def control_plane(of: Deployment) -> Any:
     return of.only(engine.CLUSTER).inputs
+
+
+# --- version
+
+
+def test_aws_upgrades_a_new_cluster_at_the_end_of_standard_support(usual: Deployment) -> None:
+    assert control_plane(usual)["upgradePolicy"] == {"supportType": "STANDARD"}
+
+
+def test_a_cluster_created_without_an_upgrade_policy_does_not_change() -> None:
+    settings = world.settings()
+    facts = world.facts(settings, existing=Existing("1.35", support_type="EXTENDED"))
+    inputs = control_plane(deploy(settings, facts))
+    reported = {"upgradePolicy": {"supportType": "EXTENDED"}}
+    changed = compare({"upgradePolicy": Cluster.props["upgradePolicy"]}, reported, {"upgradePolicy": inputs["upgradePolicy"]})
+    assert not changed
 
 
 # --- endpoints
@@ -137,7 +156,8 @@ def addons(of: Deployment) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kubernetes", versions.KUBERNETES_VERSIONS)
 def test_add_ons_have_the_versions_tested_with_the_kubernetes_version(kubernetes: str) -> None:
-    found = cluster(kubernetesVersion=kubernetes)
+    settings = world.settings(world.pool(), target={"kubernetesVersion": kubernetes}, storage={"fsx": {}})
+    found = deploy(settings, world.facts(settings))
     assert control_plane(found)["version"] == kubernetes
     assert {name: one["addonVersion"] for name, one in addons(found).items()} == versions.addon_versions(kubernetes)
 
@@ -212,6 +232,7 @@ def test_pods_get_their_role_through_pod_identity(usual: Deployment, name: str, 
     assert (association["namespace"], association["serviceAccount"]) == (namespace, account)
     assert association["roleArn"] == role.state["arn"]
     tags = {
+        "aws:SourceAccount": "123456789012",
         "aws:RequestTag/eks-cluster-arn": "arn:aws:eks:us-west-2:123456789012:cluster/gpumpi-test",
         "aws:RequestTag/kubernetes-namespace": namespace,
         "aws:RequestTag/kubernetes-service-account": account,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from infra.boot.ec2_node import LIMIT
-from tests.policy_evaluator import Request, allows
+from localcloud.aws.policy_evaluation import Request, allows
 from tests.program import engine
 from tests.program.engine import Deployment, Resource, deploy
 from tests.pure.world import facts, plain_settings, pool
@@ -52,6 +52,18 @@ def test_workers_are_in_service_only_after_they_have_joined(plain: Deployment) -
     (hook,) = group(plain)["initialLifecycleHooks"]
     assert hook["lifecycleTransition"] == "autoscaling:EC2_INSTANCE_LAUNCHING"
     assert hook["defaultResult"] == "ABANDON" and hook["name"] == node_settings(plain, "worker")["lifecycle_hook"]
+
+
+def test_a_worker_gives_up_before_its_group_ends_the_wait() -> None:
+    for name, seconds in (("g6.48xlarge", 1080), ("p5.48xlarge", 1500)):
+        stack = made(pool("workers", name, 4))
+        assert group(stack)["initialLifecycleHooks"][0]["heartbeatTimeout"] == seconds
+        assert node_settings(stack, "worker")["join_seconds"] == seconds - 180
+
+
+def test_the_time_limit_of_workers_does_not_replace_the_head_node() -> None:
+    stacks = [made(pool("workers", name, 4)) for name in ("g6.48xlarge", "p5.48xlarge")]
+    assert {node_settings(stack, "master")["join_seconds"] for stack in stacks} == {720}
 
 
 def test_the_group_has_the_configured_size(plain: Deployment) -> None:

@@ -12,21 +12,24 @@ import pulumi_aws
 import pytest
 
 from infra.naming import BASE_TAGS, PROJECT
-from tests.policy_evaluator import statements
+from localcloud.aws.policy_evaluation import statements
 from tests.program import engine
 from tests.program.engine import Deployment, Resource, deploy
 from tests.program.worlds import STACKS, account_for
 
 TOKENS = {
     *("aws:autoscaling/group:Group", "aws:ec2/instance:Instance", "aws:iam/instanceProfile:InstanceProfile"),
-    *("aws:autoscaling/tag:Tag", "aws:cloudwatch/logGroup:LogGroup", "aws:kms/alias:Alias", "aws:kms/key:Key"),
+    *("aws:autoscaling/schedule:Schedule", "aws:autoscaling/tag:Tag"),
+    *("aws:cloudwatch/logGroup:LogGroup", "aws:kms/alias:Alias", "aws:kms/key:Key"),
     *("aws:ec2/defaultSecurityGroup:DefaultSecurityGroup", "aws:ec2/eip:Eip", "aws:ec2/flowLog:FlowLog"),
     *("aws:ec2/internetGateway:InternetGateway", "aws:ec2/launchTemplate:LaunchTemplate", "aws:ec2/natGateway:NatGateway"),
     *("aws:ec2/placementGroup:PlacementGroup", "aws:ec2/route:Route", "aws:ec2/routeTable:RouteTable"),
     *("aws:ec2/routeTableAssociation:RouteTableAssociation", "aws:ec2/securityGroup:SecurityGroup", "aws:ec2/subnet:Subnet"),
     *("aws:ec2/vpc:Vpc", "aws:ec2/vpcEndpoint:VpcEndpoint"),
+    *("aws:ecr/lifecyclePolicy:LifecyclePolicy", "aws:ecr/repository:Repository"),
     *("aws:efs/accessPoint:AccessPoint", "aws:efs/backupPolicy:BackupPolicy", "aws:efs/fileSystem:FileSystem"),
     *("aws:efs/fileSystemPolicy:FileSystemPolicy", "aws:efs/mountTarget:MountTarget"),
+    *("aws:fsx/dataRepositoryAssociation:DataRepositoryAssociation", "aws:fsx/lustreFileSystem:LustreFileSystem"),
     *("aws:eks/accessEntry:AccessEntry", "aws:eks/accessPolicyAssociation:AccessPolicyAssociation", "aws:eks/addon:Addon"),
     *("aws:eks/cluster:Cluster", "aws:eks/nodeGroup:NodeGroup", "aws:eks/podIdentityAssociation:PodIdentityAssociation"),
     *("aws:iam/role:Role", "aws:iam/rolePolicy:RolePolicy", "aws:iam/rolePolicyAttachment:RolePolicyAttachment"),
@@ -255,7 +258,7 @@ def test_every_log_group_has_a_retention(stack: Deployment) -> None:
 def documents(stack: Deployment) -> Iterator[tuple[Resource, Any]]:
     for one in stack.resources:
         for key in ("policy", "assumeRolePolicy"):
-            if one.custom and key in one.inputs and one.type != engine.VPC_ENDPOINT:
+            if one.custom and key in one.inputs and one.type not in (engine.VPC_ENDPOINT, engine.IMAGE_EXPIRY):
                 yield one, json.loads(one.inputs[key])
 
 

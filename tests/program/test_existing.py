@@ -5,19 +5,19 @@ from functools import cache
 from typing import Any
 
 import boto3.session
-import pulumi
 import pytest
 from pulumi.runtime.config import set_all_config
 
 from cli.settings import rows
 from infra import program
+from infra.config.stopping import Stopped
 from infra.naming import Taint
 from infra.settings.existing import ExistingSettings
 from tests.program.engine import Deployment
 from tests.program.existing_world import LEAST, POOL, RACK, cluster, deployed, node
 from tests.program.platform_world import description, in_cluster, objects, only, quotas
 
-JOB = {"name": "ring", "pool": "rack1", "workers": 2, "image": "gpumpi/openmpi:5", "command": ["x"]}
+JOB = {"name": "ring", "pool": "rack1", "workers": 2, "image": "registry.example.com/team/openmpi:5", "command": ["x"]}
 NFS = {"kind": "nfs", "server": "10.0.0.5", "path": "/export/jobs"}
 CLASS = {"kind": "storage-class", "name": "cephfs"}
 BASE: Mapping[str, Any] = {**LEAST, "storage": NFS, "jobs": [JOB]}
@@ -120,7 +120,7 @@ def test_without_storage_jobs_have_no_shared_volume() -> None:
 def test_up_fails_at_once_with_a_clear_message_if_the_cluster_is_unreachable() -> None:
     set_all_config({"gpumpi:target": '{"kind": "existing", "kubeconfig": {"path": "/nonexistent/admin.conf"}}'})
     try:
-        with pytest.raises(pulumi.RunError, match=r"/nonexistent/admin\.conf does not exist"):
+        with pytest.raises(Stopped, match=r"/nonexistent/admin\.conf does not exist"):
             program.run()
     finally:
         set_all_config({})
@@ -148,8 +148,26 @@ CHANGES: dict[str, tuple[Mapping[str, Any], set[str]]] = {
         },
     ),
     "pools[].gpusPerNode": ({"pools": [{**POOL, "gpusPerNode": 4}]}, {DESCRIPTION, QUEUE, "jobs-mpijob-ring"}),
-    "platform.queueOrder": ({"platform": {"queueOrder": "bestEffort"}}, {QUEUE}),
+    "pools[].rdmaResource": (  # changes nothing as long as platform.transport is tcp
+        {"pools": [{**POOL, "rdmaResource": "rdma/ib"}]},
+        set(),
+    ),
+    "platform.transport": (
+        {"pools": [{**POOL, "rdmaResource": "rdma/ib"}], "platform": {"transport": "infiniband"}},
+        {DESCRIPTION, QUEUE, "jobs-mpijob-ring"},
+    ),
+    "platform.startAttempts": ({"platform": {"startAttempts": 0}}, {"queue-configuration", "queue-controller"}),
+    "platform.queueOrder": (
+        {"platform": {"queueOrder": "bestEffort"}},
+        {QUEUE, "queue-configuration", "queue-controller"},
+    ),
+    "platform.namespaces[].podSecurity": (
+        {"platform": {"namespaces": [{"name": "mpi-jobs", "podSecurity": "baseline"}]}},
+        {DESCRIPTION, "namespaces-mpi-jobs"},
+    ),
     "platform.devicePlugin": ({"platform": {"devicePlugin": False}}, {"nvidia-device-plugin", PLUGIN}),
+    "platform.imageRepository": ({"platform": {"imageRepository": "registry.example.com/team"}}, {DESCRIPTION}),
+    "platform.imagePullSecrets": ({"platform": {"imagePullSecrets": ["login"]}}, {DESCRIPTION, "jobs-mpijob-ring"}),
     "platform.manifestMirror": ({"platform": {"manifestMirror": "/srv/mirror"}}, set()),
     "jobs": ({"jobs": []}, {"jobs", "jobs-mpijob-ring"}),
 }
@@ -168,14 +186,23 @@ def differences(before: Deployment, after: Deployment) -> set[str]:
 @pytest.mark.parametrize("setting", CHANGES)
 def test_a_setting_changes_only_the_resources_that_depend_on_it(setting: str, made: Deployment) -> None:
     values, touched = CHANGES[setting]
-    facts = cluster(node("gpu1", gpus=8), node("gpu2", gpus=8))
+    facts = cluster(*(node(name, gpus=8, rdma={"rdma/ib": 8}) for name in ("gpu1", "gpu2")))
     assert differences(made, deployed({**BASE, **values}, facts)) == touched
 
 
 TRIED_ELSEWHERE = {
     *("target.kind", "target.kubeconfig.context", "target.system.nodeSelector", "storage.name", "storage.size"),
     *("pools", "pools[].name", "pools[].nodeSelector", "pools[].nodes"),
-    *("platform.mpiOperator", "platform.queue", "platform.namespaces", "platform.imageRegistry", "platform.cpuRequestFactor"),
+    *(
+        "platform.mpiOperator",
+        "platform.trainer",
+        "platform.jobController",
+        "platform.queue",
+        "platform.namespaces",
+        "platform.namespaces[].name",
+        "platform.imageRegistry",
+        "platform.cpuRequestFactor",
+    ),
 }
 """Settings tested above, and platform settings that tests/stacks/test_platform_changes.py tests for all targets."""
 

@@ -19,7 +19,14 @@ OURS = "gpumpi:infra:StackJobs"
 
 
 def job(**more: Any) -> dict[str, Any]:
-    return {"name": "mnist", "pool": "train", "workers": 2, "image": "mnist:1", "command": ["python3", "train.py"], **more}
+    return {
+        "name": "mnist",
+        "pool": "train",
+        "workers": 2,
+        "image": "registry.example.com/mnist:1",
+        "command": ["python3", "train.py"],
+        **more,
+    }
 
 
 def stack(*jobs: dict[str, Any], **platform: Any) -> Deployment:
@@ -46,14 +53,14 @@ def test_a_job_is_registered_below_its_component_after_its_dependencies() -> Non
 
 
 def test_up_keeps_a_stack_s_job_and_does_not_wait_for_it() -> None:
-    one = stack(job(ttlSeconds=60)).only(MPI_JOB, "mnist")
+    one = stack(job(ttlSecondsAfterFinished=60)).only(MPI_JOB, "mnist")
     assert "ttlSecondsAfterFinished" not in one.inputs["spec"]["runPolicy"]
-    assert one.inputs["metadata"]["annotations"] == {"pulumi.com/skipAwait": "true"}
+    assert one.inputs["metadata"]["annotations"]["pulumi.com/skipAwait"] == "true"
     assert one.delete_before_replace
 
 
 def test_without_an_operator_the_cleanup_controller_owns_the_workers_and_the_launcher_follows_them() -> None:
-    made = stack(job(launcher="openmpi"))
+    made = stack(job(launcher="standalone"))
     launcher, workers = made.only(JOB, "mnist-launcher"), made.only(STATEFUL_SET, "mnist-worker")
     assert {"gpumpi-test-jobs-job-mnist-keeper", workers.name} <= made.names_before(launcher)
     (owner,) = workers.inputs["metadata"]["ownerReferences"]
@@ -62,7 +69,7 @@ def test_without_an_operator_the_cleanup_controller_owns_the_workers_and_the_lau
 
 
 def test_pods_that_use_the_key_bucket_are_created_after_their_permissions() -> None:
-    made = stack(job(launcher="openmpi", keyExchange="s3"))
+    made = stack(job(launcher="standalone", keyExchange="s3"))
     assert made.created(SECRET, "mnist-ssh") == []
     workers = made.only(STATEFUL_SET, "mnist-worker")
     assert {"gpumpi-test-mpi-jobs-job-association", "gpumpi-test-namespaces-mpi-jobs-key-bucket"} <= made.names_before(workers)
@@ -87,7 +94,7 @@ def test_a_stack_without_jobs_has_no_job_resources() -> None:
         ([job()], {"install": False},
          "jobs: require the platform, but platform.install is false. Set it to true, or remove the jobs."),
         ([job()], {"mpiOperator": False},
-         "jobs[0].launcher: mpijob needs mpi-operator, which gpumpi-test does not have. Use openmpi or torchrun."),
+         "jobs[0].launcher: mpijob needs mpi-operator, which gpumpi-test does not have. Use standalone or torchrun."),
     ],
 )  # fmt: skip
 def test_an_impossible_job_is_reported_before_anything_is_created(

@@ -1,11 +1,13 @@
 """Network resources for each network setting."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from infra.plan.aws_services import FOR_EKS as SERVICES
+from localcloud.aws.policy_evaluation import Request, allows
 from tests.program import engine
 from tests.program.engine import Deployment, deploy
 from tests.pure import world
@@ -88,6 +90,16 @@ def test_every_private_subnet_reaches_s3_without_nat(usual: Deployment) -> None:
     endpoint = usual.only(engine.VPC_ENDPOINT, "s3").inputs
     assert endpoint["vpcEndpointType"] == "Gateway" and endpoint["serviceName"] == "com.amazonaws.us-west-2.s3"
     assert len(endpoint["routeTableIds"]) == len(ZONES)
+
+
+@pytest.mark.parametrize(("nat", "reads_all"), [("one", True), ("none", False)])
+def test_others_read_any_bucket_through_the_s3_endpoint_only_if_they_could_over_nat(nat: str, reads_all: bool) -> None:
+    made = network(natGateways=nat, **({"interfaceEndpoints": True} if nat == "none" else {}))
+    policy = json.loads(made.only(engine.VPC_ENDPOINT, "s3-endpoint").inputs["policy"])
+    stranger = {"aws:PrincipalAccount": "999999999999"}
+    assert allows(Request("s3:GetObject", "arn:aws:s3:::data-set/x", stranger), policy) is reads_all
+    assert not allows(Request("s3:PutObject", "arn:aws:s3:::data-set/x", stranger), policy)
+    assert allows(Request("s3:PutObject", "arn:aws:s3:::any/x", {"aws:PrincipalAccount": "123456789012"}), policy)
 
 
 @pytest.mark.parametrize("zones", [2, 3, 4, ["us-west-2b", "us-west-2d"]], ids=str)

@@ -57,6 +57,18 @@ def fabric() -> Deployment:
     return pool("p4d.24xlarge")
 
 
+# --- pods
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "efa", "flags"),
+    [("p5.48xlarge", None, ["--max-pods=51"]), ("p5e.48xlarge", None, ["--max-pods=51"]), ("p5.48xlarge", False, None)],
+)
+def test_a_p5_accepts_only_pods_that_get_an_address(instance_type: str, efa: bool | None, flags: list[str] | None) -> None:
+    stack = pool(instance_type, **({} if efa is None else {"efa": efa}))
+    assert boot(stack)[0].get("kubelet", {}).get("flags") == flags
+
+
 # --- interfaces and security groups
 
 

@@ -65,6 +65,9 @@ NODE_NEEDS = (
     "gpumpi-test-network-s3-endpoint",
     "gpumpi-test-network-private-us-west-2a-internet-route",
     "gpumpi-test-network-private-us-west-2a-route-table-association",
+    "gpumpi-test-nodes-self-ingress",
+    "gpumpi-test-nodes-self-egress",
+    "gpumpi-test-nodes-0.0.0.0/0-egress",
 )
 
 

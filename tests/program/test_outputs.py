@@ -1,9 +1,16 @@
 """Outputs of a stack."""
 
+import asyncio
 import json
+from types import SimpleNamespace
+from typing import cast
 
+import pulumi
 import pytest
 
+from infra.components.eks_cluster import EksCluster
+from infra.kubernetes.reachability import ApiServer
+from infra.outputs import kubeconfig_once_usable
 from tests.program.engine import Deployment, deploy
 from tests.pure import world
 
@@ -31,6 +38,13 @@ def test_outputs_are_complete(deployment: Deployment) -> None:
         "systemPool",
         "vpcId",
     }
+
+
+def test_the_image_repository_is_an_output_if_there_is_one() -> None:
+    settings = world.settings(world.pool(), platform={"imageRepositories": True})
+    assert deploy(settings, world.facts(settings)).outputs["imageRepository"] == (
+        "123456789012.dkr.ecr.us-west-2.amazonaws.com/gpumpi-test"
+    )
 
 
 def test_only_the_kubeconfig_is_a_secret(deployment: Deployment) -> None:
@@ -79,3 +93,24 @@ def test_the_commands_to_connect_name_cluster_stack_and_region(deployment: Deplo
 def test_a_stack_without_a_file_system_has_no_file_system_outputs() -> None:
     settings = world.settings(world.pool(), storage={"efs": "none"})
     assert not {"fileSystemId", "accessPointId"} & set(deploy(settings, world.facts(settings)).outputs)
+
+
+def test_the_api_is_checked_only_after_aws_has_granted_access_to_it() -> None:
+    checked: list[ApiServer] = []
+
+    async def run() -> None:
+        granted: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        plane = SimpleNamespace(
+            endpoint=pulumi.Output.from_input("https://api"),
+            certificate_authority=pulumi.Output.from_input("Y2E="),
+            access=[SimpleNamespace(id=pulumi.Output.from_input(granted))],
+        )
+        config = kubeconfig_once_usable(cast(EksCluster, plane), name="demo", region="us-west-2", check=checked.append)
+        for _ in range(50):
+            await asyncio.sleep(0)  # let everything run that can run
+        assert checked == []
+        granted.set_result("demo:admin")
+        await config.future()
+
+    asyncio.run(run())
+    assert checked == [ApiServer("demo", "us-west-2", "https://api", "Y2E=")]

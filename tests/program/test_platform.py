@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from infra.facts import Existing
 from infra.jobs.quantities import bytes_of, millis_of
+from infra.versions import LIVE_KUBERNETES_VERSIONS, cluster_autoscaler
 from tests.program.engine import Deployment
 from tests.program.platform_world import (
     PUBLIC,
@@ -108,6 +110,33 @@ def test_the_efa_plugin_comes_from_eks_s_registry_in_the_region(stack: Deploymen
     assert container["image"].startswith("602401143452.dkr.ecr.us-west-2.amazonaws.com/eks/aws-efa-k8s-device-plugin:")
 
 
+EFA_PLUGIN = ("DaemonSet", "aws-efa-k8s-device-plugin-daemonset")
+
+
+def test_the_efa_plugin_has_the_privileges_of_aws_s_chart(stack: Deployment) -> None:
+    """aws/eks-charts@5239609:stable/aws-efa-k8s-device-plugin/values.yaml and templates/daemonset.yaml"""
+    pod = only(stack, *EFA_PLUGIN)["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert container["securityContext"] == {
+        "privileged": True,
+        "allowPrivilegeEscalation": True,
+        "runAsNonRoot": False,
+        "runAsUser": 0,
+    }
+    assert [one["hostPath"] for one in pod["volumes"]] == [
+        {"path": "/var/lib/kubelet/device-plugins"},
+        {"path": "/dev/infiniband"},
+        {"path": "/opt/aws/neuron", "type": "DirectoryOrCreate"},
+    ]
+    assert [one["mountPath"] for one in container["volumeMounts"]] == [one["hostPath"]["path"] for one in pod["volumes"]]
+    (term,) = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert term["matchExpressions"] == [{"key": "eks.amazonaws.com/compute-type", "operator": "NotIn", "values": ["auto"]}]
+
+
+def test_a_hardened_efa_plugin_has_no_privileges() -> None:
+    assert_few_permissions(only(deployed(asked(efaPlugin="hardened")), *EFA_PLUGIN))
+
+
 def test_every_container_has_requests_and_a_memory_limit(stack: Deployment) -> None:
     for container in containers(stack):
         assert {"cpu", "memory"} == set(container["resources"]["requests"]), container["name"]
@@ -165,13 +194,17 @@ def test_every_platform_namespace_enforces_restricted(stack: Deployment) -> None
 def test_node_agents_have_their_own_namespace_and_few_permissions(stack: Deployment) -> None:
     agents = objects(stack, "DaemonSet")
     assert {one["metadata"]["namespace"] for one in agents} == {PRIVILEGED}
-    for agent in agents:
-        pod = agent["spec"]["template"]["spec"]
-        (container,) = pod["containers"]
-        assert pod["automountServiceAccountToken"] is False
-        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
-        assert not container["securityContext"].get("privileged")
-        assert {volume["hostPath"]["path"] for volume in pod["volumes"]} <= {"/var/lib/kubelet/device-plugins", "/dev/infiniband"}
+    assert_few_permissions(only(stack, "DaemonSet", "nvidia-device-plugin-daemonset"))
+
+
+def assert_few_permissions(agent: Any) -> None:
+    pod = agent["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert pod["automountServiceAccountToken"] is False
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert container["securityContext"]["allowPrivilegeEscalation"] is False
+    assert not container["securityContext"].get("privileged")
+    assert {volume["hostPath"]["path"] for volume in pod["volumes"]} <= {"/var/lib/kubelet/device-plugins", "/dev/infiniband"}
 
 
 def test_only_api_clients_have_a_token(stack: Deployment) -> None:
@@ -234,61 +267,6 @@ def test_crds_lose_only_their_descriptions(stack: Deployment) -> None:
     assert "mpiReplicaSpecs" in schema["properties"]["spec"]["properties"]
 
 
-# --- namespaces
-
-
-def test_each_job_namespace_has_everything_that_a_job_needs() -> None:
-    stack = deployed(asked(namespaces=["research", "vision"]))
-    for name in ("research", "vision"):
-        for kind, called in [
-            ("ServiceAccount", "mpi-job"),
-            ("LimitRange", "small-by-default"),
-            ("NetworkPolicy", "jobs-among-themselves"),
-            ("LocalQueue", "default"),
-            ("PersistentVolumeClaim", "shared"),
-        ]:
-            only(stack, kind, called, name)
-        assert only(stack, "ConfigMap", "gpumpi-key-bucket", name)["data"] == {"bucket": stack.outputs["keyBucket"]}
-        assert only(stack, "Namespace", name)["metadata"]["labels"]["gpumpi.io/jobs"] == "true"
-        association = stack.only("aws:eks/podIdentityAssociation:PodIdentityAssociation", f"{name}-job").inputs
-        assert (association["namespace"], association["serviceAccount"]) == (name, "mpi-job")
-
-
-def test_jobs_reach_each_other_and_the_outside_but_accept_no_ingress_from_others(stack: Deployment) -> None:
-    spec = only(stack, "NetworkPolicy", "jobs-among-themselves")["spec"]
-    assert spec["podSelector"] == {} and set(spec["policyTypes"]) == {"Ingress", "Egress"}
-    assert spec["ingress"] == [{"from": [{"podSelector": {}}]}]
-    assert {"to": [{"podSelector": {}}]} in spec["egress"]
-    assert {"to": [{"ipBlock": {"cidr": "0.0.0.0/0", "except": ["169.254.169.254/32"]}}]} in spec["egress"]
-
-
-def test_the_limit_range_sets_small_default_requests_and_no_maximum(stack: Deployment) -> None:
-    (limit,) = only(stack, "LimitRange", "small-by-default")["spec"]["limits"]
-    assert limit == {"type": "Container", "defaultRequest": {"cpu": "100m", "memory": "256Mi"}}
-
-
-def test_priorities_never_preempt_and_still_trigger_scale_up(stack: Deployment) -> None:
-    classes = objects(stack, "PriorityClass")
-    assert {one["metadata"]["name"] for one in classes} == {"job-low", "job-normal", "job-high"}
-    assert all(one["preemptionPolicy"] == "Never" and one["value"] > -10 and not one["globalDefault"] for one in classes)
-
-
-# --- volume
-
-
-def test_the_shared_volume_is_the_access_point_s_directory_and_read_write_many(stack: Deployment) -> None:
-    made = only(stack, "PersistentVolume", "gpumpi-test-mpi-jobs-shared")
-    volume = made["spec"]
-    claim = only(stack, "PersistentVolumeClaim", "shared", "mpi-jobs")["spec"]
-    file_system, access_point = stack.outputs["fileSystemId"], stack.outputs["accessPointId"]
-    assert volume["csi"] == {"driver": "efs.csi.aws.com", "volumeHandle": f"{file_system}::{access_point}"}
-    assert volume["accessModes"] == claim["accessModes"] == ["ReadWriteMany"]
-    assert volume["persistentVolumeReclaimPolicy"] == "Retain", "deleting the claim must keep the data"
-    assert (claim["selector"], claim["storageClassName"]) == ({"matchLabels": made["metadata"]["labels"]}, "")
-    assert "volumeName" not in claim, "with volumeName, binding can take up to 15 s longer, until the binder's next sync"
-    assert volume["claimRef"] == {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": "mpi-jobs", "name": "shared"}
-
-
 # --- autoscaler
 
 
@@ -298,7 +276,10 @@ def test_the_autoscaler_discovers_groups_by_their_tags(stack: Deployment) -> Non
     wanted = flag.removeprefix("--node-group-auto-discovery=asg:tag=").split(",")
     for group in stack.created("aws:eks/nodeGroup:NodeGroup"):
         assert set(wanted) <= set(group.inputs["tags"]), group.name
-    assert container["image"].endswith(":v1.35.0") and {"name": "AWS_REGION", "value": "us-west-2"} in container["env"]
+    assert (
+        container["image"].endswith(f":{cluster_autoscaler('1.35')}")
+        and {"name": "AWS_REGION", "value": "us-west-2"} in container["env"]
+    )
 
 
 def test_the_autoscaler_knows_every_instance_type_that_ec2_has(stack: Deployment) -> None:
@@ -360,7 +341,7 @@ def test_every_user_can_read_the_description_and_nothing_else(stack: Deployment)
 # --- other stacks
 
 
-@pytest.mark.parametrize("version", ["1.33", "1.34", "1.35", "1.36"])
+@pytest.mark.parametrize("version", LIVE_KUBERNETES_VERSIONS)
 def test_the_autoscaler_has_the_cluster_s_minor_version(version: str) -> None:
     wanted = settings(pool(), target={**PUBLIC, "kubernetesVersion": version}, platform={"install": True, "queue": False})
     from infra.facts import manifests
@@ -371,7 +352,7 @@ def test_the_autoscaler_has_the_cluster_s_minor_version(version: str) -> None:
 
     known = {name: frozenset({one}) for name, one in addon_versions(version).items()}
     upstream = manifests.load(wanted_manifests(wanted), str(mirror.ensure(print)))
-    stack = deploy(wanted, facts(wanted, manifests=upstream, addon_versions=known))
+    stack = deploy(wanted, facts(wanted, manifests=upstream, addon_versions=known, existing=Existing(version)))
     (container,) = only(stack, "Deployment", "cluster-autoscaler")["spec"]["template"]["spec"]["containers"]
     assert f":v{version}." in container["image"]
 

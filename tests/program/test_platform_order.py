@@ -5,6 +5,8 @@ import pytest
 from tests.program import engine
 from tests.program.engine import Deployment, Resource
 from tests.program.platform_world import asked, deployed, in_cluster, manifest, usual
+from tests.program.test_jobs import job
+from tests.program.test_jobs import stack as jobs_stack
 
 PROVIDER = "pulumi:providers:kubernetes"
 DEFINITION = "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"
@@ -15,6 +17,8 @@ LOCAL_QUEUE = "kubernetes:kueue.x-k8s.io/v1beta2:LocalQueue"
 CLUSTER_QUEUE = "kubernetes:kueue.x-k8s.io/v1beta2:ClusterQueue"
 FLAVOR = "kubernetes:kueue.x-k8s.io/v1beta2:ResourceFlavor"
 CLAIM = "kubernetes:core/v1:PersistentVolumeClaim"
+VOLUME = "kubernetes:core/v1:PersistentVolume"
+MPI_JOB = "kubernetes:kubeflow.org/v2beta1:MPIJob"
 SYSTEM = "gpumpi-test-system"
 
 
@@ -86,10 +90,41 @@ def test_everything_in_a_namespace_waits_for_it(stack: Deployment) -> None:
         assert home is None or home in waits(stack, one), one.name
 
 
-def test_a_claim_waits_for_its_volume_and_for_no_driver(stack: Deployment) -> None:
-    before = waits(stack, stack.only(CLAIM))
-    assert any(name.endswith("-volume") for name in before)
-    assert not any("aws-efs-csi-driver" in name for name in before)
+def test_a_claim_waits_for_its_volume(stack: Deployment) -> None:
+    assert any(name.endswith("-volume") for name in waits(stack, stack.only(CLAIM)))
+
+
+NEEDED_BY_MOUNTS = (
+    "gpumpi-test-service-aws-efs-csi-driver",
+    "gpumpi-test-service-efs-csi-driver-policy",
+    "gpumpi-test-storage-us-west-2a-mount-target",
+    "gpumpi-test-storage-us-west-2b-mount-target",
+    "gpumpi-test-storage-us-west-2c-mount-target",
+    "gpumpi-test-storage-nodes-ingress",
+    "gpumpi-test-nodes-self-ingress",
+    "gpumpi-test-nodes-self-egress",
+    "gpumpi-test-nodes-0.0.0.0/0-egress",
+)
+
+
+@pytest.fixture(scope="module")
+def with_a_job() -> Deployment:
+    return jobs_stack(job())
+
+
+@pytest.mark.parametrize("need", NEEDED_BY_MOUNTS)
+@pytest.mark.parametrize(
+    ("token", "name"), [(NAMESPACE, "mpi-jobs"), (CLAIM, "mpi-jobs"), (VOLUME, "mpi-jobs"), (MPI_JOB, "mnist")]
+)
+def test_destroy_ends_jobs_and_volumes_before_what_their_mounts_need(
+    with_a_job: Deployment, token: str, name: str, need: str
+) -> None:
+    assert need in waits(with_a_job, with_a_job.only(token, name))
+
+
+@pytest.mark.parametrize("need", ["gpumpi-test-mpi-jobs-job-policy", "gpumpi-test-mpi-jobs-job-association"])
+def test_destroy_ends_jobs_before_their_permissions(stack: Deployment, need: str) -> None:
+    assert need in waits(stack, stack.only(NAMESPACE, "mpi-jobs"))
 
 
 def test_the_autoscaler_starts_with_its_role(stack: Deployment) -> None:
@@ -101,6 +136,6 @@ def test_the_description_does_not_wait_for_nodes_or_the_queue(stack: Deployment)
     assert not {SYSTEM, "gpumpi-test-queue-controller"} & before
 
 
-def test_without_queue_and_operator_a_namespace_waits_for_the_cluster_only() -> None:
-    bare = deployed(asked(queue=False, mpiOperator=False))
+def test_without_queue_operator_and_storage_a_namespace_waits_for_no_node() -> None:
+    bare = deployed(asked(queue=False, mpiOperator=False, storage={"efs": "none"}))
     assert SYSTEM not in waits(bare, bare.only(NAMESPACE, "mpi-jobs"))

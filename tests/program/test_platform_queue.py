@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 import yaml
 
-from infra.jobs.cluster import ClusterDescription
+from infra.jobs.cluster import ClusterDescription, PoolDescription, TaintDescription
 from infra.jobs.model import Job
 from infra.jobs.quantities import bytes_of, millis_of
 from infra.plan.allocatable import for_jobs
@@ -47,7 +47,7 @@ def test_cpu_quotas_shrink_with_the_requests() -> None:
     assert small["train"]["memory"] == full["train"]["memory"]
 
 
-@pytest.mark.parametrize("launcher", ["mpijob", "torchrun", "openmpi"])
+@pytest.mark.parametrize("launcher", ["mpijob", "torchrun", "standalone"])
 def test_the_largest_job_of_a_pool_is_within_its_quota(stack: Deployment, launcher: str) -> None:
     """Every resource that the job's pods request has a sufficient quota; otherwise the job would wait forever."""
     total = requests(description(stack), launcher, workers=4)
@@ -64,7 +64,14 @@ def requests(cluster: ClusterDescription, launcher: str, workers: int) -> dict[s
     from infra.jobs.render import render
 
     job = Job.model_validate(
-        {"name": "big", "launcher": launcher, "pool": "train", "workers": workers, "image": "a:1", "command": ["true"]}
+        {
+            "name": "big",
+            "launcher": launcher,
+            "pool": "train",
+            "workers": workers,
+            "image": "registry.example.com/a:1",
+            "command": ["true"],
+        }
     )
     found: dict[str, Counter[str]] = {}
     for piece in render(job, cluster, lambda: KeyPair("private", "public")):
@@ -88,11 +95,77 @@ def test_a_job_s_start_timeout_exceeds_a_node_s_start(stack: Deployment) -> None
     waits = configuration["waitForPodsReady"]
     assert int(waits["timeout"].removesuffix("m")) > NODE_MINUTES
     assert int(waits["recoveryTimeout"].removesuffix("m")) > NODE_MINUTES
-    assert configuration["integrations"]["frameworks"] == ["batch/job", "pod", "statefulset", "kubeflow.org/mpijob"]
+
+
+FOREIGN = {
+    "kubeflow.org/pytorchjob": ("kubeflow.org", "pytorchjobs"),
+    "jobset.x-k8s.io/jobset": ("jobset.x-k8s.io", "jobsets"),
+    "trainer.kubeflow.org/trainjob": ("trainer.kubeflow.org", "trainjobs"),
+    "ray.io/rayjob": ("ray.io", "rayjobs"),
+}
+
+
+def test_jobs_of_other_operators_are_admitted_as_gangs_once_their_kind_exists(stack: Deployment) -> None:
+    text = only(stack, "ConfigMap", "kueue-manager-config")["data"]["controller_manager_config.yaml"]
+    assert yaml.safe_load(text)["integrations"]["frameworks"] == [
+        *("batch/job", "pod", "statefulset", "kubeflow.org/mpijob"),
+        *FOREIGN,
+    ]
+    rules = only(stack, "ClusterRole", "kueue-manager-role")["rules"]
+    permitted = {(group, kind) for rule in rules for group in rule["apiGroups"] for kind in rule["resources"]}
+    checked = {
+        (rule["apiGroups"][0], rule["resources"][0])
+        for configuration in objects(stack, "MutatingWebhookConfiguration")
+        for webhook in configuration["webhooks"]
+        for rule in webhook["rules"]
+    }
+    assert set(FOREIGN.values()) <= permitted & checked
 
 
 def test_without_the_operator_the_queue_ignores_mpi_jobs() -> None:
-    assert "kubeflow.org/mpijob" not in admission.configuration(mpi_jobs=False)["integrations"]["frameworks"]
+    configuration = admission.configuration(mpi_jobs=False, start_attempts=3, strict=True)
+    assert "kubeflow.org/mpijob" not in configuration["integrations"]["frameworks"]
+
+
+def test_jobs_with_gpus_tolerate_the_taint_of_gpu_pools_and_other_jobs_try_other_pools_first(stack: Deployment) -> None:
+    toleration = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+    tolerations = {one["metadata"]["name"]: one["spec"].get("tolerations") for one in objects(stack, "ResourceFlavor")}
+    assert tolerations == {"train": [toleration], "single": [toleration], "system": None}
+    (group,) = only(stack, "ClusterQueue", "default")["spec"]["resourceGroups"]
+    assert [flavor["name"] for flavor in group["flavors"]] == ["system", "train", "single"]
+
+
+def test_the_queue_tolerates_only_taints_named_like_a_resource_of_the_pool() -> None:
+    pool = PoolDescription(
+        name="train",
+        gpus=8,
+        slots=8,
+        memory_mib=1,
+        cpu_millis=1,
+        max_size=1,
+        taints=(
+            TaintDescription(key="nvidia.com/gpu", value="true"),
+            TaintDescription(key="vpc.amazonaws.com/efa"),  # the pool has no EFA
+            TaintDescription(key="team", value="vision"),
+            TaintDescription(key="nvidia.com/gpu", value="broken", effect="NoExecute"),
+        ),
+    )
+    assert admission.flavor(pool)["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
+
+
+@pytest.mark.parametrize(("order", "gate"), [("strict", False), ("bestEffort", None)])
+def test_a_strict_queue_tries_a_waiting_job_s_flavors_from_the_first_one(order: str, gate: bool | None) -> None:
+    text = only(deployed(asked(queueOrder=order)), "ConfigMap", "kueue-manager-config")["data"]["controller_manager_config.yaml"]
+    assert yaml.safe_load(text)["featureGates"].get("FlavorFungibility") is gate
+
+
+@pytest.mark.parametrize(("attempts", "requeues"), [(None, 9), (1, 0), (0, None)])
+def test_the_queue_stops_a_job_that_cannot_start_after_the_chosen_number_of_attempts(
+    attempts: int | None, requeues: int | None
+) -> None:
+    chosen = {} if attempts is None else {"startAttempts": attempts}
+    text = only(deployed(asked(**chosen)), "ConfigMap", "kueue-manager-config")["data"]["controller_manager_config.yaml"]
+    assert yaml.safe_load(text)["waitForPodsReady"]["requeuingStrategy"].get("backoffLimitCount") == requeues
 
 
 @pytest.mark.parametrize(("order", "strategy"), [("strict", "StrictFIFO"), ("bestEffort", "BestEffortFIFO")])
@@ -100,6 +173,18 @@ def test_the_stack_chooses_the_queueing_strategy(order: str, strategy: str) -> N
     spec = only(deployed(asked(queueOrder=order)), "ClusterQueue", "default")["spec"]
     assert spec["queueingStrategy"] == strategy
     assert spec["preemption"] == {"withinClusterQueue": "Never", "reclaimWithinCohort": "Never"}
+
+
+def test_the_queue_uses_nothing_that_is_broken_in_its_version(stack: Deployment) -> None:
+    """Each line is a row of the table in docs/operations.md. Before you use one of these, take a newer Kueue."""
+    text = only(stack, "ConfigMap", "kueue-manager-config")["data"]["controller_manager_config.yaml"]
+    configuration, queue = yaml.safe_load(text), only(stack, "ClusterQueue", "default")["spec"]
+    assert not any("topologyName" in flavor["spec"] for flavor in objects(stack, "ResourceFlavor"))
+    assert configuration["featureGates"]["TopologyAwareScheduling"] is False
+    assert not {"flavorFungibility", "cohortName", "fairSharing", "admissionChecksStrategy"} & set(queue)
+    assert set(queue["preemption"].values()) == {"Never"}
+    assert not {"fairSharing", "admissionFairSharing", "multiKueue"} & set(configuration)
+    assert queue["queueingStrategy"] == "StrictFIFO"
 
 
 def test_the_queue_s_webhooks_apply_only_to_job_namespaces(stack: Deployment) -> None:
@@ -111,10 +196,10 @@ def test_the_queue_s_webhooks_apply_only_to_job_namespaces(stack: Deployment) ->
             assert of_kueue or webhook["namespaceSelector"] == {"matchLabels": {"gpumpi.io/jobs": "true"}}
 
 
-def test_the_queue_has_permissions_only_for_installed_kinds(stack: Deployment) -> None:
+def test_the_queue_has_permissions_only_for_kinds_that_it_manages(stack: Deployment) -> None:
     groups = {group for rule in only(stack, "ClusterRole", "kueue-manager-role")["rules"] for group in rule["apiGroups"]}
     assert {"kueue.x-k8s.io", "kubeflow.org", "batch", "apps"} <= groups
-    assert not {"ray.io", "jobset.x-k8s.io", "trainer.kubeflow.org"} & groups
+    assert not {"leaderworkerset.x-k8s.io", "workload.codeflare.dev"} & groups
 
 
 def test_quantities_are_formatted_as_kueue_stores_them() -> None:

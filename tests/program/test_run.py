@@ -11,6 +11,9 @@ from pulumi.runtime.mocks import set_mocks
 from pulumi.runtime.mocks import test as under_mocks
 
 from infra import program
+from infra.config.stopping import Stopped
+from infra.facts import ebs_key
+from infra.facts.clients import Denied
 from localcloud.engine.mocks import MotoMocks
 from tests.program import engine
 
@@ -42,13 +45,25 @@ def test_all_errors_are_reported_at_once_and_nothing_is_created(mocks: MotoMocks
         target={"kind": "eks", "kubernetesVersion": "1.20"},
         pools=[{"name": "Train", "instanceType": "g5.xlarg", "maxSize": 2}, {"name": "b", "instanceType": "g5.xlarge"}],
     )
-    with pytest.raises(pulumi.RunError) as error:
+    with pytest.raises(Stopped) as error:
         program.run()
     lines = str(error.value).splitlines()
     paths = [line.split(":")[0] for line in lines]
     assert paths == ["target.kubernetesVersion", "pools[0].name", "pools[0].instanceType", "pools[1].maxSize"]
     assert "did you mean g5.xlarge" in lines[2]
     assert mocks.resources == []
+
+
+def test_a_reported_error_ends_the_program_with_the_exit_code_to_which_no_host_adds_a_line(
+    mocks: MotoMocks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[str] = []
+    monkeypatch.setattr(pulumi.log, "error", shown.append)
+    configure(target={"kind": "eks", "kubernetesVersion": "1.20"})
+    with pytest.raises(SystemExit) as ended:
+        program.run()
+    assert ended.value.code == 32
+    assert [text.split(":")[0] for text in shown] == ["target.kubernetesVersion"]
 
 
 def test_an_unreachable_aws_is_reported(mocks: MotoMocks, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,6 +73,19 @@ def test_an_unreachable_aws_is_reported(mocks: MotoMocks, monkeypatch: pytest.Mo
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
     monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
-    with pytest.raises(pulumi.RunError, match="credentials"):
+    with pytest.raises(Stopped, match="credentials"):
         program.run()
     assert mocks.resources == []
+
+
+def test_what_could_not_be_checked_is_a_warning(mocks: MotoMocks, monkeypatch: pytest.MonkeyPatch) -> None:
+    configure(target={"kind": "eks"}, platform={"install": False})
+    denied = Denied("ec2:GetEbsDefaultKmsKeyId")
+    monkeypatch.setattr(ebs_key, "default_key", lambda *_: (_ for _ in ()).throw(denied))
+    warnings: list[str] = []
+    monkeypatch.setattr(pulumi.log, "warn", warnings.append)
+    under_mocks(program.run)()  # type: ignore[no-untyped-call]
+    assert [one for one in warnings if "default key of EBS" in one] == [
+        "not checked: whether Auto Scaling may use the default key of EBS: arn:aws:iam::123456789012:user/local-engineer may not "
+        "call ec2:GetEbsDefaultKmsKeyId"
+    ]

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.policy_evaluator import Request, decide
+from infra.facts import FileSystem
+from localcloud.aws.policy_evaluation import Request, decide
 from tests.program import engine
 from tests.program.engine import Deployment, deploy
 from tests.pure import world
@@ -120,3 +121,39 @@ def test_the_key_bucket_requires_tls(usual: Deployment) -> None:
     for resource in (arn, f"{arn}/nodes/x"):
         assert decide(Request("s3:GetObject", resource, {"aws:SecureTransport": False}), policy) == "explicit deny"
         assert decide(Request("s3:GetObject", resource, {"aws:SecureTransport": True}), policy) == "implicit deny"
+
+
+# --- existing file systems
+
+GROUPS = {
+    "us-west-2a": {"sg-shared": frozenset({"10.0.0.0/16"}), "sg-zone-a": frozenset[str]()},
+    "us-west-2b": {"sg-shared": frozenset({"10.0.0.0/16"})},
+    "us-west-2c": {"sg-unused-zone": frozenset[str]()},
+}
+
+
+def existing(*, adds_rule: bool, ec2: bool = False) -> Deployment:
+    efs = {"fileSystemId": world.FILE_SYSTEM, "addIngressRule": adds_rule}
+    make = world.plain_settings if ec2 else world.settings
+    settings = make(world.pool(), network=world.existing_network(), storage={"efs": efs})
+    zones = dict.fromkeys(GROUPS, world.VPC)
+    return deploy(settings, world.facts(settings, file_system=FileSystem(world.FILE_SYSTEM, "available", zones, GROUPS)))
+
+
+def test_nothing_of_an_existing_file_system_changes_by_default() -> None:
+    made = existing(adds_rule=False)
+    assert not made.created(engine.FILE_SYSTEM) and not made.created(engine.MOUNT_TARGET)
+    assert not made.created(engine.INGRESS_RULE, "storage")
+
+
+def test_on_request_nodes_are_admitted_to_one_group_of_each_mount_target_that_they_use() -> None:
+    (rule,) = existing(adds_rule=True).created(engine.INGRESS_RULE, "storage")
+    assert rule.name == "gpumpi-test-storage-sg-shared-nodes-ingress"
+    assert (rule.inputs["securityGroupId"], rule.inputs["referencedSecurityGroupId"]) == ("sg-shared", "gpumpi-test-nodes-id")
+    assert (rule.inputs["ipProtocol"], rule.inputs["fromPort"], rule.inputs["toPort"]) == ("tcp", 2049, 2049)
+
+
+@pytest.mark.parametrize("token", [engine.INSTANCE, engine.GROUP])
+def test_ec2_nodes_start_after_the_rule_that_admits_them_and_end_before_it(token: str) -> None:
+    made = existing(adds_rule=True, ec2=True)
+    assert made.only(engine.INGRESS_RULE, "storage").name in made.names_before(made.only(token))

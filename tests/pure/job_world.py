@@ -11,8 +11,9 @@ from infra.jobs.cluster import (
 )
 from infra.jobs.keys import KeyPair
 from infra.jobs.model import Job
+from infra.jobs.pieces import Piece
 from infra.jobs.reading import judged
-from infra.jobs.render import Piece, render
+from infra.jobs.render import render
 from infra.naming import GPU_TAINT, POOL_LABEL
 
 KEYS = KeyPair("the private key\n", "ssh-ed25519 the public key\n")
@@ -51,16 +52,23 @@ JOBS = NamespaceDescription(
 )
 
 
+REPOSITORY = "123456789012.dkr.ecr.us-west-2.amazonaws.com/gpumpi-test"
 TEAM = NamespaceDescription(name="team-a", service_account="mpi-job", volumes=(SHARED,))
 
 
 def cluster(**more: Any) -> ClusterDescription:
-    return ClusterDescription(**{"cluster": "gpumpi-test", "pools": (SYSTEM, TRAIN, SMALL), "namespaces": (JOBS, TEAM), **more})
+    usual = {
+        "cluster": "gpumpi-test",
+        "pools": (SYSTEM, TRAIN, SMALL),
+        "namespaces": (JOBS, TEAM),
+        "image_repository": REPOSITORY,
+    }
+    return ClusterDescription(**{**usual, **more})
 
 
 def values(**more: Any) -> dict[str, Any]:
     """Return the values of a valid job file."""
-    least = {"name": "mnist", "pool": "small", "workers": 2, "image": "gpumpi/openmpi:5", "command": ["python3", "train.py"]}
+    least = {"name": "mnist", "pool": "small", "workers": 2, "image": "openmpi:5", "command": ["python3", "train.py"]}
     return {**least, **more}
 
 

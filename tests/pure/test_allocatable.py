@@ -1,8 +1,11 @@
 """The share of a node's resources that job pods can use."""
 
-import pytest
+from typing import Any
 
-from infra.facts.registries import eks_registry
+import pytest
+from botocore.session import get_session
+
+from infra.facts.registries import account_registry, eks_registry
 from infra.plan.allocatable import for_jobs
 from tests.pure.world import instance_type
 
@@ -42,3 +45,12 @@ def test_on_the_cpu_pool_the_cluster_s_own_pods_have_their_share() -> None:
 )
 def test_eks_has_its_images_in_every_region(region: str, registry: str) -> None:
     assert eks_registry(region) == registry
+
+
+PARTITIONS = get_session().get_data("partitions")["partitions"]
+
+
+@pytest.mark.parametrize("partition", PARTITIONS, ids=lambda one: str(one["id"]))
+def test_an_account_s_registry_has_the_dns_suffix_of_its_partition(partition: dict[str, Any]) -> None:
+    suffix = partition["outputs"]["dnsSuffix"]
+    assert account_registry("123456789012", "a-b-1", partition["id"]) == f"123456789012.dkr.ecr.a-b-1.{suffix}"

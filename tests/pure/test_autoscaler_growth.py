@@ -1,13 +1,16 @@
 """Scale-up plans: how many nodes pending pods need, in which group, and why a pod stays pending."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from localcloud.kubernetes import node_templates
 from localcloud.kubernetes.autoscaler import scale_up
 from localcloud.kubernetes.autoscaler.groups import Group
 from localcloud.kubernetes.autoscaler.objects import Pod
+from localcloud.kubernetes.nodes.labels import SIMULATED
 from tests.pure.autoscaler_world import (
     EFA,
     GPU,
@@ -272,3 +275,21 @@ def test_the_tags_that_the_program_writes_are_understood() -> None:
     assert [str(taint) for taint in template.taints] == [f"{{{GPU}: true}}"]
     assert template.allocatable[EFA] == 32_000
     assert scale_up.plan([gpu_pod()], [], [group(tags=tags)]).increases == {"train": 1}
+
+
+def test_a_group_whose_next_node_would_be_simulated_grows_only_for_pods_that_tolerate_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    tagged = SimpleNamespace(name="asg", tags=[{"Key": f"{TEMPLATE}/label/{POOL}", "Value": "train"}])
+    clusters = {"c": SimpleNamespace(node_groups={"train": SimpleNamespace(types=["p5.48xlarge"])})}
+    monkeypatch.setattr(node_templates, "backend_of", lambda *_: None)
+    monkeypatch.setattr(node_templates, "state_of", lambda *_: SimpleNamespace(clusters=clusters))
+    monkeypatch.setattr(node_templates.nodes, "auto_scaling_groups", lambda *_: [tagged])
+
+    def increases(pod: Pod, gpu_nodes: bool) -> dict[str, int]:
+        node_templates.update("1", "us-west-2", "c", lambda kind: kind == "gpu" and gpu_nodes)
+        tags = gpu_tags() | {tag["Key"]: tag["Value"] for tag in tagged.tags}
+        return dict(scale_up.plan([pod], [], [group(tags=tags)]).increases)
+
+    tolerant = gpu_pod(tolerations=[TOLERATION, {"key": SIMULATED.key, "operator": "Exists"}])
+    assert [increases(one, False) for one in (gpu_pod(), tolerant)] == [{}, {"train": 1}]
+    assert increases(gpu_pod(), True) == {"train": 1}, "a node has left, and the tag with it"
+    assert len(tagged.tags) == 1

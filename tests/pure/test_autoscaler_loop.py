@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from localcloud.kubernetes.autoscaler.objects import Taint
+from localcloud.kubernetes.autoscaler.objects import Pod, Taint
 from localcloud.kubernetes.autoscaler.scale_down import TO_BE_DELETED
 from tests.pure.autoscaler_world import Scene, gpu_pod, group, node, pod, system
 
@@ -313,3 +313,56 @@ def test_the_status_shows_each_group() -> None:
         "train: 0 of 0 nodes ready (min 0, max 4), p5.48xlarge",
         "system: 1 of 1 nodes ready (min 1, max 3), m7i.large",
     ]
+
+
+def new(name: str, scene: Scene, *, gpus: bool = True) -> Pod:
+    """Return an unschedulable pod that was created just now."""
+    return replace(gpu_pod(name) if gpus else pod(name), created=scene.now)
+
+
+def test_new_pods_with_gpus_wait_half_a_minute_for_more() -> None:
+    """The delay runs from the oldest pod, as in the real autoscaler."""
+    scene = Scene(group())
+    scene.cluster.pods_ = [new("worker-0", scene)]
+    scene.look(10)
+    assert scene.account.desired("train") == 0
+    scene.cluster.pods_ += [new("worker-1", scene)]
+    scene.look(19)
+    assert scene.account.desired("train") == 0 and scene.cluster.events == []
+    scene.look(1)
+    assert scene.account.desired("train") == 2, "one decision for both pods, 30 s after the first one was created"
+
+
+def test_new_pods_without_gpus_wait_two_seconds() -> None:
+    scene = Scene(system(desired=0))
+    scene.cluster.pods_ = [new("web", scene, gpus=False)]
+    scene.look(1)
+    assert scene.account.desired("system") == 0
+    scene.look(1)
+    assert scene.account.desired("system") == 1
+
+
+def test_no_node_goes_while_new_pods_wait() -> None:
+    scene = Scene(group(), system(desired=2), arguments=QUICK)
+    scene.boot("system")
+    scene.look()
+    scene.now += 60
+    scene.cluster.pods_ = [new("worker-0", scene)]
+    scene.look(20)
+    assert scene.account.terminated == []
+    scene.cluster.pods_ = []
+    scene.look(1)
+    assert len(scene.account.terminated) == 1
+
+
+def test_a_shortened_delay_is_named_in_the_status() -> None:
+    scene = Scene(group(), arguments=("--local-gpu-pod-delay=0s",))
+    scene.cluster.pods_ = [new("worker-0", scene)]
+    scene.look(2)
+    assert scene.account.desired("train") == 1
+    assert scene.cluster.status.startswith(
+        "shortened: new pods with GPUs wait 0 s for more pods; the real autoscaler waits 30 s\n"
+    )
+    usual = Scene(group())
+    usual.look()
+    assert "shortened" not in usual.cluster.status

@@ -15,8 +15,8 @@ GOLDEN = Path(__file__).parent.parent / "golden" / "boot"
 FACTS = ClusterInfo("x", "us-west-2", "gpumpi-x-keys-1234567", "mpiuser", "gpumpi-x-workers", "AROAMASTER", "AROAWORKER")
 KEYS = ['ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl ada\'s key "$HOME" `id`']
 SHARED = SharedMount("fs-1", "fsap-1", "/shared")
-MASTER = ec2_node.cluster_file(FACTS, "master", slots=0, idle_slots=8)
-WORKER = ec2_node.cluster_file(FACTS, "worker", slots=8, idle_slots=0)
+MASTER = ec2_node.cluster_file(FACTS, "master", slots=0, idle_slots=8, join_seconds=900)
+WORKER = ec2_node.cluster_file(FACTS, "worker", slots=8, idle_slots=0, join_seconds=900)
 
 BOOTS = {
     "ec2-master": ec2_node.user_data(MASTER, KEYS, SHARED),
@@ -56,3 +56,61 @@ def test_a_node_that_fails_leaves_its_log_and_says_where_it_failed(tmp_path: Pat
     assert done.returncode == 1 and "boot failed in line" in done.stdout and "install -d -m 0755 /etc/gpumpi" in done.stdout
     assert calls[-1] == f"gpumpi-join --failed {ec2_node.LOG}"
     assert not any(call.startswith("systemctl") for call in calls)
+
+
+# --- the shared file system
+
+TIMED_OUT = "mount.nfs4: Connection timed out"
+
+
+def mount(tmp_path: Path, script: str, *, failures: int, clock: int = 0) -> tuple[subprocess.CompletedProcess[str], list[str]]:
+    """Run the part of the user data that mounts, with stub programs. The first `failures` attempts time out."""
+    programs, fstab = tmp_path / "bin", tmp_path / "fstab"
+    programs.mkdir()
+    calls = f"{tmp_path}/calls"
+    stubs = {
+        "mount": f'n=$(grep -c "^mount " {calls})\n[ "$n" -gt {failures} ] || {{ echo "{TIMED_OUT}" >&2; exit 32; }}',
+        **dict.fromkeys(("install", "mountpoint", "sleep", "gpumpi-join"), ""),
+        "timeout": 'shift; exec "$@"',
+    }
+    for name, text in stubs.items():
+        (programs / name).write_text(f'#!/bin/sh\necho "{name} $*" >>{calls}\n{text}\n')
+        (programs / name).chmod(0o755)
+    begin, _, rest = script.partition("install -d /shared")
+    header = begin.partition("install -d -m 0755 /etc/gpumpi")[0]
+    steps = "install -d /shared" + rest.partition("systemctl start")[0].replace("/etc/fstab", str(fstab))
+    environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}
+    text = f"{header}\nSECONDS={clock}\n{steps}"
+    done = subprocess.run(["bash"], input=text, env=environment, capture_output=True, text=True, check=False)
+    return done, Path(calls).read_text().splitlines()
+
+
+def called(calls: list[str], program: str) -> list[str]:
+    return [call.removeprefix(f"{program} ") for call in calls if call.startswith(f"{program} ")]
+
+
+@pytest.mark.parametrize("name", ["ec2-master", "ec2-worker"])
+def test_a_node_mounts_once_the_rule_appears_and_waits_longer_each_time(tmp_path: Path, name: str) -> None:
+    done, calls = mount(tmp_path, BOOTS[name], failures=6)
+    assert done.returncode == 0, done.stderr
+    assert called(calls, "sleep") == ["5", "10", "20", "40", "60", "60"]
+    assert called(calls, "mount") == ["/shared"] * 7 and called(calls, "mountpoint") == ["/shared"]
+    assert (tmp_path / "fstab").read_text() == "fs-1:/ /shared efs _netdev,tls,iam,accesspoint=fsap-1 0 0\n"
+
+
+def test_a_node_that_cannot_mount_yet_reports_the_reason_and_does_not_fail(tmp_path: Path) -> None:
+    done, calls = mount(tmp_path, BOOTS["ec2-worker"], failures=2)
+    assert called(calls, "gpumpi-join") == [f"--waiting /shared cannot be mounted: {TIMED_OUT}"] * 2
+    assert f"gpumpi: /shared cannot be mounted: {TIMED_OUT}; trying again in 10 s" in done.stdout
+
+
+def test_a_worker_gives_up_with_the_reason_when_its_time_to_join_is_over(tmp_path: Path) -> None:
+    done, calls = mount(tmp_path, BOOTS["ec2-worker"], failures=99, clock=900 - ec2_node.LAUNCH_SECONDS + 1)
+    assert done.returncode == 1
+    assert called(calls, "gpumpi-join")[-1] == f"--failed {ec2_node.LOG}"
+    assert done.stdout.splitlines()[-1].endswith(f": /shared cannot be mounted: {TIMED_OUT}")
+
+
+def test_a_head_node_never_gives_up(tmp_path: Path) -> None:
+    done, calls = mount(tmp_path, BOOTS["ec2-master"], failures=3, clock=9000)
+    assert done.returncode == 0 and len(called(calls, "mount")) == 4

@@ -12,10 +12,11 @@ import grpc
 import pytest
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
+from localcloud.kubernetes.csi.messages import csi, registration
+from localcloud.kubernetes.csi.node_server import Driver, MountRefused, Source, serve
 from localcloud.kubernetes.efs_csi import handles
 from localcloud.kubernetes.efs_csi.handles import Handle, InvalidHandle
-from localcloud.kubernetes.efs_csi.messages import csi, registration
-from localcloud.kubernetes.efs_csi.node_server import Driver, MountRefused, Source, serve
+from localcloud.kubernetes.efs_csi.volumes import EfsVolumes
 
 
 @pytest.mark.parametrize(
@@ -85,7 +86,7 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
     socket, registry = tmp_path / "plugins" / "csi.sock", tmp_path / "registry" / "reg.sock"
     with grpc.insecure_channel(f"unix:{socket}") as channel:
         scene = Scene(channel)
-        server = serve(Driver("i-1", socket, scene.resolve, scene), socket, registry)
+        server = serve(Driver("i-1", socket, EfsVolumes(scene.resolve), scene), socket, registry)
         yield scene
         server.stop(0).wait()
 
@@ -181,7 +182,7 @@ def test_a_successor_takes_over_the_sockets(scene: Scene, tmp_path: Path) -> Non
 MOUNTING = """
 import os, sys
 from pathlib import Path
-from localcloud.kubernetes.efs_csi import mounts
+from localcloud.kubernetes.csi import mounts
 mounts.enter(int(sys.argv[1]))
 source, target = Path(sys.argv[2]), Path(sys.argv[3]) / "made with blanks" / "mount"
 mounts.bind(source, target, read_only=False)

@@ -27,6 +27,9 @@ def pool(**more: Any) -> dict[str, Any]:
     return {"pools": [{**POOL, **more}]}
 
 
+INFINIBAND: dict[str, Any] = {**pool(rdmaResource="rdma/ib"), "platform": {"transport": "infiniband"}}
+
+
 def kubeconfig(**values: Any) -> dict[str, Any]:
     return {"target": {"kind": "existing", "kubeconfig": values}}
 
@@ -47,8 +50,9 @@ ALONE: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "platform component that needs AWS": (
         {"platform": {"autoscaler": True}},
-        "platform.autoscaler: is not a setting; the settings here are cpuRequestFactor, devicePlugin, imageRegistry, "
-        "manifestMirror, mpiOperator, namespaces, queue and queueOrder",
+        "platform.autoscaler: is not a setting; the settings here are cpuRequestFactor, devicePlugin, "
+        "imagePullSecrets, imageRegistry, imageRepository, jobController, manifestMirror, mpiOperator, namespaces, queue, "
+        "queueOrder, startAttempts, trainer and transport",
     ),
     "a version": (
         {"target": {"kind": "existing", "kubernetesVersion": "1.35"}},
@@ -68,6 +72,19 @@ ALONE: dict[str, tuple[dict[str, Any], str]] = {
         'pools[0].nodeSelector.rack: "a/b" is not a valid label value. Use at most 63 letters, digits and inner - _ .',
     ),
     "too many GPUs": (pool(gpusPerNode=800), "pools[0].gpusPerNode: 800 is out of range. Use 0 to 64."),
+    "InfiniBand without a resource": (
+        {"platform": {"transport": "infiniband"}},
+        "pools[0].rdmaResource: is missing, but platform.transport is infiniband. Set it to what `kubectl describe node` lists, "
+        "such as rdma/hca_shared_devices_a, or use transport: tcp.",
+    ),
+    "InfiniBand without pools": (
+        {"platform": {"transport": "infiniband"}, "pools": []},
+        "platform.transport: is infiniband, but no pool has an rdmaResource. Add one to a pool, or use tcp.",
+    ),
+    "invalid RDMA resource": (
+        {**pool(rdmaResource="mellanox/ib"), "platform": {"transport": "infiniband"}},
+        'pools[0].rdmaResource: "mellanox/ib" is not a resource of an RDMA plugin. Use one such as rdma/hca_shared_devices_a.',
+    ),
     "no node": (pool(nodes=0), "pools[0].nodes: 0 is too small. Use at least 1, or remove the pool."),
     "missing number of nodes": (
         {"pools": [{key: value for key, value in POOL.items() if key != "nodes"}]},
@@ -105,8 +122,18 @@ ALONE: dict[str, tuple[dict[str, Any], str]] = {
         {"platform": {"namespaces": ["kube-system"]}},
         'platform.namespaces[0]: "kube-system" is reserved: the cluster\'s own pods run there. Choose another.',
     ),
+    "repository without a registry": (
+        {"platform": {"imageRepository": "team"}},
+        'platform.imageRepository: "team" is not a repository. Use the registry\'s host and a path, without a scheme, such as '
+        "registry.example.com/team.",
+    ),
+    "invalid Secret name": (
+        {"platform": {"imagePullSecrets": ["my login"]}},
+        'platform.imagePullSecrets[0]: "my login" is not a valid Secret name. Use the name shown by `kubectl get secrets`, such '
+        "as registry-login.",
+    ),
     "two jobs with the same name": (
-        {"jobs": [{"name": "a", "pool": "rack1", "workers": 1, "image": "i:1", "command": ["x"]}] * 2},
+        {"jobs": [{"name": "a", "pool": "rack1", "workers": 1, "image": "registry.example.com/i:1", "command": ["x"]}] * 2},
         'jobs[1].name: "a" is already the name of jobs[0]. Choose another.',
     ),
 }
@@ -116,6 +143,21 @@ IN_CLUSTER: dict[str, tuple[dict[str, Any], ClusterFacts, str]] = {
         cluster(version="1.29"),
         "target.kubeconfig: the cluster at https://10.0.0.1:6443 has Kubernetes 1.29, but the platform needs 1.33 or "
         "newer. Upgrade the cluster.",
+    ),
+    "no RDMA device": (
+        INFINIBAND,
+        cluster(node("gpu1", rdma={"rdma/ib": 8}), node("gpu2")),
+        "pools[0].rdmaResource: is rdma/ib, missing on gpu2. Check the RDMA device plugin there.",
+    ),
+    "no RDMA device plugin": (
+        INFINIBAND,
+        cluster(),
+        "pools[0].rdmaResource: is rdma/ib, missing on gpu1 and gpu2. Check the RDMA device plugin there.",
+    ),
+    "another RDMA resource": (
+        INFINIBAND,
+        cluster(node("gpu1", rdma={"rdma/hca": 8}), node("gpu2", rdma={"rdma/hca": 8})),
+        "pools[0].rdmaResource: is rdma/ib, missing on gpu1 and gpu2; did you mean rdma/hca?",
     ),
     "no node with the pool's labels": (
         {},
@@ -167,8 +209,15 @@ IN_CLUSTER: dict[str, tuple[dict[str, Any], ClusterFacts, str]] = {
         cluster(),
         'storage.name: "ceph" is not a StorageClass of the cluster; did you mean cephfs?',
     ),
+    "short image name without a repository": (
+        {"jobs": [{"name": "a", "pool": "rack1", "workers": 2, "image": "i:1", "command": ["x"]}]},
+        cluster(),
+        'jobs[0].image: "i:1" has no registry, and gpumpi-test has no image repository. Write the full name, such as '
+        "docker.io/library/ubuntu:24.04, or set platform.imageRepositories (target eks) or platform.imageRepository and run "
+        "`pulumi up`.",
+    ),
     "job that is too large for its pool": (
-        {"jobs": [{"name": "a", "pool": "rack1", "workers": 3, "image": "i:1", "command": ["x"]}]},
+        {"jobs": [{"name": "a", "pool": "rack1", "workers": 3, "image": "registry.example.com/i:1", "command": ["x"]}]},
         cluster(),
         "jobs[0].workers",
     ),
@@ -301,3 +350,9 @@ def test_validate_shows_the_pools_and_asks_nothing_of_aws(
 def test_the_example_is_fine_by_itself() -> None:
     raw = stack_file.read(ROOT / "stacks" / "Pulumi.09-on-premises.yaml")
     assert preflight.examine_existing(raw, offline=True).problems == ()
+
+
+def test_an_rdma_resource_that_nothing_uses_is_a_warning() -> None:
+    (told,) = examined({**LEAST, **pool(rdmaResource="rdma/ib")}).warnings
+    assert told.path == "pools[0].rdmaResource"
+    assert told.message.startswith("has no effect, because platform.transport is tcp. ")

@@ -1,6 +1,7 @@
 """Facts are read from AWS, which moto emulates in this process; stubs answer the calls that moto lacks."""
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -28,6 +29,8 @@ def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    # moto lacks DescribeCapacityReservations; tests/local_aws/test_facts.py reads what runs.
+    monkeypatch.setattr(sys.modules["infra.facts.gather"], "vcpus_in_use", lambda *_: {})
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +62,7 @@ OFFERED = {
     "DescribeClusterVersions": {"clusterVersions": [{"clusterVersion": one} for one in ("1.36", "1.9", "1.35")]},
     "DescribeAddonVersions": {"addons": []},
     "GetServiceQuota": {"Quota": {"Value": 96.0}},
+    "GetEbsDefaultKmsKeyId": {"KmsKeyId": "alias/aws/ebs"},
 }
 
 
@@ -209,9 +213,53 @@ def test_an_existing_file_system_is_read(answer: Callable[..., None]) -> None:
     vpc_id, private, public = network(boto3.client("ec2", REGION))
     client = boto3.client("efs", REGION)
     file_system = client.create_file_system(CreationToken="x")["FileSystemId"]
-    client.create_mount_target(FileSystemId=file_system, SubnetId=private)
+    ec2 = boto3.client("ec2", REGION)
+    group = ec2.create_security_group(GroupName="efs", Description="mount targets", VpcId=vpc_id)["GroupId"]
+    client.create_mount_target(FileSystemId=file_system, SubnetId=private, SecurityGroups=[group])
+    tags = [{"Key": "gpumpi:stack", "Value": "test"}, {"Key": "Name", "Value": "gpumpi-test-nodes"}]
+    nodes = ec2.create_security_group(
+        GroupName="nodes",
+        Description="nodes",
+        VpcId=vpc_id,
+        TagSpecifications=[{"ResourceType": "security-group", "Tags": tags}],
+    )["GroupId"]
+    nfs = {"IpProtocol": "tcp", "FromPort": 2049, "ToPort": 2049}
+    ec2.authorize_security_group_ingress(
+        GroupId=group,
+        IpPermissions=[
+            {**nfs, "IpRanges": [{"CidrIp": "10.0.0.0/24"}], "UserIdGroupPairs": [{"GroupId": nodes}]},
+            {"IpProtocol": "-1", "IpRanges": [{"CidrIp": "10.1.0.0/24"}]},
+            {"IpProtocol": "tcp", "FromPort": 1024, "ToPort": 4096, "IpRanges": [{"CidrIp": "10.2.0.0/24"}]},
+            {"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22, "IpRanges": [{"CidrIp": "10.3.0.0/24"}]},
+            {**nfs, "IpProtocol": "udp", "IpRanges": [{"CidrIp": "10.4.0.0/24"}]},
+        ],
+    )
     stack = settings(network={"vpcId": vpc_id, "subnetIds": [private, public]}, storage={"efs": {"fileSystemId": file_system}})
-    assert gather(stack).file_system == FileSystem(file_system, "available", {"us-west-2a": vpc_id})
+    admitted = frozenset({nodes, "10.0.0.0/24", "10.1.0.0/24", "10.2.0.0/24"})
+    assert gather(stack).file_system == FileSystem(
+        file_system, "available", {"us-west-2a": vpc_id}, {"us-west-2a": {group: admitted}}, frozenset({nodes})
+    )
+
+
+@pytest.mark.usefixtures("aws")
+@pytest.mark.parametrize("adds_rule", [False, True])
+def test_unreadable_groups_of_mount_targets_stop_only_a_stack_that_adds_rules_to_them(
+    answer: Callable[..., None], adds_rule: bool
+) -> None:
+    answer(**IDENTITY, **OFFERED, DescribeMountTargetSecurityGroups="AccessDeniedException")
+    vpc_id, private, public = network(boto3.client("ec2", REGION))
+    client = boto3.client("efs", REGION)
+    file_system = client.create_file_system(CreationToken=f"unreadable-{adds_rule}")["FileSystemId"]
+    client.create_mount_target(FileSystemId=file_system, SubnetId=private)
+    efs = {"fileSystemId": file_system, "addIngressRule": adds_rule}
+    stack = settings(network={"vpcId": vpc_id, "subnetIds": [private, public]}, storage={"efs": efs})
+    if adds_rule:
+        with pytest.raises(FactsError, match="DescribeMountTargetSecurityGroups, which planning requires"):
+            gather(stack)
+    else:
+        facts = gather(stack)
+        assert facts.file_system is not None and facts.file_system.admitted is None
+        assert [one for one in facts.unchecked if one.startswith(f"security groups of {file_system}'s mount targets: ")]
 
 
 @pytest.mark.usefixtures("aws")
@@ -325,6 +373,7 @@ def test_what_may_not_be_read_is_named_where_one_can_do_without(answer: Callable
         DescribeClusterVersions="AccessDeniedException",
         DescribeAddonVersions="ServiceUnavailable",
         GetRole="AccessDenied",
+        GetEbsDefaultKmsKeyId="UnauthorizedOperation",
     )
     found = gather(settings())
     who = f"arn:aws:sts::{ACCOUNT}:assumed-role/Ops/ada"
@@ -334,6 +383,7 @@ def test_what_may_not_be_read_is_named_where_one_can_do_without(answer: Callable
     assert found.unchecked[2:] == (
         f"the IAM role behind the caller: {who} may not call iam:GetRole",
         f"vCPU quotas: {who} may not call servicequotas:GetServiceQuota",
+        f"whether Auto Scaling may use the default key of EBS: {who} may not call ec2:GetEbsDefaultKmsKeyId",
     )
 
 

@@ -5,10 +5,10 @@ from fnmatch import fnmatchcase
 
 import pytest
 
-from infra.components import iam
+from infra.components import endpoint_policies, iam, trust_policies
 from infra.components.iam import UNSCOPABLE, Account, Policy
 from infra.naming import AUTOSCALER_TAG
-from tests.policy_evaluator import Request, Values, allows, as_list, decide, statements
+from localcloud.aws.policy_evaluation import Request, Values, allows, as_list, decide, statements
 
 ACCOUNT = Account("123456789012", "us-west-2", "aws")
 BUCKET = "arn:aws:s3:::keys"
@@ -20,6 +20,7 @@ IDENTITY: Mapping[str, Policy] = {
     "deliver_flow_logs": iam.deliver_flow_logs(LOG_GROUP),
     "exchange_node_keys": iam.exchange_node_keys(BUCKET),
     "exchange_job_keys": iam.exchange_job_keys(BUCKET),
+    "use_buckets": iam.use_buckets(ACCOUNT, [iam.BucketPath("datasets", "digits", writes=True)]),
     "find_members": iam.find_members(),
     "complete_join": iam.complete_join(ACCOUNT, "gpumpi-x-workers"),
     "mount_through": iam.mount_through(ACCOUNT, "fs-1", "fsap-1"),
@@ -31,22 +32,29 @@ KEYS: Mapping[str, Policy] = {
     "file_system_key": iam.file_system_key(ACCOUNT),
 }
 TRUST: Mapping[str, Policy] = {
-    "assumed_by_service": iam.assumed_by_service("eks.amazonaws.com"),
-    "assumed_by_flow_logs": iam.assumed_by_flow_logs(ACCOUNT),
-    "assumed_by_pods": iam.assumed_by_pods(CLUSTER, "mpi-jobs", "mpi-job"),
+    "assumed_by_instances": trust_policies.assumed_by_instances(),
+    "assumed_by_cluster": trust_policies.assumed_by_cluster(ACCOUNT, "gpumpi-x"),
+    "assumed_by_flow_logs": trust_policies.assumed_by_flow_logs(ACCOUNT),
+    "assumed_by_pods": trust_policies.assumed_by_pods(ACCOUNT, "gpumpi-x", "mpi-jobs", "mpi-job"),
 }
 RESOURCE: Mapping[str, Policy] = {
     "tls_only_bucket": iam.tls_only_bucket(BUCKET),
     "encrypted_file_system": iam.encrypted_file_system(FILE_SYSTEM),
 }
-ALL = {**IDENTITY, **KEYS, **TRUST, **RESOURCE}
+ENDPOINTS: Mapping[str, Policy] = {"s3_endpoint": endpoint_policies.s3_endpoint(ACCOUNT, has_internet=True)}
+ALL = {**IDENTITY, **KEYS, **TRUST, **RESOURCE, **ENDPOINTS}
+MODULES = (iam, trust_policies, endpoint_policies)
 
 
 def test_every_policy_of_the_program_is_judged_here() -> None:
-    helpers = {"to_json"}
-    written = {name for name, one in vars(iam).items() if callable(one) and getattr(one, "__module__", "") == iam.__name__}
-    public = {name for name in written if not name.startswith("_") and not isinstance(getattr(iam, name), type)}
-    assert public - helpers == set(ALL)
+    helpers = {"aws_buckets", "document", "to_json"}
+    written = {
+        name
+        for module in MODULES
+        for name, one in vars(module).items()
+        if callable(one) and getattr(one, "__module__", "") == module.__name__ and not isinstance(one, type)
+    }
+    assert {name for name in written if not name.startswith("_")} - helpers == set(ALL)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -229,6 +237,7 @@ def test_a_key_serves_its_one_purpose(name: str, request_: Request, allowed: boo
 # --- roles
 
 POD_TAGS = {
+    "aws:SourceAccount": ACCOUNT.id,
     "aws:RequestTag/eks-cluster-arn": CLUSTER,
     "aws:RequestTag/kubernetes-namespace": "mpi-jobs",
     "aws:RequestTag/kubernetes-service-account": "mpi-job",
@@ -243,6 +252,8 @@ PODS = {"Service": "pods.eks.amazonaws.com"}
         ({**POD_TAGS, "aws:RequestTag/eks-cluster-arn": CLUSTER + "y"}, PODS, False),
         ({**POD_TAGS, "aws:RequestTag/kubernetes-namespace": "default"}, PODS, False),
         ({**POD_TAGS, "aws:RequestTag/kubernetes-service-account": "default"}, PODS, False),
+        ({**POD_TAGS, "aws:SourceAccount": "999999999999"}, PODS, False),
+        ({key: value for key, value in POD_TAGS.items() if key != "aws:SourceAccount"}, PODS, False),
         ({}, PODS, False),
         (POD_TAGS, {"Service": "ec2.amazonaws.com"}, False),
         (POD_TAGS, ENGINEER, False),
@@ -273,9 +284,61 @@ def test_flow_logs_of_others_cannot_borrow_the_delivery_role(context: tuple[str,
     assert allows(request, TRUST["assumed_by_flow_logs"]) is allowed
 
 
-@pytest.mark.parametrize(("service", "allowed"), [("eks.amazonaws.com", True), ("ec2.amazonaws.com", False)])
-def test_a_service_role_is_for_its_service(service: str, allowed: bool) -> None:
-    assert allows(Request("sts:AssumeRole", "role", {}, {"Service": service}), TRUST["assumed_by_service"]) is allowed
+@pytest.mark.parametrize(("service", "allowed"), [("ec2.amazonaws.com", True), ("eks.amazonaws.com", False)])
+def test_a_node_role_is_for_instances(service: str, allowed: bool) -> None:
+    assert allows(Request("sts:AssumeRole", "role", {}, {"Service": service}), TRUST["assumed_by_instances"]) is allowed
+
+
+@pytest.mark.parametrize(
+    ("account", "arn", "service", "allowed"),
+    [
+        (ACCOUNT.id, CLUSTER, "eks.amazonaws.com", True),
+        (ACCOUNT.id, CLUSTER, "ec2.amazonaws.com", False),
+        (ACCOUNT.id, CLUSTER + "y", "eks.amazonaws.com", False),
+        ("999999999999", CLUSTER, "eks.amazonaws.com", False),
+        ("999999999999", CLUSTER.replace("123456789012", "999999999999"), "eks.amazonaws.com", False),
+    ],
+)
+def test_other_clusters_and_accounts_cannot_borrow_the_role_of_the_control_plane(
+    account: str, arn: str, service: str, allowed: bool
+) -> None:
+    context = {"aws:SourceAccount": account, "aws:SourceArn": arn}
+    assert allows(Request("sts:AssumeRole", "role", context, {"Service": service}), TRUST["assumed_by_cluster"]) is allowed
+
+
+# --- endpoints
+
+OURS = {"aws:PrincipalAccount": ACCOUNT.id}
+THEIRS = {"aws:PrincipalAccount": "999999999999"}
+LAYERS = "arn:aws:s3:::prod-us-west-2-starport-layer-bucket/layer"
+PACKAGES = "arn:aws:s3:::al2023-repos-us-west-2-de612dc2/package"
+OTHER_REGION = "arn:aws:s3:::prod-eu-west-1-starport-layer-bucket/layer"
+DATA_SET = "arn:aws:s3:::public-data-set/images"
+
+
+@pytest.mark.parametrize(
+    ("action", "resource", "context", "private", "connected"),
+    [
+        ("s3:PutObject", f"{BUCKET}/nodes/x", OURS, True, True),
+        ("s3:GetObject", "arn:aws:s3:::bucket-of-a-partner/data", OURS, True, True),
+        ("s3:GetObject", LAYERS, THEIRS, True, True),
+        ("s3:GetObject", LAYERS, {}, True, True),
+        ("s3:GetObject", PACKAGES, {}, True, True),
+        ("s3:GetObject", OTHER_REGION, {}, False, True),
+        ("s3:GetObject", DATA_SET, {}, False, True),
+        ("s3:ListBucket", "arn:aws:s3:::public-data-set", {}, False, True),
+        ("s3:PutObject", "arn:aws:s3:::bucket-of-a-thief/stolen", THEIRS, False, False),
+        ("s3:PutObject", "arn:aws:s3:::bucket-of-a-thief/stolen", {}, False, False),
+        ("s3:PutObject", LAYERS, THEIRS, False, False),
+        ("s3:DeleteObject", f"{BUCKET}/nodes/x", THEIRS, False, False),
+    ],
+)
+def test_only_principals_of_the_account_write_through_the_s3_endpoint(
+    action: str, resource: str, context: Mapping[str, str], private: bool, connected: bool
+) -> None:
+    request = Request(action, resource, context, {"AWS": ENGINEER["AWS"]} if context else {})
+    assert allows(request, endpoint_policies.s3_endpoint(ACCOUNT, has_internet=False)) is private
+    assert allows(request, endpoint_policies.s3_endpoint(ACCOUNT, has_internet=True)) is connected
 
 
 @pytest.mark.parametrize(
@@ -372,3 +435,30 @@ def test_a_node_mounts_through_its_access_point_only(
     action: str, resource: str, context: Mapping[str, str], allowed: bool
 ) -> None:
     assert allows(Request(action, resource, context), IDENTITY["mount_through"]) is allowed
+
+
+# --- buckets of jobs
+
+DATA = "arn:aws:s3:::datasets"
+PATHS = [iam.BucketPath("datasets", "digits/", False), iam.BucketPath("models", "", True)]
+
+
+@pytest.mark.parametrize(
+    ("action", "resource", "prefix", "allowed"),
+    [
+        ("s3:GetObject", f"{DATA}/digits/a.csv", None, True),
+        ("s3:GetObject", f"{DATA}/digits", None, True),
+        ("s3:GetObject", f"{DATA}/digits-of-others", None, False),
+        ("s3:PutObject", f"{DATA}/digits/a.csv", None, False),
+        ("s3:ListBucket", DATA, "digits/", True),
+        ("s3:ListBucket", DATA, "", False),
+        ("s3:PutObject", "arn:aws:s3:::models/a", None, True),
+        ("s3:DeleteObject", "arn:aws:s3:::models/a/b", None, True),
+        ("s3:ListBucket", "arn:aws:s3:::models", "", True),
+        ("s3:PutBucketPolicy", "arn:aws:s3:::models", None, False),
+        ("s3:GetObject", "arn:aws:s3:::others/a", None, False),
+    ],
+)
+def test_jobs_use_the_listed_paths_and_no_others(action: str, resource: str, prefix: str | None, allowed: bool) -> None:
+    context = {} if prefix is None else {"s3:prefix": prefix}
+    assert allows(Request(action, resource, context), iam.use_buckets(ACCOUNT, PATHS)) is allowed

@@ -6,7 +6,7 @@ import pytest
 
 from infra.facts.instance_types import InstanceType, NetworkCard, line_rate
 from infra.facts.vcpu_quotas import quota
-from infra.plan.efa_interfaces import Interface, efa_layout
+from infra.plan.efa_interfaces import Interface, efa_layout, layout_is_known
 from tests.pure.world import described_types, instance_type
 
 EFA_TYPES = sorted(name for name, one in described_types().items() if one["NetworkInfo"].get("EfaSupported"))
@@ -15,8 +15,8 @@ FEWER_THAN_AWS_ALLOWS = {
     # AWS allows two EFA interfaces, but only one interface per card, and the primary interface occupies card 0.
     "hpc6id.32xlarge": 1,
 }
-ONE_EFA_ON_TWO_CARDS = {"i7ie.48xlarge", "i7ie.metal-48xl", "i8ge.48xlarge", "i8ge.metal-48xl"}
-"""Both cards support EFA, but AWS allows only one EFA interface, so the layout has one, on card 0."""
+FEWER_EFA_THAN_CARDS = {"i7ie.48xlarge", "i7ie.metal-48xl", "i8ge.48xlarge", "i8ge.metal-48xl", "p6-b300.48xlarge"}
+"""Without `InterfaceTypes`, EC2's description of these types does not tell which of their cards get an EFA interface."""
 
 
 def efa_only(layout: tuple[Interface, ...]) -> list[Interface]:
@@ -47,15 +47,13 @@ def test_every_layout_obeys_ec2(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", EFA_TYPES)
-def test_the_layout_is_as_large_where_the_sdk_does_not_tell_what_a_card_takes(name: str) -> None:
+def test_a_layout_is_never_guessed_without_interface_types(name: str) -> None:
     described = json.loads(json.dumps(described_types()[name]).replace('"InterfaceTypes"', '"Unknown"'))
     blind = InstanceType.from_ec2(described)
     assert all(card.efa is None for card in blind.network_cards)
-    if name in ONE_EFA_ON_TWO_CARDS:
-        assert efa_only(efa_layout(blind)) == [Interface(1, 0, "efa-only")], (
-            "the only EFA interface is on card 1, which also supports EFA"
-        )
-    else:
+    assert layout_is_known(instance_type(name))
+    assert layout_is_known(blind) == (name not in FEWER_EFA_THAN_CARDS)
+    if layout_is_known(blind):
         assert efa_layout(blind) == efa_layout(instance_type(name))
 
 

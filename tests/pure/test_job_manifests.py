@@ -3,6 +3,7 @@
 `python -m tests.pure.test_job_manifests` rewrites the golden files; review the difference before you commit it.
 """
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,40 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from infra.jobs.cluster import ClusterDescription
 from infra.jobs.in_pods import text
 from infra.jobs.mpi_environment import is_reserved
 from infra.jobs.render import of_a_stack, render
-from tests.pure.job_world import KEYS, SMALL, cluster, environment, job, manifest, pieces, pods
+from tests.pure.job_world import KEYS, REPOSITORY, SMALL, cluster, environment, job, manifest, pieces, pods
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "jobs"
-SCRIPTS = ("launch.sh", "serve.sh", "rendezvous.sh", "first_only.sh", "keys_on_volume.sh", "keys_in_bucket.py", "keeper.py")
+SCRIPTS = (
+    *("launch.sh", "serve.sh", "rank.sh", "prepare.sh", "rendezvous.sh", "first_only.sh"),
+    *("keys_on_volume.sh", "keys_in_bucket.py", "keeper.py"),
+)
+
+ADDED: dict[str, Any] = {
+    "labels": {"team": "vision", "gpu": "yes"},
+    "annotations": {"example.com/owner": "vision"},
+    "tolerations": [{"key": "maintenance", "operator": "Exists", "effect": "NoSchedule"}],
+    "affinity": {
+        "nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []},
+        "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "example.com/rack"}]},
+    },
+    "imagePullSecrets": ["other-login"],
+    "ports": [{"containerPort": 6006, "name": "tensorboard"}],
+    "volumes": [
+        {"name": "settings", "mountPath": "/etc/train", "readOnly": True, "configMap": {"name": "settings"}},
+        {"name": "scratch", "mountPath": "/scratch", "subPath": "a", "emptyDir": {"sizeLimit": "50Gi"}},
+        {"name": "pod", "mountPath": "/pod", "downwardAPI": {"items": []}},
+    ],
+}
+OF_USER: dict[str, Any] = {
+    "setup": ["true"],
+    "workingDir": "/shared/code",
+    "envFrom": [{"secretRef": {"name": "dataset"}, "prefix": "DATA_"}, {"configMapRef": {"name": "settings", "optional": True}}],
+}
+
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "mpijob-least": {},
@@ -32,27 +60,44 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "env": {"EPOCHS": "3", "NCCL_DEBUG": "INFO"},
         "secretEnv": {"DATASET_KEY": {"name": "dataset", "key": "access"}},
         "volumes": [{"name": "shared", "readOnly": True}, {"name": "scratch.claim", "mountPath": "/scratch"}],
-        "prepare": ["pip", "install", "-r", "/shared/requirements.txt"],
+        "setup": ["pip", "install", "-r", "/shared/requirements.txt"],
         "resources": {"cpu": "4", "memory": "16Gi", "sharedMemoryMib": 1024},
         "onePerNode": True,
         "namespace": "team-a",
-        "deadlineSeconds": 3600,
-        "backoffLimit": 0,
-        "ttlSeconds": 60,
+        "imagePullSecrets": ["registry-login", "other-login"],
+        "activeDeadlineSeconds": 3600,
+        "maxRestarts": 0,
+        "ttlSecondsAfterFinished": 60,
         "cleanPodPolicy": "All",
         "writableRoot": True,
     },
-    "mpijob-intel": {"mpiImplementation": "Intel", "image": "gpumpi/intel-mpi", "hosts": [0]},
-    "mpijob-mpich": {"mpiImplementation": "MPICH", "image": "gpumpi/mpich", "hosts": [0], "perNode": 2},
+    "mpijob-intel": {"mpiImplementation": "Intel", "image": "intel-mpi:2021", "hosts": [0]},
+    "mpijob-mpich": {"mpiImplementation": "MPICH", "image": "mpich:5", "hosts": [0], "perNode": 2},
     "mpijob-own-mpirun": {"command": ["mpirun", "-n", "2", "/home/mpiuser/pi"]},
     "mpijob-horovodrun": {"command": ["horovodrun", "--mpi", "python3", "train.py"], "perNode": 2},
-    "openmpi": {"launcher": "openmpi", "deadlineSeconds": 600},
-    "openmpi-efa-prepare": {"launcher": "openmpi", "pool": "train", "prepare": ["make", "-C", "/shared"]},
-    "openmpi-keys-on-volume": {"launcher": "openmpi", "keyExchange": "volume", "prepare": ["true"]},
-    "openmpi-keys-in-bucket": {"launcher": "openmpi", "keyExchange": "s3", "prepare": ["true"]},
+    "standalone": {"launcher": "standalone", "activeDeadlineSeconds": 600},
+    "standalone-efa-setup": {"launcher": "standalone", "pool": "train", "setup": ["make", "-C", "/shared"]},
+    "standalone-keys-on-volume": {"launcher": "standalone", "keyExchange": "volume", "setup": ["true"]},
+    "standalone-keys-in-bucket": {
+        "launcher": "standalone",
+        "keyExchange": "s3",
+        "setup": ["true"],
+        "imagePullSecrets": ["login"],
+    },
     "torchrun": {"launcher": "torchrun", "command": ["train.py", "--epochs", "3"]},
-    "torchrun-efa-prepare": {"launcher": "torchrun", "pool": "train", "prepare": ["sh", "-c", "true"]},
+    "torchrun-efa-setup": {
+        "launcher": "torchrun",
+        "pool": "train",
+        "setup": ["sh", "-c", "true"],
+        "imagePullSecrets": ["login"],
+    },
+    "torchrun-own-torchrun": {"launcher": "torchrun", "command": ["torchrun", "--nproc-per-node", "2", "train.py"]},
+    "torchrun-accelerate": {"launcher": "torchrun", "command": ["accelerate", "launch", "--mixed_precision=bf16", "train.py"]},
+    "torchrun-deepspeed": {"launcher": "torchrun", "command": ["deepspeed", "train.py"]},
     "cpu-only": {"pool": "system", "workers": 3, "slots": 1},
+    "mpijob-overrides": {**OF_USER, "onePerNode": True, "podOverrides": {"worker": ADDED, "launcher": ADDED}},
+    "standalone-overrides": {**OF_USER, "launcher": "standalone", "podOverrides": {"launcher": ADDED}},
+    "torchrun-overrides": {**OF_USER, "launcher": "torchrun", "podOverrides": {"worker": ADDED}},
 }
 
 
@@ -84,16 +129,16 @@ def test_every_golden_file_belongs_to_a_variant() -> None:
 
 EVERY_KIND = (
     {},
-    {"launcher": "openmpi"},
-    {"launcher": "openmpi", "keyExchange": "volume"},
-    {"launcher": "openmpi", "keyExchange": "s3"},
+    {"launcher": "standalone"},
+    {"launcher": "standalone", "keyExchange": "volume"},
+    {"launcher": "standalone", "keyExchange": "s3"},
     {"launcher": "torchrun"},
 )
 
 
 @pytest.mark.parametrize("more", EVERY_KIND, ids=str)
 def test_every_pod_satisfies_pod_security_restricted(more: dict[str, Any]) -> None:
-    for role, pod in pods(prepare=["true"], **more).items():
+    for role, pod in pods(setup=["true"], **more).items():
         assert pod["securityContext"]["runAsNonRoot"] and pod["securityContext"]["runAsUser"] == 1000, role
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}, role
         assert not any(key.startswith("host") for key in pod), role
@@ -118,7 +163,7 @@ def _templates(manifest: dict[str, Any]) -> list[dict[str, Any]]:
     return found + ([spec["template"]] if "template" in spec else [])
 
 
-@pytest.mark.parametrize("launcher", ["mpijob", "openmpi"])
+@pytest.mark.parametrize("launcher", ["mpijob", "standalone"])
 def test_open_mpi_4_and_5_are_both_told_where_ranks_may_run(launcher: str) -> None:
     told = environment(pods(launcher=launcher)["launcher"])
     for prefix in ("OMPI_MCA_orte", "PRTE_MCA_prte"):
@@ -151,32 +196,78 @@ def test_where_nodes_stand_for_larger_ones_only_the_request_for_cpu_shrinks() ->
     assert resources["limits"] == {"cpu": "47000m", "memory": "180000Mi", "nvidia.com/gpu": "4"}
 
 
-def test_every_image_is_pulled_from_the_registry_of_a_private_cluster() -> None:
-    for more in EVERY_KIND:
-        for pod in pods(cluster(image_registry="mirror.example.com/all/"), prepare=["true"], **more).values():
-            images = {container["image"] for container in [*pod.get("initContainers", []), *pod["containers"]]}
-            assert images == {"mirror.example.com/all/docker.io/gpumpi/openmpi:5"}
+def images_of(described: ClusterDescription, image: str) -> set[str]:
+    """Return the images of all containers of jobs with every launcher."""
+    found = [pod for more in EVERY_KIND for pod in pods(described, image=image, setup=["true"], **more).values()]
+    return {container["image"] for pod in found for container in [*pod.get("initContainers", []), *pod["containers"]]}
+
+
+@pytest.mark.parametrize(
+    ("mirror", "image", "pulled"),
+    [
+        ("", "openmpi:5", f"{REPOSITORY}/openmpi:5"),
+        ("", "team/train:1", f"{REPOSITORY}/team/train:1"),
+        ("", "docker.io/library/ubuntu:24.04", "docker.io/library/ubuntu:24.04"),
+        ("", "localhost/train:1", "localhost/train:1"),
+        ("mirror.example.com/all/", "docker.io/library/ubuntu:24.04", "mirror.example.com/all/docker.io/library/ubuntu:24.04"),
+        ("mirror.example.com/all", "mirror.example.com/all/nvcr.io/a/b:1", "mirror.example.com/all/nvcr.io/a/b:1"),
+        ("mirror.example.com/all", "openmpi:5", f"{REPOSITORY}/openmpi:5"),
+        ("mirror.example.com/all", f"{REPOSITORY}/openmpi:5", f"{REPOSITORY}/openmpi:5"),
+    ],
+)
+def test_short_names_mean_the_cluster_s_repository_and_full_names_are_mirrored(mirror: str, image: str, pulled: str) -> None:
+    assert images_of(cluster(image_registry=mirror), image) == {pulled}
+
+
+def test_a_short_name_is_never_pulled_without_a_repository() -> None:
+    with pytest.raises(LookupError, match="gpumpi-test has no image repository for openmpi:5"):
+        cluster(image_repository="").image("openmpi:5")
+
+
+def test_descriptions_by_older_versions_have_no_repository() -> None:
+    old = json.dumps({"cluster": "gpumpi-old", "pools": []})
+    described = ClusterDescription.from_json(old)
+    assert (described.image_repository, described.image_pull_secrets) == ("", ())
+
+
+@pytest.mark.parametrize(
+    ("of_cluster", "more", "expected"),
+    [
+        ((), {}, []),
+        (("team-login",), {}, ["team-login"]),
+        (("team-login",), {"imagePullSecrets": ["own", "other"]}, ["own", "other"]),
+        (("team-login",), {"imagePullSecrets": []}, []),
+    ],
+)
+def test_every_pod_has_the_secrets_that_pull_its_image(
+    of_cluster: tuple[str, ...], more: dict[str, Any], expected: list[str]
+) -> None:
+    for kind in EVERY_KIND:
+        for role, pod in pods(cluster(image_pull_secrets=of_cluster), setup=["true"], **kind, **more).items():
+            assert [one["name"] for one in pod.get("imagePullSecrets", [])] == expected, role
 
 
 def test_only_workers_have_gpus_and_only_the_keeper_has_a_token() -> None:
-    found = pods(launcher="openmpi")
+    found = pods(launcher="standalone")
     assert set(found) == {"launcher", "worker", "keeper"}
     assert "nvidia.com/gpu" not in found["launcher"]["containers"][0]["resources"]["limits"]
     assert {role for role, pod in found.items() if pod["automountServiceAccountToken"]} == {"keeper"}
-    (rule,) = manifest("Role", launcher="openmpi")["rules"]
+    (rule,) = manifest("Role", launcher="standalone")["rules"]
     assert rule == {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}
 
 
 def test_workers_without_an_operator_belong_to_the_keeper_and_all_else_to_the_launcher() -> None:
-    owners = {piece.manifest["kind"]: piece.owner for piece in pieces(launcher="openmpi")[1:] if piece.manifest["kind"] != "Job"}
+    owners = {
+        piece.manifest["kind"]: piece.owner for piece in pieces(launcher="standalone")[1:] if piece.manifest["kind"] != "Job"
+    }
     assert owners.pop("StatefulSet") == "cleanup controller"
     assert set(owners.values()) == {"main"}
-    keeper = pieces(launcher="openmpi")[-2].manifest
+    keeper = pieces(launcher="standalone")[-2].manifest
     assert keeper["metadata"]["name"] == "mnist-keeper" and keeper["spec"]["ttlSecondsAfterFinished"] == 0
 
 
 def test_workers_that_shall_stay_have_no_keeper() -> None:
-    kinds = [piece.key for piece in pieces(launcher="openmpi", cleanPodPolicy="None")]
+    kinds = [piece.key for piece in pieces(launcher="standalone", cleanPodPolicy="None")]
     assert kinds == [
         "Job/mnist-launcher",
         "Secret/mnist-ssh",

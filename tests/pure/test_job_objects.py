@@ -38,7 +38,7 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_workers_are_offered_again_until_the_queue_sees_whose_they_are() -> None:
     cluster: Any = Cluster(refusals=3)
-    job_objects.create(cluster, pieces(launcher="openmpi"))
+    job_objects.create(cluster, pieces(launcher="standalone"))
     assert cluster.made[-1] == "StatefulSet"
     assert cluster.deleted == []
 
@@ -46,7 +46,7 @@ def test_workers_are_offered_again_until_the_queue_sees_whose_they_are() -> None
 def test_what_is_refused_for_another_reason_is_refused_at_once_and_nothing_is_left() -> None:
     cluster: Any = Cluster(refusals=1, message='cannot create StatefulSet a-worker: namespaces "zz" not found')
     with pytest.raises(NotFound):
-        job_objects.create(cluster, pieces(launcher="openmpi"))
+        job_objects.create(cluster, pieces(launcher="standalone"))
     assert (cluster.refusals, cluster.deleted) == (0, ["Job"])
 
 
@@ -54,5 +54,5 @@ def test_a_webhook_that_never_sees_the_owner_ends_it(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(job_objects, "UNSEEN_SECONDS", 0.0)
     cluster: Any = Cluster(refusals=10**9)
     with pytest.raises(NotFound, match="admission webhook"):
-        job_objects.create(cluster, pieces(launcher="openmpi"))
+        job_objects.create(cluster, pieces(launcher="standalone"))
     assert cluster.deleted == ["Job"]

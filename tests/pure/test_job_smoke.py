@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from infra.jobs import smoke
-from infra.jobs.in_pods.smoke import transports
-from infra.jobs.smoke_verdict import Expected, Report, failures
+from infra.jobs.in_pods.smoke import device_files, rounds, transports
+from infra.jobs.smoke_verdict import Check, Expected, Report, checks, failures
 from tests.pure.job_world import cluster
 
 EXPECTED = Expected(workers=2, slots=4, gpus=4, transport="tcp")
@@ -25,6 +25,8 @@ def report(rank: int, **more: Any) -> Report:
         "host": f"smoke-worker-{worker}",
         "node": f"node-{worker}",
         "gpus": 4,
+        "gpu_files": 4,
+        "efa_files": 0,
         "sum": 36.0,
         "transports": ["tcp"],
         **more,
@@ -49,7 +51,7 @@ ON_LAUNCHER = {"host": "smoke-launcher", "node": "system-0"}
 
 FLIPPED: dict[str, tuple[Any, list[str]]] = {
     "all ranks on the launcher": (
-        lambda rank: {**ON_LAUNCHER, "transports": [], "gpus": 0},
+        lambda rank: {**ON_LAUNCHER, "transports": [], "gpus": 0, "gpu_files": 0},
         [
             "8 ranks on the launcher smoke-launcher, which must run none",
             "ranks ran on 0 workers, not 2: none",
@@ -74,7 +76,17 @@ FLIPPED: dict[str, tuple[Any, list[str]]] = {
         lambda rank: {"host": "smoke-worker-1", "node": "node-1"} if rank == 0 else {},
         ["smoke-worker-0 has 3 ranks, not 4", "smoke-worker-1 has 5 ranks, not 4"],
     ),
-    "a GPU is missing": (lambda rank: {"gpus": 3} if rank >= 4 else {}, ["smoke-worker-1 sees 3 GPUs, not 4"]),
+    "a GPU is missing": (
+        lambda rank: {"gpus": 3, "gpu_files": 3} if rank >= 4 else {},
+        ["smoke-worker-1 sees 3 GPUs, not 4"],
+    ),
+    "GPUs assigned without device files": (
+        lambda rank: {"gpu_files": 0} if rank >= 4 else {},
+        [
+            "smoke-worker-1 has no device file of the 4 GPUs that it was assigned. "
+            "Make the NVIDIA runtime containerd's default runtime on its node"
+        ],
+    ),
     "a wrong sum": (lambda rank: {"sum": 35.0} if rank == 2 else {}, ["allreduce returned a wrong sum on rank 2; expected 36"]),
     "inconsistent sums on one rank": (
         lambda rank: {"sum": None} if rank == 2 else {},
@@ -100,6 +112,23 @@ FLIPPED: dict[str, tuple[Any, list[str]]] = {
         ],
     ),
 }
+
+
+ONE_CHECK = {
+    "two workers on one node": "workers",
+    "a GPU is missing": "GPU devices",
+    "GPUs assigned without device files": "GPU devices",
+    "a wrong sum": "sum over all ranks",
+    "another transport": "MPI transport",
+    "no transport in the log": "MPI transport",
+}
+
+
+@pytest.mark.parametrize("name", ONE_CHECK)
+def test_one_fault_fails_one_check_and_the_others_pass(name: str) -> None:
+    found = checks(reports(change=FLIPPED[name][0]), EXPECTED)
+    assert {one.name for one in found if one.result == "failed"} == {ONE_CHECK[name]}
+    assert {one.name for one in found if one.result == "not on this hardware"} == {"EFA devices"}
 
 
 @pytest.mark.parametrize("name", FLIPPED)
@@ -132,6 +161,150 @@ def test_one_worker_has_nobody_to_talk_to() -> None:
     assert failures(alone, replace(EXPECTED, workers=1)) == []
 
 
+# --- EFA devices -------------------------------------------------------------------------------------------------------
+
+WITH_EFA = replace(EXPECTED, efa=4, transport="efa")
+
+
+def with_efa(files: int) -> list[Report]:
+    return reports(change=lambda rank: {"transports": ["efa"], "efa_files": files if rank >= 4 else 4})
+
+
+def test_efa_devices_are_counted_where_the_pool_has_them() -> None:
+    assert failures(with_efa(4), WITH_EFA) == []
+    assert failures(with_efa(3), WITH_EFA) == ["smoke-worker-1 sees 3 EFA devices, not 4"]
+    assert failures(with_efa(0), WITH_EFA) == ["smoke-worker-1 sees 0 EFA devices, not 4"]
+
+
+# --- emulated devices --------------------------------------------------------------------------------------------------
+
+NO_FILES = {"gpu_files": 0, "efa_files": 0, "cuda": {"error": "libcuda.so.1 is missing", "gpus": []}}
+HARDWARE = ("GPU devices", "EFA devices", "CUDA kernel")
+
+
+def on_hardware(found: list[Check]) -> dict[str, str]:
+    return {one.name: one.result for one in found if one.name in HARDWARE}
+
+
+def test_devices_of_nodes_marked_as_emulated_never_count_as_passed() -> None:
+    both = replace(WITH_EFA, level="cuda", emulated=("node-0", "node-1"))
+    found = checks(reports(change=lambda rank: NO_FILES | {"transports": ["efa"]}), both)
+    assert on_hardware(found) == dict.fromkeys(HARDWARE, "not on this hardware")
+    assert {one.result for one in found if one.name not in HARDWARE} == {"passed"}
+    assert "emulated" in found[2].detail
+
+
+def test_a_node_without_the_mark_fails_wherever_hardware_is_absent() -> None:
+    one = replace(WITH_EFA, level="cuda", emulated=("node-0",))
+    found = checks(reports(change=lambda rank: NO_FILES | {"transports": ["efa"]}), one)
+    assert on_hardware(found) == dict.fromkeys(HARDWARE, "failed")
+    assert all("smoke-worker-0" not in sentence for check in found for sentence in check.failures)
+
+
+def test_an_emulated_device_plugin_that_assigns_too_few_gpus_fails() -> None:
+    both = replace(EXPECTED, emulated=("node-0", "node-1"))
+    assert failures(reports(change=lambda rank: {"gpus": 3, "gpu_files": 0}), both) == [
+        "smoke-worker-0 sees 3 GPUs, not 4",
+        "smoke-worker-1 sees 3 GPUs, not 4",
+    ]
+
+
+# --- CUDA --------------------------------------------------------------------------------------------------------------
+
+CUDA = replace(EXPECTED, level="cuda")
+
+
+def gpus(number: int = 4, **third: str) -> dict[str, Any]:
+    found = [{"name": "NVIDIA A10G", "bus": f"0000:0{index}:00.0", "error": ""} for index in range(number)]
+    found[2] |= third
+    return {"error": "", "gpus": found}
+
+
+def with_cuda(second: Any) -> list[Report]:
+    """Return reports in which the first rank of each worker tried its GPUs."""
+    return reports(change=lambda rank: {0: {"cuda": gpus()}, 4: {"cuda": second}}.get(rank, {}))
+
+
+CUDA_FAULTS: dict[str, tuple[Any, str]] = {
+    "no driver": (
+        {"error": "libcuda.so.1 is missing", "gpus": []},
+        "libcuda.so.1 is missing. Check its node's driver and container toolkit, and the image's NVIDIA_DRIVER_CAPABILITIES",
+    ),
+    "driver that hangs": (
+        {"error": "the CUDA driver did not answer within 300 s", "gpus": []},
+        "the CUDA driver did not answer within 300 s",
+    ),
+    "GPU without CUDA": (gpus(3), "CUDA finds 3 GPUs, not 4"),
+    "GPU that fails": (
+        gpus(error="cuLaunchKernel returned CUDA_ERROR_ILLEGAL_ADDRESS (700)"),
+        "GPU 0000:02:00.0: cuLaunchKernel returned CUDA_ERROR_ILLEGAL_ADDRESS (700)",
+    ),
+    "GPU counted twice": (
+        gpus(bus="0000:01:00.0"),
+        "CUDA finds the same GPU more than once: 0000:00:00.0, 0000:01:00.0, 0000:01:00.0, 0000:03:00.0",
+    ),
+    "nobody tried": (None, "no rank tried its GPUs"),
+}
+
+
+@pytest.mark.parametrize("name", CUDA_FAULTS)
+def test_a_fault_of_cuda_fails_only_the_check_of_the_kernel(name: str) -> None:
+    second, sentence = CUDA_FAULTS[name]
+    found = checks(with_cuda(second), CUDA)
+    assert {one.name: one.failures for one in found if one.failures} == {"CUDA kernel": (f"smoke-worker-1: {sentence}",)}
+
+
+def test_a_kernel_that_ran_on_every_gpu_is_reported_with_their_names() -> None:
+    last = checks(with_cuda(gpus()), CUDA)[-1]
+    assert (last.result, last.detail) == (
+        "passed",
+        "a kernel wrote 1 MiB on every GPU, with correct results: 8 x NVIDIA A10G",
+    )
+
+
+# --- a slow node -------------------------------------------------------------------------------------------------------
+
+
+def exchanges(slow: int | None, number: int = 4) -> list[Report]:
+    """Return reports of one rank per worker, in which every exchange with the slow node is slow."""
+    hosts = [f"smoke-worker-{index}" for index in range(number)]
+
+    def one(rank: int) -> Report:
+        rates = {host: 2.0 if slow in (rank, other) else 10.0 for other, host in enumerate(hosts) if other != rank}
+        own = {"host": hosts[rank], "node": f"node-{rank}", "size": number, "sum": number * (number + 1) / 2, "rates": rates}
+        return report(rank) | own | {"cuda": gpus()}
+
+    return [one(rank) for rank in range(number)]
+
+
+EVERY_NODE = replace(EXPECTED, workers=4, slots=1, level="nccl")
+
+
+def test_a_slow_node_is_named_and_fails_nothing_else() -> None:
+    assert failures(exchanges(None), EVERY_NODE) == []
+    assert failures(exchanges(2), EVERY_NODE) == [
+        "smoke-worker-2 on node node-2 exchanges at most 2.0 GB/s with any other worker; the median is 10.0"
+    ]
+    assert failures(exchanges(0, 3), replace(EVERY_NODE, workers=3)) == [
+        "smoke-worker-0 on node node-0 exchanges at most 2.0 GB/s with any other worker; the median is 10.0"
+    ]
+
+
+def test_two_nodes_do_not_show_which_one_is_slow() -> None:
+    last = checks(exchanges(1, 2), replace(EVERY_NODE, workers=2))[-1]
+    assert (last.name, last.result) == ("slow node", "not run")
+    assert "use --workers 3" in last.detail
+
+
+def test_every_pair_of_workers_exchanges_once_and_no_worker_twice_at_a_time() -> None:
+    for number in range(1, 9):
+        hosts = [f"w{index}" for index in range(number)]
+        made = rounds(hosts)
+        pairs = [frozenset(pair) for one in made for pair in one]
+        assert len(pairs) == len(set(pairs)) == number * (number - 1) // 2
+        assert all(len({host for pair in one for host in pair}) == 2 * len(one) for one in made)
+
+
 # --- transports in the logs of MPI libraries ---------------------------------------------------------------------------
 
 SAYINGS = {
@@ -160,8 +333,16 @@ def test_the_smoke_job_takes_whole_nodes_and_only_one_try() -> None:
     job = smoke.smoke_job("small", 2)
     expected = smoke.expected(job, cluster())
     assert expected == Expected(workers=2, slots=4, gpus=4, transport="tcp")
-    assert job.one_per_node and job.backoff_limit == 0 and job.deadline_seconds
+    assert job.one_per_node and job.max_restarts == 0 and job.active_deadline_seconds
     assert smoke.expected(smoke.smoke_job("train", 2), cluster()).transport == "efa"
+
+
+def test_only_files_of_devices_are_counted(tmp_path: Path) -> None:
+    for name in ("nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm", "nvidia-caps", "uverbs0", "rdma_cm"):
+        (tmp_path / name).touch()
+    assert device_files(r"nvidia\d+", str(tmp_path)) == 2
+    assert device_files(r"uverbs\d+", str(tmp_path)) == 1
+    assert device_files(r"uverbs\d+", str(tmp_path / "missing")) == 0
 
 
 def test_the_program_needs_nothing_of_this_repository(tmp_path: Path) -> None:

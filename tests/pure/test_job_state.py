@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from cli.job_state import state_of, unusable_image, waits_for
-from cli.jobs import duration
+from cli.job_state import lacks_reason, state_of, stopped, stuck, unusable_image, waits_for
+from cli.job_times import duration
 from cli.submit import result
 from infra.jobs.in_pods import UNUSABLE_IMAGE
 
@@ -69,7 +69,7 @@ def test_a_job_that_is_being_deleted_is_ending_whatever_it_was() -> None:
 
 def test_a_job_is_called_by_its_own_name_not_by_its_launcher_s() -> None:
     state = state_of(batch_job())
-    assert (state.name, state.object_name, state.launcher) == ("a", "a-launcher", "openmpi")
+    assert (state.name, state.object_name, state.launcher) == ("a", "a-launcher", "standalone")
 
 
 def test_pool_and_workers_are_those_of_the_workers() -> None:
@@ -149,3 +149,53 @@ def test_pods_of_mpi_operator_alone_are_understood_too() -> None:
     own = pod("a-worker-0", "worker", ready=True)
     own["metadata"]["labels"] = {"training.kubeflow.org/job-role": "worker"}
     assert waits_for(state_of(mpi_job()), [own], None) == "1 of 2 workers ready"
+
+
+# --- jobs that cannot start --------------------------------------------------------------------------------------------
+
+
+def event(about: str, reason: str, message: str, minute: int = 1) -> dict[str, Any]:
+    involved = {"kind": "MPIJob", "name": about, "namespace": "mpi-jobs"}
+    when = f"2026-11-21T10:{minute:02}:00Z"
+    return {"type": "Warning", "involvedObject": involved, "reason": reason, "message": message, "lastTimestamp": when}
+
+
+FORBIDDEN = 'pods "a-worker-0" is forbidden: violates PodSecurity "restricted:latest"'
+
+
+def test_pods_that_the_api_server_refuses_are_explained_by_events() -> None:
+    state = state_of(mpi_job())
+    events = [
+        event("a", "MPIJobFailed", "an older one", 1),
+        event("a", "MPIJobFailed", f"worker pod created failed: {FORBIDDEN}", 2),
+        event("another", "FailedCreate", "of another job", 3),
+        event("a-worker-0", "Unhealthy", "Readiness probe failed", 4),
+    ]
+    assert lacks_reason(state, [])
+    said = f"MPIJob a: MPIJobFailed: worker pod created failed: {FORBIDDEN}"
+    assert waits_for(state, [], None, events) == f"0 of 2 workers ready: {said}"
+    assert stuck(state, [], events) == said
+    complete = [pod("a-worker-0", "worker"), pod("a-worker-1", "worker"), pod("a-launcher-x", "launcher")]
+    assert stuck(state, complete, events) == "", "the pods exist now"
+    former = event("a", "MPIJobFailed", "of a former job with this name")
+    assert waits_for(state, [], None, [former | {"lastTimestamp": "2026-11-21T09:00:00Z"}]) == "0 of 2 workers ready"
+
+
+@pytest.mark.parametrize(
+    ("reason", "is_stuck"),
+    [("ImagePullBackOff", True), ("CreateContainerConfigError", True), ("ContainerCreating", False), ("CrashLoopBackOff", False)],
+)
+def test_a_job_is_stuck_if_its_image_or_configuration_is_missing(reason: str, is_stuck: bool) -> None:
+    state = state_of(mpi_job())
+    waiting = pod("a-worker-0", "worker", containerStatuses=[{"state": {"waiting": {"reason": reason, "message": "no image"}}}])
+    assert stuck(state, [waiting], []) == (f"a-worker-0: {reason}: no image" if is_stuck else "")
+
+
+def test_a_job_that_the_queue_has_stopped_says_why() -> None:
+    limit = "The workload is deactivated due to exceeding the maximum number of re-queuing retries"
+    evicted = {"type": "Evicted", "status": "True", "reason": "DeactivatedDueToRequeuingLimitExceeded", "message": limit}
+    workload = {"spec": {"active": False}, "status": {"conditions": [evicted]}}
+    state = state_of(mpi_job(suspend=True))
+    events = [event("a-worker-0", "Failed", "image x:1: not found"), event("b-worker-0", "Failed", "of another job", 2)]
+    assert stopped(state, workload, events) == f"the queue stopped it: {limit} (MPIJob a-worker-0: Failed: image x:1: not found)"
+    assert stopped(state, {**workload, "spec": {"active": True}}, events) == ""

@@ -18,6 +18,10 @@ IN_ENV = (
 )
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
+    (
+        {"rankPrefix": True, "command": ["mpirun", "-np", "2", "a"]},
+        "rankPrefix: has no effect, because the command starts the ranks. Remove it, or add --tag-output there.",
+    ),
     # more than the pool can ever hold
     (
         {"workers": 3},
@@ -56,6 +60,28 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         "resources.sharedMemoryMib: 200000 exceeds the worker's memory of 180000 MiB. Lower it, or raise memory, which "
         "includes it.",
     ),
+    (
+        {"resources": {"rdma": 1}},
+        "resources.rdma: 1 exceeds what a node in pool small has available for jobs (0 RDMA devices). Lower it.",
+    ),
+    # commands that start ranks themselves, and how ranks end
+    (
+        {"command": ["torchrun", "train.py"]},
+        "command: starts torchrun, which launcher mpijob would run once per rank. Set launcher: torchrun.",
+    ),
+    (
+        {"launcher": "standalone", "command": ["bash", "-c", "source env; exec accelerate launch train.py"]},
+        "command: starts accelerate, which launcher standalone would run once per rank. Set launcher: torchrun.",
+    ),
+    (
+        {"command": ["python3", "-m", "deepspeed.launcher.runner", "train.py"]},
+        "command: starts deepspeed, which launcher mpijob would run once per rank. Set launcher: torchrun.",
+    ),
+    (
+        {"launcher": "torchrun", "command": ["/opt/mpi/bin/mpirun", "./a.out"]},
+        "command: starts mpirun, which needs hosts that accept SSH; those of launcher torchrun do not. Set launcher: mpijob.",
+    ),
+    ({"terminationGracePeriodSeconds": 0}, "terminationGracePeriodSeconds: 0 is too small. Use at least 1."),
     # names
     ({"pool": "smal"}, 'pool: "smal" is not a pool of gpumpi-test; did you mean small?'),
     ({"pool": "zzz"}, 'pool: "zzz" is not a pool of gpumpi-test. Choose system, train or small.'),
@@ -69,7 +95,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         f'name: "{LONG}b" results in "{LONG}b-w...", which has 64 characters. Use at most 54.',
     ),
     (
-        {"name": LONG, "launcher": "openmpi"},
+        {"name": LONG, "launcher": "standalone"},
         f'name: "{LONG}" results in "{LONG}-wo...", which has 61 characters. Use at most 45.',
     ),
     (
@@ -80,6 +106,21 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"image": ""}, "image: is empty. Use an image such as registry.example.com/train:1."),
     ({"image": "https://example.com/a:1"}, 'image: "https://example.com/a:1" is a URL. Remove https:// from it.'),
     ({"image": "a b"}, 'image: "a b" is not an image name. Use one such as registry.example.com/train:1.'),
+    (
+        {"image": "Train:1"},
+        'image: "Train:1" is not an image name. Use one such as registry.example.com/train:1.',
+    ),
+    (
+        {"image": "team/a--b:1"},
+        'image: "team/a--b:1" is not a valid short image name. Use lowercase letters and digits, separated by single . _ or -, '
+        "such as train:1.",
+    ),
+    (
+        {"imagePullSecrets": ["Login"]},
+        'imagePullSecrets[0]: "Login" is not a valid Secret name. Use the name shown by `kubectl get secrets`, such as '
+        "registry-login.",
+    ),
+    ({"imagePullSecrets": ["a", "a"]}, 'imagePullSecrets[1]: "a" is listed twice. Remove one.'),
     ({"home": "home"}, 'home: "home" is not an absolute path. Use one such as /home/mpiuser.'),
     # environment
     (
@@ -91,8 +132,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         "env.PRTE_MCA_prte_default_hostfile: is set by the launcher to place and number ranks. Remove it.",
     ),
     (
-        {"secretEnv": {"MASTER_ADDR": {"name": "a", "key": "b"}}},
-        "secretEnv.MASTER_ADDR: is set by the launcher to place and number ranks. Remove it.",
+        {"secretEnv": {"PET_MASTER_ADDR": {"name": "a", "key": "b"}}},
+        "secretEnv.PET_MASTER_ADDR: is set by the launcher to place and number ranks. Remove it.",
     ),
     ({"env": {"1ST": ""}}, "env.1ST: is not a valid variable name. Use letters, digits and _, and no digit at the start."),
     ({"env": {"A": ""}, "secretEnv": {"A": {"name": "a", "key": "b"}}}, "secretEnv.A: is also in env. Remove one."),
@@ -109,8 +150,80 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     # numbers
     ({"workers": 0}, "workers: 0 is too small. Use at least 1."),
-    ({"backoffLimit": -1}, "backoffLimit: -1 is too small. Use at least 0."),
-    ({"deadlineSeconds": 0}, "deadlineSeconds: 0 is too small. Use at least 1."),
+    # additions to the pods
+    (
+        {"launcher": "torchrun", "podOverrides": {"launcher": {"labels": {"a": "b"}}}},
+        "podOverrides.launcher: has no effect, because jobs of launcher torchrun have only workers. Remove it.",
+    ),
+    (
+        {"podOverrides": {"worker": {"labels": {"gpumpi.io/job": "a"}}}},
+        "podOverrides.worker.labels.gpumpi.io/job: is set by the launcher or the queue. Remove it.",
+    ),
+    (
+        {"podOverrides": {"worker": {"labels": {"a b": "c"}}}},
+        "podOverrides.worker.labels.a b: is not a label. Use letters, digits, -, _ and ., at most 63, with a prefix such as "
+        "example.com/.",
+    ),
+    (
+        {"podOverrides": {"worker": {"labels": {"a": "b c"}}}},
+        'podOverrides.worker.labels.a: "b c" is not a label\'s value. Use at most 63 letters, digits, -, _ and . characters.',
+    ),
+    (
+        {"podOverrides": {"worker": {"tolerations": [{"value": "a"}]}}},
+        "podOverrides.worker.tolerations[0].key: is missing. Add it, or set operator: Exists to tolerate all taints.",
+    ),
+    (
+        {"podOverrides": {"worker": {"tolerations": [{"key": "a", "operator": "Exists", "value": "b"}]}}},
+        "podOverrides.worker.tolerations[0].value: is not allowed with operator: Exists. Remove one of them.",
+    ),
+    (
+        {"podOverrides": {"worker": {"tolerations": [{"key": "a", "value": "b", "tolerationSeconds": 1}]}}},
+        "podOverrides.worker.tolerations[0].tolerationSeconds: needs effect: NoExecute. Set it, or remove tolerationSeconds.",
+    ),
+    (
+        {"podOverrides": {"worker": {"ports": [{"containerPort": 2222}]}}},
+        "podOverrides.worker.ports[0].containerPort: 2222 is used by the launcher. Use another port.",
+    ),
+    (
+        {"podOverrides": {"worker": {"ports": [{"containerPort": 70000}]}}},
+        "podOverrides.worker.ports[0].containerPort: 70000 is not a port. Use 1 to 65535.",
+    ),
+    (
+        {"podOverrides": {"worker": {"volumes": [{"name": "a", "mountPath": "/a"}]}}},
+        "podOverrides.worker.volumes[0]: has 0 kinds. Set exactly one of configMap, secret, emptyDir, projected, downwardAPI, "
+        "ephemeral, csi.",
+    ),
+    (
+        {"podOverrides": {"worker": {"volumes": [{"name": "a", "mountPath": "/a", "hostPath": {"path": "/a"}}]}}},
+        "podOverrides.worker.volumes[0].hostPath: Pod Security forbids files of the node in jobs. Use emptyDir, or list a claim "
+        "under volumes of the job.",
+    ),
+    (
+        {"podOverrides": {"worker": {"volumes": [{"name": "tmp", "mountPath": "/a", "emptyDir": {}}]}}},
+        'podOverrides.worker.volumes[0].name: "tmp" is already the name of a volume. Choose another.',
+    ),
+    (
+        {"podOverrides": {"worker": {"volumes": [{"name": "A", "mountPath": "/a", "emptyDir": {}}]}}},
+        'podOverrides.worker.volumes[0].name: "A" is not a valid name. Use lowercase letters, digits and inner hyphens, and '
+        "another prefix than gpumpi-.",
+    ),
+    (
+        {"podOverrides": {"worker": {"volumes": [{"name": "a", "mountPath": "/dev/shm", "emptyDir": {}}]}}},
+        'podOverrides.worker.volumes[0].mountPath: "/dev/shm" is in use. Choose another.',
+    ),
+    (
+        {"podOverrides": {"worker": {"volumes": [{"name": "a", "mountPath": "/usr/bin", "emptyDir": {}}]}}},
+        'podOverrides.worker.volumes[0].mountPath: "/usr/bin" is a system directory. Use a path such as /data.',
+    ),
+    ({"envFrom": [{"prefix": "A_"}]}, "envFrom[0]: names no source, or two. Set exactly one of configMapRef, secretRef."),
+    ({"workingDir": "code"}, 'workingDir: "code" is not an absolute path. Use one such as /shared/code.'),
+    (
+        {"workingDir": "/shared/code", "workdir": "."},
+        "workingDir: cannot be combined with workdir: ranks start in the folder that workdir sends. Remove one, or start the "
+        "command with a cd into the other folder.",
+    ),
+    ({"maxRestarts": -1}, "maxRestarts: -1 is too small. Use at least 0."),
+    ({"activeDeadlineSeconds": 0}, "activeDeadlineSeconds: 0 is too small. Use at least 1."),
     ({"ranks": 9}, "ranks: 9 ranks do not fit on 2 workers with 4 each. Use at most 8, or raise workers or slots."),
     ({"ranks": 5, "hosts": [0]}, "ranks: 5 ranks do not fit on 1 worker with 4 each. Use at most 4, or raise workers or slots."),
     ({"perNode": 5}, "perNode: 5 exceeds the 4 slots of a worker. Lower it, or raise slots."),
@@ -126,30 +239,30 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         "ranks: is an option of mpirun, which launcher torchrun does not use. Remove it.",
     ),
     (
-        {"launcher": "openmpi", "mpiImplementation": "Intel"},
-        "mpiImplementation: Intel is not supported by launcher openmpi. Use OpenMPI, or launcher: mpijob.",
+        {"launcher": "standalone", "mpiImplementation": "Intel"},
+        "mpiImplementation: Intel is not supported by launcher standalone. Use OpenMPI, or launcher: mpijob.",
     ),
     (
         {"keyExchange": "volume"},
-        "keyExchange: volume works only with launcher openmpi, not with mpijob. Remove it, or set launcher: openmpi.",
+        "keyExchange: volume works only with launcher standalone, not with mpijob. Remove it, or set launcher: standalone.",
     ),
     (
-        {"launcher": "openmpi", "keyExchange": "volume", "volumes": [{"name": "shared", "readOnly": True}]},
+        {"launcher": "standalone", "keyExchange": "volume", "volumes": [{"name": "shared", "readOnly": True}]},
         "keyExchange: volume needs a volume that the job can write to, and the job has none. List a ReadWriteMany "
         "volume under volumes, or use secret.",
     ),
     (
-        {"launcher": "openmpi", "keyExchange": "s3", "namespace": "team-a"},
+        {"launcher": "standalone", "keyExchange": "s3", "namespace": "team-a"},
         "keyExchange: s3 needs the key bucket that stacks with target eks create, and this cluster has none. Use "
         "secret or volume.",
     ),
     (
-        {"launcher": "openmpi", "keyExchange": "s3", "resources": {"memory": "200Mi"}},
+        {"launcher": "standalone", "keyExchange": "s3", "resources": {"memory": "200Mi"}},
         "resources.memory: 200 MiB leaves no room for the sidecar of keyExchange s3. Raise it to 256Mi, or use "
         "keyExchange: secret.",
     ),
     (
-        {"launcher": "openmpi", "keyExchange": "volume", "cleanPodPolicy": "None"},
+        {"launcher": "standalone", "keyExchange": "volume", "cleanPodPolicy": "None"},
         "cleanPodPolicy: None leaves the key on the volume, because remaining workers need it. Use Running, or "
         "keyExchange: secret.",
     ),
@@ -214,8 +327,23 @@ def test_all_problems_are_reported_at_once() -> None:
     assert [line.partition(":")[0] for line in told] == ["workers", "image", "command", "comand", "name", "pool"]
 
 
+@pytest.mark.parametrize("image", ["openmpi:5", "ubuntu:24.04", "gpumpi/openmpi:5", f"train@sha256:{'0' * 64}"])
+def test_without_a_repository_a_short_image_name_is_refused(image: str) -> None:
+    told = messages(values(image=image), image_repository="")
+    assert told.startswith(f'image: "{image[:9]}') and told.endswith(
+        "has no registry, and gpumpi-test has no image repository. Write the full name, such as "
+        "docker.io/library/ubuntu:24.04, or set platform.imageRepositories (target eks) or platform.imageRepository and run "
+        "`pulumi up`."
+    )
+
+
+@pytest.mark.parametrize("image", ["docker.io/library/ubuntu:24.04", "localhost/train:1", "registry:5000/train:1"])
+def test_a_full_image_name_needs_no_repository(image: str) -> None:
+    assert judged(values(image=image), cluster(image_repository="")).image == image
+
+
 def test_without_an_operator_mpijob_is_refused() -> None:
-    wanted = "launcher: mpijob needs mpi-operator, which gpumpi-test does not have. Use openmpi or torchrun."
+    wanted = "launcher: mpijob needs mpi-operator, which gpumpi-test does not have. Use standalone or torchrun."
     assert messages(values(), mpi_operator=False) == wanted
 
 

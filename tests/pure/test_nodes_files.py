@@ -43,7 +43,7 @@ def boot_script() -> str:
     return filesystem.boot_script(
         folder=FOLDER,
         own=FOLDER / "own",
-        root=Root(("dev", "home", "usr"), (("bin", "usr/bin"), ("var", "data"))),
+        root=Root(("dev", "home", "usr", "opt/tools"), (("bin", "usr/bin"), ("var", "data"))),
         binds=[Bind(FOLDER / "meminfo", Path("/proc/meminfo"))],
         visible=[Path("/var/cache/tools"), Path("/home/tools")],
         hostname="ip-10-0-1-7.us-west-2.compute.internal",
@@ -72,6 +72,14 @@ def test_a_file_is_the_golden_one(name: str) -> None:
         GOLDEN.mkdir(exist_ok=True)
         (GOLDEN / name).write_text(text, encoding="utf-8")
     assert text == (GOLDEN / name).read_text(encoding="utf-8")
+
+
+def test_a_node_can_create_folders_in_opt_that_the_machine_never_gets() -> None:
+    root = filesystem.machine_root()
+    assert "opt" not in root.folders
+    assert {name for name in root.folders if name.startswith("opt/")} == {
+        f"opt/{entry.name}" for entry in Path("/opt").iterdir() if entry.is_dir() and not entry.is_symlink()
+    }
 
 
 def test_every_golden_file_belongs_to_one() -> None:

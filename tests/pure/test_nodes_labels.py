@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from infra.naming import EMULATED_LABEL
 from localcloud.kubernetes.nodes import kubelet, labels, simulated
 from localcloud.kubernetes.nodes.labels import Taint
 from tests.pure import node_world
@@ -20,6 +21,12 @@ def test_a_node_is_born_with_its_pool_its_type_and_its_place() -> None:
     assert born.items() >= node_world.LABELS.items()
     assert born["node.kubernetes.io/instance-type"] == "p4d.24xlarge"
     assert (born["topology.kubernetes.io/region"], born["topology.kubernetes.io/zone"]) == ("us-west-2", "us-west-2a")
+
+
+def test_a_node_with_devices_says_that_they_are_emulated() -> None:
+    assert labels.at_registration(node_world.machine())[EMULATED_LABEL] == "true"
+    without = node_world.machine(kind="m5.xlarge", NetworkInterfaces=[{"InterfaceType": "interface"}])
+    assert EMULATED_LABEL not in labels.at_registration(without)
 
 
 def test_a_kubelet_is_given_no_label_that_it_may_not_set() -> None:

@@ -8,8 +8,10 @@ import pytest
 import yaml
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 
-from localcloud.kubernetes.nodes import machine, user_data
+from localcloud.aws import images
+from localcloud.kubernetes.nodes import kubelets, machine, user_data
 from localcloud.kubernetes.nodes.user_data import UserData
+from localcloud.tools.catalogue import KUBELET, KUBELET_BEFORE, Tool
 from tests.pure import node_world
 
 
@@ -84,3 +86,22 @@ def test_the_most_pods_are_as_eks_computes_them(kind: str, pods: int) -> None:
     https://github.com/awslabs/amazon-eks-ami/blob/main/nodeadm/internal/kubelet/eni-max-pods.txt
     """
     assert machine.maximum_pods(INSTANCE_TYPES[kind]) == pods
+
+
+def test_the_version_of_a_node_is_that_of_its_ami() -> None:
+    path = "/aws/service/eks/optimized-ami/1.34/amazon-linux-2023/x86_64/nvidia/recommended/image_id"
+    assert node_world.machine(ImageId=images.parameters("us-west-2")[path]).version == "1.34"
+    assert node_world.machine().version is None, "an AMI that is not EKS's own"
+
+
+@pytest.mark.parametrize(
+    ("variable", "version", "kubelet"),
+    [("1.34", "1.34", KUBELET_BEFORE), ("1.34", "1.35", KUBELET), ("1.34", None, KUBELET), ("", "1.34", KUBELET)],
+)
+def test_older_kubelets_run_on_request(variable: str, version: str | None, kubelet: Tool) -> None:
+    assert kubelets.of(version, {kubelets.VARIABLE: variable}) == kubelet
+
+
+def test_a_kubelet_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(kubelets.BadVersion, match=r"GPUMPI_LOCAL_KUBELETS: no kubelet of version 1\.20\. Possible: 1\.34"):
+        kubelets.of("1.34", {kubelets.VARIABLE: "1.20"})

@@ -5,7 +5,7 @@ import pytest
 from tests.pure.job_world import SMALL, SYSTEM, TRAIN, cluster, environment, pods
 
 
-@pytest.mark.parametrize("launcher", ["mpijob", "openmpi", "torchrun"])
+@pytest.mark.parametrize("launcher", ["mpijob", "standalone", "torchrun"])
 def test_on_a_pool_with_efa_nccl_uses_libfabric_or_fails(launcher: str) -> None:
     """Without NCCL_NET, NCCL falls back to sockets without an error."""
     for role, pod in pods(launcher=launcher, pool="train").items():
@@ -35,12 +35,37 @@ def test_each_transport_setting_gives_mpi_and_nccl_their_networks(transport: str
     assert (launcher["OMPI_MCA_pml"], launcher["NCCL_NET"]) == (mpi, network)
 
 
+@pytest.mark.parametrize("launcher", ["mpijob", "standalone", "torchrun"])
+def test_on_a_pool_with_infiniband_mpi_and_nccl_use_it_or_fail(launcher: str) -> None:
+    rdma = {"transport": "infiniband", "rdma_resource": "rdma/ib", "rdma_devices": 8}
+    there = pods(cluster(pools=(SYSTEM, SMALL.model_copy(update=rdma))), launcher=launcher)
+    worker = there["worker"]
+    assert worker["containers"][0]["resources"]["limits"]["rdma/ib"] == "1"
+    assert environment(worker)["NCCL_NET"] == "IB"
+    if launcher != "torchrun":
+        (main,) = there["launcher"]["containers"]
+        told = environment(there["launcher"])
+        assert (told["OMPI_MCA_pml"], told["OMPI_MCA_btl"], told["UCX_TLS"]) == ("ucx", "^tcp,openib", "^tcp")
+        assert "-x UCX_TLS" in " ".join(main["command"]) and "rdma/ib" not in main["resources"]["limits"]
+
+
+@pytest.mark.parametrize("name", ["MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"])
+def test_a_job_may_override_the_variables_of_pytorch(name: str) -> None:
+    assert environment(pods(env={name: "1"})["worker"])[name] == "1"
+
+
+def test_rank_0_of_a_subset_of_hosts_is_the_master() -> None:
+    assert environment(pods(hosts=[1])["worker"])["MASTER_ADDR"] == "mnist-worker-1.mnist.mpi-jobs.svc"
+    own = pods(command=["mpirun", "./a.out"])["launcher"]
+    assert environment(own)["MASTER_ADDR"] == "mnist-worker-0.mnist.mpi-jobs.svc"
+
+
 def test_a_description_by_an_older_version_has_one_transport_for_both() -> None:
     assert TRAIN.nccl is None and TRAIN.nccl_transport == "efa"
     assert SMALL.nccl_transport == "tcp"
 
 
-@pytest.mark.parametrize("launcher", ["mpijob", "openmpi", "torchrun"])
+@pytest.mark.parametrize("launcher", ["mpijob", "standalone", "torchrun"])
 def test_caches_are_in_a_writable_folder_and_the_user_has_a_name(launcher: str) -> None:
     variables = environment(pods(launcher=launcher)["worker"])
     folders = ("XDG_CACHE_HOME", "HF_HOME", "TRITON_CACHE_DIR", "CUDA_CACHE_PATH", "MPLCONFIGDIR")

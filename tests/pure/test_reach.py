@@ -1,31 +1,47 @@
-"""Reachability of the Kubernetes API, and the error message if it is unreachable."""
+"""Whether `pulumi up` can use the Kubernetes API: connection, credentials, and one sentence if it cannot."""
 
 import base64
+import http.server
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pulumi
 import pytest
 
+from infra.config.stopping import Stopped
 from infra.kubernetes import reachability
+from infra.kubernetes.reachability import ApiServer
+from localcloud.kubernetes.access.token import parse
 from localcloud.kubernetes.pki import Authority
 
-REFUSED = (
+UNREACHABLE = (
     r"the Kubernetes API of gpumpi-test at https://127\.0\.0\.1:\d+ cannot be reached from here "
     r"\(\[Errno 111\] Connection refused\): "
     r"run `pulumi up` from inside its network, or from an address in target\.endpointAccess\.publicCidrs; "
     r"or set `platform: \{install: false\}` to skip the platform"
 )
+UNAUTHORIZED = (
+    r"the Kubernetes API of gpumpi-test at https://127\.0\.0\.1:\d+ does not accept the AWS credentials of this run "
+    r"\(status %d\): new access entries take up to a few minutes; run `pulumi up` again\. If this persists, check with "
+    r"`aws sts get-caller-identity` that the credentials are those of a principal in target\.admins"
+)
+SECRET = "a/secret+key"
 
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reachability, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(reachability, "CONNECT_SECONDS", 0.0)
+    monkeypatch.setattr(reachability, "ACCESS_SECONDS", 0.0)
     monkeypatch.setattr(reachability, "TIMEOUT_SECONDS", 0.5)
-    monkeypatch.setattr(reachability, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(reachability, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: False)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIATESTTESTTESTTEST")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)
 
 
 @pytest.fixture
@@ -33,69 +49,118 @@ def authority(tmp_path: Path) -> Authority:
     return Authority(tmp_path / "own")
 
 
-@pytest.fixture
-def trusted(authority: Authority) -> str:
-    """Return the certificate authority in base64, as EKS reports it."""
-    return base64.b64encode(authority.certificate.file.read_bytes()).decode()
+def trusting(authority: Authority, endpoint: str) -> ApiServer:
+    text = base64.b64encode(authority.certificate.file.read_bytes()).decode()  # in base64, as EKS reports it
+    return ApiServer("gpumpi-test", "us-west-2", endpoint, text)
 
 
-@pytest.fixture
-def listening(authority: Authority) -> Iterator[str]:
+@contextmanager
+def served(authority: Authority, statuses: list[int], seen: list[tuple[str, str]]) -> Iterator[str]:
+    """Serve an API that returns these statuses, one after the other, and then the last one again."""
     certificate = authority.issue("server", addresses=["127.0.0.1"])
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate.file, certificate.key)
-    with socket.create_server(("127.0.0.1", 0)) as server:
 
-        def serve() -> None:
-            try:
-                while True:
-                    connection, _ = server.accept()
-                    with connection:
-                        context.wrap_socket(connection, server_side=True).close()
-            except OSError:
-                return  # the server is closed, or the client does not trust it
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            seen.append((self.path, self.headers.get("Authorization", "")))
+            self.send_response(statuses.pop(0) if len(statuses) > 1 else statuses[0])
+            self.end_headers()
 
-        threading.Thread(target=serve, daemon=True).start()
-        yield f"https://127.0.0.1:{server.getsockname()[1]}"
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    class Server(http.server.ThreadingHTTPServer):
+        def get_request(self) -> tuple[ssl.SSLSocket, tuple[str, int]]:
+            connection, address = self.socket.accept()
+            return context.wrap_socket(connection, server_side=True), address
+
+        def handle_error(self, request: object, client_address: object) -> None:
+            pass  # a client that only connects, or that does not trust the certificate
+
+    with Server(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        yield f"https://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join()
+
+
+Serve = Callable[..., tuple[ApiServer, list[tuple[str, str]]]]
 
 
 @pytest.fixture
-def closed() -> str:
+def serve(authority: Authority) -> Iterator[Serve]:
+    """Return a function that starts an API server and returns it with the requests that it gets."""
+    with ExitStack() as running:
+
+        def start(*statuses: int) -> tuple[ApiServer, list[tuple[str, str]]]:
+            seen: list[tuple[str, str]] = []
+            return trusting(authority, running.enter_context(served(authority, list(statuses), seen))), seen
+
+        yield start
+
+
+@pytest.fixture
+def closed(authority: Authority) -> ApiServer:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        return f"https://127.0.0.1:{server.getsockname()[1]}"
+        return trusting(authority, f"https://127.0.0.1:{server.getsockname()[1]}")
 
 
-def test_an_open_way_says_nothing(listening: str, trusted: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: False)
-    reachability.must_be_reachable(listening, "gpumpi-test", trusted)
+def test_an_authenticated_answer_ends_the_check(serve: Serve) -> None:
+    server, seen = serve(200)
+    reachability.must_be_usable(server)
+    assert [path for path, _ in seen] == ["/api/v1/namespaces?limit=1"], "anonymous callers may not list namespaces"
 
 
-def test_no_way_ends_the_run_with_one_sentence(closed: str, trusted: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: False)
-    with pytest.raises(pulumi.RunError, match=REFUSED):
-        reachability.must_be_reachable(closed, "gpumpi-test", trusted)
+def test_the_request_carries_a_token_that_eks_accepts_for_this_cluster(serve: Serve) -> None:
+    server, seen = serve(200)
+    reachability.must_be_usable(server)
+    scheme, _, token = seen[0][1].partition(" ")
+    request = parse(token)
+    request.check_signature(SECRET, "gpumpi-test")
+    assert (scheme, request.access_key, request.region) == ("Bearer", "AKIATESTTESTTESTTEST", "us-west-2")
 
 
-def test_a_preview_only_warns_since_the_run_may_open_the_way(closed: str, trusted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("refused", [401, 403, 503])
+def test_an_answer_without_access_is_tried_again(serve: Serve, monkeypatch: pytest.MonkeyPatch, refused: int) -> None:
+    monkeypatch.setattr(reachability, "ACCESS_SECONDS", 30.0)
+    server, seen = serve(refused, refused, 200)
+    reachability.must_be_usable(server)
+    assert len(seen) == 3
+
+
+@pytest.mark.parametrize("refused", [401, 403])
+def test_credentials_that_are_never_accepted_end_the_run_with_one_sentence(serve: Serve, refused: int) -> None:
+    with pytest.raises(Stopped, match=UNAUTHORIZED % refused):
+        reachability.must_be_usable(serve(refused)[0])
+
+
+def test_a_closed_port_ends_the_run_with_one_sentence(closed: ApiServer) -> None:
+    with pytest.raises(Stopped, match=UNREACHABLE):
+        reachability.must_be_usable(closed)
+
+
+def test_a_preview_only_warns_since_the_run_may_open_the_endpoint(closed: ApiServer, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
+    monkeypatch.setattr(reachability, "TIMEOUT_SECONDS", 0.1)
     monkeypatch.setattr(pulumi.log, "warn", said.append)
-    reachability.must_be_reachable(closed, "gpumpi-test", trusted)
+    reachability.must_be_usable(closed)
     assert len(said) == 1 and "cannot be reached from here" in said[0]
 
 
-def test_another_server_at_the_address_is_not_accepted(listening: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_server_at_the_address_is_not_accepted(serve: Serve, tmp_path: Path) -> None:
     """Such a server may be a proxy that accepts connections to any address."""
-    stranger = base64.b64encode(Authority(tmp_path / "other").certificate.file.read_bytes()).decode()
-    monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: False)
-    with pytest.raises(pulumi.RunError, match="CERTIFICATE_VERIFY_FAILED"):
-        reachability.must_be_reachable(listening, "gpumpi-test", stranger)
+    server, seen = serve(200)
+    with pytest.raises(Stopped, match="CERTIFICATE_VERIFY_FAILED"):
+        reachability.must_be_usable(trusting(Authority(tmp_path / "other"), server.endpoint))
+    assert seen == []
 
 
-def test_a_name_that_is_not_known_yet_is_tried_again(listening: str, trusted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_that_is_not_known_yet_is_tried_again(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     tries = iter(["not yet", "not yet", None])
-    monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: False)
-    monkeypatch.setattr(reachability, "PATIENCE_SECONDS", 30.0)
-    monkeypatch.setattr(reachability, "_refused", lambda endpoint, authority: next(tries))
-    reachability.must_be_reachable(listening, "gpumpi-test", trusted)
+    monkeypatch.setattr(reachability, "CONNECT_SECONDS", 30.0)
+    monkeypatch.setattr(reachability, "_unreachable", lambda server: next(tries))
+    reachability.must_be_usable(serve(200)[0])
     assert next(tries, "all used") == "all used"

@@ -26,7 +26,8 @@ FORM: dict[str, tuple[dict[str, Any], str]] = {
     "unknown key at the top level": (values(pool=[]), "pool: is not a setting; did you mean pools?"),
     "unknown key without a similar setting": (
         values(queue=True),
-        "queue: is not a setting; the settings here are costCenter, jobs, network, platform, pools, storage, tags and target",
+        "queue: is not a setting; "
+        "the settings here are budget, costCenter, jobs, network, platform, pools, storage, tags and target",
     ),
     "unknown key below": (values(pool(minsize=1)), "pools[0].minsize: is not a setting; did you mean minSize?"),
     "unknown key deep below": (
@@ -77,6 +78,14 @@ FORM: dict[str, tuple[dict[str, Any], str]] = {
         'target.deletionProtection: "true" is text; write it without quotes: true',
     ),
     "string instead of a list": (values(target={"admins": "me"}), 'target.admins: "me" is text; write a list'),
+    "unknown Pod Security level": (
+        values(platform={"namespaces": [{"name": "open", "podSecurity": "privileged"}]}),
+        'platform.namespaces[0].podSecurity: "privileged" is not known; write restricted or baseline',
+    ),
+    "namespace without a name": (
+        values(platform={"namespaces": [{"podSecurity": "baseline"}]}),
+        "platform.namespaces[0].name: is missing; add it",
+    ),
     "list instead of a mapping": (values(network=["10.0.0.0/16"]), "network: is a list; write a mapping"),
     "mapping instead of a list": ({"target": {"kind": "eks"}, "pools": pool()}, "pools: is a mapping; write a list"),
     "string instead of a pool": (values("train"), 'pools[0]: "train" is text; write a mapping'),  # type: ignore[arg-type]
@@ -285,7 +294,7 @@ def test_every_field_says_what_a_change_does() -> None:
     def fields(model: Any, path: str = "") -> list[tuple[str, str]]:
         from pydantic import BaseModel
 
-        from infra.config.parse import leaf_types
+        from infra.config.model_types import leaf_types
 
         found = []
         for name, field in model.model_fields.items():

@@ -57,6 +57,12 @@ def test_nodes_that_are_ready_and_take_no_job_are_reported() -> None:
     )
 
 
+def test_gpus_of_nodes_that_accept_no_jobs_are_not_free() -> None:
+    nodes = [node("a"), node("b", taints=("gpumpi.dev/simulated",)), node("c", taints=("node.kubernetes.io/unschedulable",))]
+    found = pool_status(POOL, nodes, [pod("a", 1), pod("c", 2)])
+    assert (found.ready, found.gpus, found.gpus_used, found.as_json(NOW)["gpusFree"]) == (3, 6, 3, 3)
+
+
 def test_without_the_right_to_list_pods_nobody_knows_who_holds_gpus() -> None:
     assert pool_status(POOL, [node("a")], None).gpus_used is None
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from localcloud.tools import build, catalogue, debian
+from localcloud.processes import ROOT
+from localcloud.tools import build, catalogue, debian, language_exec
 from localcloud.tools.build import BuildError
 from localcloud.tools.catalogue import ON_DEMAND, TOOLS, Module, Tool
 
@@ -15,7 +16,7 @@ EVERY = (*TOOLS, *ON_DEMAND)
 MODULES = sorted({tool.module for tool in EVERY}, key=lambda module: module.name)
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.name)
+@pytest.mark.parametrize("module", [one for one in MODULES if not any(one.folder.glob("*.c"))], ids=lambda module: module.name)
 def test_a_module_pins_what_the_catalogue_says(module: Module) -> None:
     required = (module.folder / "go.mod").read_text()
     for package in module.packages:
@@ -94,3 +95,39 @@ def test_a_program_that_brought_its_libraries_finds_them(tmp_path: Path, monkeyp
     debian._make_bin(debian.Package("p", ("one",), links=(("one", "usr/sbin/many"),)), root, tmp_path / "bin")
     said = subprocess.run([tmp_path / "bin/one", "argument"], capture_output=True, text=True, check=True, env=dict(os.environ))
     assert said.stdout == f"{libraries} {libraries / 'xtables'} argument\n"
+
+
+def test_the_script_that_runs_programs_has_the_version_of_the_cli_and_of_the_sdk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    version = catalogue.PULUMI.version
+    assert f"{language_exec.MODULE} v{version} " in (catalogue.PULUMI.module.folder / "go.mod").read_text()
+    assert f"{language_exec.MODULE} v{version} h1:" in (catalogue.PULUMI.module.folder / "go.sum").read_text()
+    assert f"\npulumi=={version} " in (ROOT / "requirements.lock").read_text()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert version in str(language_exec.path())
+
+
+def test_the_script_that_runs_programs_is_fetched_once_and_go_checks_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tmp_path / "module" / language_exec.FILE
+    source.parent.mkdir(parents=True)
+    source.write_text("print()\n")
+    go = tmp_path / "bin" / "go"
+    go.parent.mkdir()
+    calls = tmp_path / "calls"
+    go.write_text(f'#!/bin/sh\necho "$GOFLAGS $PWD $*" >>{calls}\necho \'{{"Dir": "{tmp_path / "module"}"}}\'\n')
+    go.chmod(0o755)
+    monkeypatch.setenv("PATH", str(go.parent))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert language_exec.ensure(print) == language_exec.ensure(print) == language_exec.path()
+    assert language_exec.path().read_text() == "print()\n"
+    assert calls.read_text().splitlines() == [
+        f"-mod=readonly {catalogue.PULUMI.module.folder} mod download -json {language_exec.MODULE}"
+    ]
+
+
+def test_without_go_the_script_that_runs_programs_cannot_be_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(BuildError, match="pulumi-language-python-exec is fetched from a Go module and needs Go"):
+        language_exec.ensure(print)

@@ -267,3 +267,15 @@ def test_only_what_a_verb_needs_is_imported(arguments: tuple[str, ...], unwanted
         check=True,
     )
     assert unwanted & set(done.stderr.split()) == set()
+
+
+def test_versions_without_a_source_are_marked(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "Pulumi.older.yaml").write_text(FINE.replace("kind: eks", 'kind: eks, kubernetesVersion: "1.34"'))
+    pin = "add-on eks-node-monitoring-agent v1.7.0-eksbuild.1 with Kubernetes 1.34"
+    known = "seen with 1.35 only, 2026-11-21; v1.4.2-eksbuild.1 was seen with 1.34"
+    validate.run("older", folder, offline=True, as_json=False)
+    assert f"not verified: {pin} ({known})" in " ".join(capsys.readouterr().out.split())
+    validate.run("older", folder, offline=True, as_json=True)
+    assert json.loads(capsys.readouterr().out)["notVerified"] == {pin: known}
+    validate.run("fine", folder, offline=True, as_json=True)
+    assert json.loads(capsys.readouterr().out)["notVerified"] == {}

@@ -221,5 +221,5 @@ def test_a_type_with_a_part_of_a_gpu_is_refused() -> None:
     settings = plain_settings(pool("workers", "g6f.xlarge", 2))
     assert problems(settings, facts(settings)) == [
         'pools[0].instanceType: "g6f.xlarge" has only a fraction of a GPU (L4). Choose a type with NVIDIA GPUs, such '
-        "as g5.xlarge."
+        "as g5.xlarge, or one without GPUs."
     ]

@@ -9,7 +9,7 @@ from infra import validation
 from infra.facts import Caller, Existing, ExistingPool, Facts, FileSystem
 from infra.plan.aws_services import FOR_EKS
 from infra.settings.stack import Settings
-from tests.pure.mistakes import facts_cluster, facts_network, facts_pools
+from tests.pure.mistakes import facts_cluster, facts_launch, facts_network, facts_pools
 from tests.pure.mistakes.case import BLOCK, ODCR, A, B, C, existing, live, reserved, text
 from tests.pure.world import (
     ACCOUNT,
@@ -27,7 +27,7 @@ from tests.pure.world import (
     subnets,
 )
 
-CASES = facts_pools.CASES | facts_network.CASES | facts_cluster.CASES
+CASES = facts_pools.CASES | facts_network.CASES | facts_cluster.CASES | facts_launch.CASES
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -35,6 +35,12 @@ def test_a_mistake_gets_one_sentence(case: str) -> None:
     sections, pools, changed, expected = CASES[case]
     stack = settings(*pools, **sections)
     assert [text(problem) for problem in validation.check(stack, facts(stack, **changed))] == expected
+
+
+def closed_file_system(admitted: dict[str, str]) -> FileSystem:
+    """Return a file system whose mount targets admit one source at most."""
+    groups = {zone: {f"sg-{zone}": frozenset({admitted[zone]} if zone in admitted else ())} for zone in (A, B, C)}
+    return FileSystem(FILE_SYSTEM, "available", {A: VPC, B: VPC, C: VPC}, groups, frozenset({"sg-nodes"}))
 
 
 NO_ROUTE = subnets(subnet("a", has_route_out=False), subnet("b", has_route_out=False))
@@ -106,10 +112,15 @@ FINE: dict[str, tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any]]] = {
     ),
     "versions that AWS did not report": ({}, [], {"kubernetes_versions": (), "addon_versions": {}}),
     "next minor": ({"target": {"kubernetesVersion": "1.35"}}, [], existing("1.34")),
-    "cluster version that EKS no longer offers": (
-        {"target": {"kubernetesVersion": "1.33"}},
+    "from extended support to the next minor": (
+        {"target": {"kubernetesVersion": "1.34"}},
         [],
-        {"kubernetes_versions": ("1.34", "1.35"), "addon_versions": {}, **existing("1.33")},
+        {"addon_versions": {}, **existing("1.33")},
+    ),
+    "cluster version that EKS no longer offers": (
+        {"target": {"kubernetesVersion": "1.34"}},
+        [],
+        {"kubernetes_versions": ("1.35", "1.36"), "addon_versions": {}, **existing("1.34")},
     ),
     "caller with a role that could not be read from IAM, and an admin": (
         {"target": {"admins": [ADMIN]}},
@@ -120,6 +131,16 @@ FINE: dict[str, tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any]]] = {
         {"network": existing_network(), "storage": {"efs": {"fileSystemId": FILE_SYSTEM}}},
         [pool()],
         {"file_system": FileSystem(FILE_SYSTEM, "available", {A: VPC, B: VPC, C: VPC})},
+    ),
+    "file system that admits the VPC in one zone, this stack's nodes in another, and a prefix list in the third": (
+        {"network": existing_network(), "storage": {"efs": {"fileSystemId": FILE_SYSTEM}}},
+        [pool()],
+        {"file_system": closed_file_system({A: "10.0.0.0/16", B: "sg-nodes", C: "pl-1"})},
+    ),
+    "file system that admits nobody, and a stack that adds the rule": (
+        {"network": existing_network(), "storage": {"efs": {"fileSystemId": FILE_SYSTEM, "addIngressRule": True}}},
+        [pool()],
+        {"file_system": closed_file_system({})},
     ),
     "subnet whose addresses the pool already uses": (
         {"network": existing_network()},
@@ -162,7 +183,7 @@ def test_all_problems_are_reported_at_once_and_each_once() -> None:
     stack = settings(
         pool("A", instance_type="g5.xlarg", minSize=3),
         pool("b", instance_type="p5.48xlarge", maxSize=50, efa=True),
-        pool("b", instance_type="m7i.large"),
+        pool("b", instance_type="g6f.large"),
         network={"cidr": "10.0.0.0/20", "natGateways": "none"},
         target={"kubernetesVersion": "1.36"},
     )

@@ -44,7 +44,7 @@ def test_what_is_allowed_gets_no_sentence(sections: dict[str, Any], pools: list[
 
 
 def test_two_jobs_of_one_name_are_refused_where_only_one_names_the_default_namespace() -> None:
-    job = {"name": "a", "pool": "train", "workers": 1, "image": "i:1", "command": ["x"]}
+    job = {"name": "a", "pool": "train", "workers": 1, "image": "registry.example.com/i:1", "command": ["x"]}
     stack = settings(pool(), platform={"install": True, "namespaces": ["ml"]}, jobs=[job, {**job, "namespace": "ml"}])
     assert [str(problem) for problem in validation.check_offline(stack)] == [
         'jobs[1].name: "a" is already the name of jobs[0]. Choose another.'

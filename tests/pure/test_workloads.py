@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from infra.jobs.image_names import repository_of
 from infra.jobs.reading import read
 from infra.jobs.render import render
-from localcloud.images.catalogue import WORKLOAD_IMAGES, find, whole_name
+from infra.plan.image_repositories import PROJECT_IMAGES
+from localcloud.images.catalogue import WORKLOAD_IMAGES, find
 from localcloud.images.recipes import Source
 from tests.docs.tables import ROOT
 from tests.pure.job_world import KEYS, cluster
@@ -22,10 +24,10 @@ def test_a_workload_is_a_valid_job_whose_image_has_its_program(folder: Path) -> 
     job = read(folder / "job.yaml", cluster())
     assert job.name == folder.name
     assert render(job, cluster(), lambda: KEYS)
-    image = find(whole_name(job.image if ":" in job.image else f"{job.image}:latest"))
-    assert image in WORKLOAD_IMAGES, "named for its workload"
+    image = find(job.image)
+    assert image in WORKLOAD_IMAGES and repository_of(job.image) in PROJECT_IMAGES
     inside = {f"/{path}" for layer in image.layers if isinstance(layer, Source) for path, _ in layer.files()}
-    named = re.findall(r"/workloads/[\w./-]+\w", shlex.join([*(job.prepare or ()), *job.command]))
+    named = re.findall(r"/workloads/[\w./-]+\w", shlex.join([*(job.setup or ()), *job.command]))
     assert named and set(named) <= inside
 
 

@@ -16,7 +16,7 @@ from infra.facts import Ami, Caller, Facts, Subnet, Vpc, Zone
 from infra.facts.instance_types import InstanceType
 from infra.facts.vcpu_quotas import quota
 from infra.settings.stack import Settings
-from infra.versions import KUBERNETES_VERSIONS, addon_versions
+from infra.versions import LIVE_KUBERNETES_VERSIONS, addon_versions
 
 REGION = "us-west-2"
 ZONES = ("us-west-2a", "us-west-2b", "us-west-2c", "us-west-2d")
@@ -105,7 +105,7 @@ def facts(of: Settings, **more: Any) -> Facts:
         type_names=frozenset(described_types()) if names - known.keys() else frozenset(),
         offerings=dict.fromkeys(known, frozenset(ZONES)),
         quotas=dict.fromkeys(_codes(names), 10_000.0),
-        kubernetes_versions=KUBERNETES_VERSIONS,
+        kubernetes_versions=LIVE_KUBERNETES_VERSIONS,
         addon_versions={name: frozenset({version}) for name, version in addon_versions("1.35").items()},
     )
     if not of.is_eks:

@@ -5,7 +5,6 @@ The tests create one cluster with a pool of each kind and preview changes to it.
 """
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,8 +18,8 @@ from tests.stacks.editing import REMOVED, Values
 
 pytestmark = pytest.mark.xdist_group("changes")
 
-DATA = Path(__file__).parent / "data"
 TRAIN, ALONE, OWN, RESERVED, FURTHER = (f"pools[{index}]" for index in range(5))
+BUCKET = "platform.jobPolicies[0]"
 ADA = "arn:aws:iam::123456789012:user/ada"
 CALLER = "arn:aws:iam::123456789012:user/local-engineer"
 RESERVATION = {"kind": "targeted-odcr", "reservationId": "cr-0123456789abcdef9"}
@@ -38,6 +37,9 @@ PREVIEWS: dict[str, list[Change]] = {
         change("storage.efs.protect", True, NOTHING),
         change(f"{TRAIN}.desiredSize", 2, NOTHING),
         change(f"{OWN}.placementGroup", "none", NOTHING),
+        change("budget.maxHourly", 10_000, NOTHING),
+        change("budget.maxMonthly", 10_000_000, NOTHING),
+        change("budget.action", "warn", NOTHING),
     ],
     "sizes": [
         change("target.system.minSize", 2, updates("system")),
@@ -82,6 +84,7 @@ PREVIEWS: dict[str, list[Change]] = {
             both(
                 creates("endpoint-*", "nodes-10.0.0.0/16-egress", "nodes-s3-egress"),
                 deletes("network-nat-*", "network-public-*", "network-*internet-*", "nodes-0.0.0.0/0-egress"),
+                updates("network-s3-endpoint"),
             ),
         ),
         change("storage.efs", "none", deletes("storage-*", "service-*efs-csi-driver", "service-efs-csi-driver-policy")),
@@ -144,6 +147,13 @@ PREVIEWS: dict[str, list[Change]] = {
             ),
         )
     ],
+    "another bucket for jobs": [
+        change(f"{BUCKET}.bucket", "models", updates("mpi-jobs-job-buckets"), "platform.jobPolicies[].bucket"),
+        change(f"{BUCKET}.path", "digits", updates("mpi-jobs-job-buckets"), "platform.jobPolicies[].path"),
+        change(f"{BUCKET}.access", "readWrite", updates("mpi-jobs-job-buckets"), "platform.jobPolicies[].access"),
+        change(f"{BUCKET}.namespace", "mpi-jobs", updates("mpi-jobs-job-buckets"), "platform.jobPolicies[].namespace"),
+    ],
+    "no bucket for jobs": [change("platform.jobPolicies", REMOVED, deletes("mpi-jobs-job-buckets"))],
     "cost center": [change("costCenter", "vision", updates("*"))],
     "tags": [change("tags", {"owner": "ada"}, both(updates("*"), creates("*-tag-owner")))],
 }
@@ -169,30 +179,6 @@ REFUSED: dict[str, list[Refused]] = {
     ],
     "another target": [Refused("target.kind", {"target.kind": "other"}, '"other" is not known')],
 }
-VPC, IN_A, IN_B = "vpc-0123456789abcdef0", "subnet-0aaaaaaaaaaaaaaaa", "subnet-0bbbbbbbbbbbbbbbb"
-FILE_SYSTEM = "fs-0123456789abcdef0"
-ALSO_IN_A, IN_C = "another subnet in zone a", "a subnet in zone c"
-"""Placeholders for the ids of subnets that a fixture creates."""
-INSIDE: dict[str, Change] = {
-    "subnets in another order": change("network.subnetIds", [IN_B, IN_A], NOTHING),
-    "an additional subnet": change("network.subnetIds", [ALSO_IN_A, IN_A, IN_B], updates("cluster")),
-    "a subnet in an additional zone": change("network.subnetIds", [IN_C, IN_A, IN_B], creates("storage-us-west-2c-mount-target")),
-    "a removed subnet": change(
-        "network.subnetIds",
-        [ALSO_IN_A, IN_B],
-        both(updates("cluster"), replaces("system"), replaces("train"), {"replace": ("storage-us-west-2a-mount-target",)}),
-    ),
-    "an existing file system": change(
-        "storage.efs.fileSystemId",
-        FILE_SYSTEM,
-        both(
-            {"replace": ("storage-access-point",)},
-            deletes("storage-file-system", "storage-policy", "storage-key*", "storage-*-mount-target"),
-            deletes("storage-security-group", "storage-nodes-ingress"),
-        ),
-    ),
-}
-"""Changes to a cluster in an existing VPC."""
 
 
 @pytest.fixture(scope="module")
@@ -236,39 +222,6 @@ def test_the_order_of_pools_in_the_file_does_not_matter(stack: LocalStack, value
     editing.write(stack, {**values, "pools": values["pools"][::-1]})
     preview = stack.run("preview")
     assert (preview.ok, editing.operations(preview)) == (True, {}), preview.output
-
-
-@pytest.fixture(scope="module")
-def inside(cloud: LocalCloud) -> tuple[LocalStack, dict[str, str]]:
-    """A cluster in an existing VPC, and the ids of two additional subnets."""
-    made = LocalStack(cloud, "inside", DATA)
-    made.prepare()
-    cloud.control().grant("us-west-2", editing.with_changes(editing.read(made), {"storage.efs.fileSystemId": FILE_SYSTEM}))
-    ec2 = client(cloud, "ec2")
-    later = {
-        name: ec2.create_subnet(VpcId=VPC, CidrBlock=cidr, AvailabilityZone=f"us-west-2{zone}")["Subnet"]["SubnetId"]
-        for name, cidr, zone in ((ALSO_IN_A, "10.50.128.0/20", "a"), (IN_C, "10.50.144.0/20", "c"))
-    }
-    route_table = ec2.describe_route_tables(Filters=[{"Name": "association.subnet-id", "Values": [IN_A]}])["RouteTables"][0]
-    for subnet_id in later.values():  # the program rejects subnets without a route to the internet
-        ec2.associate_route_table(RouteTableId=route_table["RouteTableId"], SubnetId=subnet_id)
-    run = made.run("up")
-    assert run.ok, run.output
-    return made, later
-
-
-@pytest.mark.parametrize("name", INSIDE)
-def test_in_an_existing_vpc_a_change_affects_exactly_the_expected_resources(
-    name: str, inside: tuple[LocalStack, dict[str, str]]
-) -> None:
-    (stack, ids), wanted = inside, INSIDE[name]
-    named = {
-        path: [ids.get(one, one) for one in value] if isinstance(value, list) else value for path, value in wanted.values.items()
-    }
-    editing.write(stack, editing.with_changes(editing.read(stack), named))
-    preview = stack.run("preview")
-    assert preview.ok, preview.output
-    assert differences(editing.operations(preview), [wanted]) == ([], [])
 
 
 # --- applied changes ---------------------------------------------------------------------------------------------------

@@ -1,16 +1,18 @@
-"""Every stack file with the real Pulumi engine and the local AWS.
+"""Every stack file with the real Pulumi engine and the local AWS, as a user with only the policies of docs/iam.
 
-The stacks in coverage.LIFECYCLE are deployed twice, refreshed and destroyed. The other stacks use only features of
-these stacks, and are only previewed.
+The stacks in coverage.LIFECYCLE and the demos' stacks are deployed twice, refreshed and destroyed. The other stacks use
+only features of these stacks, and are only previewed.
 """
 
 import pytest
 
 from localcloud.instance import LocalCloud
 from localcloud.stack import LocalStack
+from testkit import iam_policies
 from tests.program.worlds import STACKS
 from tests.stacks import coverage
 
+DEMOS = {"local", "local-ec2"}
 FOLDERS = {coverage.name_of(file): file.parent for file in STACKS}
 
 
@@ -19,6 +21,7 @@ def stack(request: pytest.FixtureRequest, cloud: LocalCloud) -> LocalStack:
     prepared = LocalStack(cloud, request.param, FOLDERS[request.param])
     prepared.prepare()
     prepared.grant()
+    iam_policies.restrict(cloud.clients(prepared.region), map(iam_policies.policy, ("read", "up", "destroy")))
     return prepared
 
 
@@ -30,7 +33,7 @@ def test_the_stacks_with_a_whole_lifecycle_use_every_feature_of_all_stacks() -> 
 
 
 @pytest.mark.mission("C", "network")
-@pytest.mark.parametrize("stack", sorted(coverage.LIFECYCLE), indirect=True)
+@pytest.mark.parametrize("stack", sorted(DEMOS | set(coverage.LIFECYCLE)), indirect=True)
 def test_a_stack_is_deployed_stays_unchanged_and_leaves_nothing(stack: LocalStack, cloud: LocalCloud) -> None:
     control = cloud.control()
     control.accept()
@@ -59,7 +62,7 @@ def test_a_stack_is_deployed_stays_unchanged_and_leaves_nothing(stack: LocalStac
     assert control.leftovers() == []
 
 
-@pytest.mark.parametrize("stack", sorted(set(FOLDERS) - set(coverage.LIFECYCLE)), indirect=True)
+@pytest.mark.parametrize("stack", sorted(set(FOLDERS) - DEMOS - set(coverage.LIFECYCLE)), indirect=True)
 def test_a_preview_creates_every_resource_of_the_stack(stack: LocalStack, cloud: LocalCloud) -> None:
     control = cloud.control()
     control.accept()
@@ -72,10 +75,11 @@ def test_a_preview_creates_every_resource_of_the_stack(stack: LocalStack, cloud:
 
 
 def unprotect(stack: LocalStack) -> None:
-    """Turn off deletion protection for the cluster and file system in stack `full`, as users must before a destroy."""
+    """Turn off deletion protection for the cluster and file systems in stack `full`, as users must before a destroy."""
     if stack.name != "full":
         return
     stack.set_config("gpumpi:target.deletionProtection", "false")
     stack.set_config("gpumpi:storage.efs.protect", "false")
+    stack.set_config("gpumpi:storage.fsx.protect", "false")
     lifted = stack.run("up")
     assert lifted.ok, lifted.output

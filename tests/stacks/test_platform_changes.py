@@ -4,6 +4,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -11,10 +12,11 @@ from localcloud import mirror
 from localcloud.instance import LocalCloud
 from localcloud.kubernetes import capability
 from localcloud.kubernetes.nodes.limits import VARIABLE as NODES
-from localcloud.stack import LocalStack
+from localcloud.stack import LocalStack, Run
 from tests.stacks import editing
 from tests.stacks.changes import NOTHING, Change, both, change, creates, deletes, differences, recreates, updates
 from tests.stacks.editing import REMOVED, Values
+from tests.stacks.private_cluster import PrivateCluster
 
 pytestmark = pytest.mark.xdist_group("platform-changes")
 
@@ -39,7 +41,8 @@ PREVIEWS: dict[str, list[Change]] = {
     "without plugins": [
         change("platform.devicePlugin", False, deletes("nvidia-device-plugin-daemonset-*")),
         change("platform.efaPlugin", False, deletes("efa-device-plugin-daemonset")),
-        change("platform.queueOrder", "bestEffort", updates("queue-cluster-queue")),
+        change("platform.queueOrder", "bestEffort", updates("queue-cluster-queue", "queue-configuration", "queue-controller")),
+        change("platform.startAttempts", 0, updates("queue-configuration", "queue-controller")),
         change("platform.idleMinutes", 20, updates("cluster-autoscaler-deployment")),
     ],
     "without an operator": [
@@ -66,6 +69,8 @@ PREVIEWS: dict[str, list[Change]] = {
             ),
         ),
     ],
+    "TrainJobs": [change("platform.trainer", True, creates("jobset-*", "trainer-*"))],
+    "a job controller": [change("platform.jobController", True, both(creates("job-controller-*"), DESCRIPTION, recreates(JOB)))],
     "a namespace added, another removed": [
         change(
             "platform.namespaces",
@@ -79,12 +84,39 @@ PREVIEWS: dict[str, list[Change]] = {
             ),
         ),
     ],
+    "a namespace renamed, the level of another": [
+        change(
+            "platform.namespaces[0]",
+            {"name": "mpi-jobs", "podSecurity": "baseline"},
+            both(DESCRIPTION, updates("namespaces-mpi-jobs")),
+            "platform.namespaces[].podSecurity",
+        ),
+        change(
+            "platform.namespaces[1]",
+            {"name": "vision"},
+            both(
+                creates("vision-job", "vision-job-*", "namespaces-vision", "namespaces-vision-*", "shared-volume-vision-*"),
+                deletes(
+                    "research-job", "research-job-*", "namespaces-research", "namespaces-research-*", "shared-volume-research-*"
+                ),
+            ),
+            "platform.namespaces[].name",
+        ),
+    ],
     "another registry": [
         change(
             "platform.imageRegistry", "mirror.example.com/all", both(updates(*RUNNING, *CONTROLLERS), DESCRIPTION, recreates(JOB))
         ),
     ],
-    "another transport": [change("platform.transport", "tcp", both(DESCRIPTION, recreates(JOB)))],
+    "repositories for images": [
+        change("platform.imageRepositories", True, both(creates("images-*"), DESCRIPTION)),
+    ],
+    "another repository": [change("platform.imageRepository", "registry.example.com/team", DESCRIPTION)],
+    "a login for the registry": [change("platform.imagePullSecrets", ["login"], both(DESCRIPTION, recreates(JOB)))],
+    "another transport": [
+        change("platform.transport", "tcp", both(DESCRIPTION, recreates(JOB))),
+        change("platform.efaPlugin", "hardened", updates("efa-device-plugin-daemonset")),
+    ],
     "other CPU requests": [
         change(
             "platform.cpuRequestFactor",
@@ -153,25 +185,107 @@ def test_a_change_affects_exactly_the_expected_resources(name: str, stack: Local
     assert differences(editing.operations(preview), changes) == ([], [])
 
 
-def test_up_from_outside_a_private_cluster_reports_the_fix(cloud: LocalCloud, stacks: Path) -> None:
-    """The unchanged stack file, which omits the platform, can be deployed from anywhere. With the platform, the error
-    message says where to run `up`.
-    """
-    closed = LocalStack(cloud, "06-closed-network", stacks)
-    closed.prepare()
-    values = editing.read(closed)
+class Closed(NamedTuple):
+    stack: LocalStack
+    wanted: Values
+    """The stack's settings with the platform."""
+    early: Run
+    """A preview with the platform, before the cluster exists."""
+
+
+@pytest.fixture(scope="module")
+def closed(cloud: LocalCloud) -> Closed:
+    """The deployed private cluster. The unchanged stack file, which omits the platform, can be deployed from anywhere."""
+    stack = LocalStack(cloud, "06-closed-network", Path(__file__).parents[2] / "stacks")
+    stack.prepare()
+    values = editing.read(stack)
     wanted = editing.with_changes(values, {"platform.install": True})
-    editing.write(closed, wanted)
-    early = closed.run("preview")
+    editing.write(stack, wanted)
+    early = stack.run("preview")
+    editing.write(stack, values)
+    up = stack.run("up")
+    assert up.ok, up.output
+    return Closed(stack, wanted, early)
+
+
+def test_up_from_outside_a_private_cluster_reports_the_fix(closed: Closed) -> None:
+    early = closed.early
     assert not early.ok and not editing.operations(early)
     assert "platform.install: is true, but" in early.errors[0] and "Set false now, and true when" in early.errors[0]
 
-    editing.write(closed, values)
-    up = closed.run("up")
-    assert up.ok, up.output
-    editing.write(closed, wanted)
-    refused = closed.run("up")
+    editing.write(closed.stack, closed.wanted)
+    refused = closed.stack.run("up")
     assert not refused.ok
     told = next((error for error in refused.errors if "cannot be reached from here" in error), refused.output)
     assert "run `pulumi up` from inside its network" in told and "set `platform: {install: false}`" in told
     assert not editing.operations(refused), "no operation was started"
+
+
+@pytest.fixture(scope="module")
+def private(closed: Closed) -> PrivateCluster:
+    return PrivateCluster(closed.stack.cloud)
+
+
+def test_nodes_and_pods_of_a_private_cluster_reach_what_they_need(private: PrivateCluster) -> None:
+    assert (private.join(), private.pull(), private.call("sts")) == ("", "", "")
+    with private.pods_may_list_clusters():
+        assert private.call("eks") == ""
+
+
+NOT_JOINED = "Instances failed to join the kubernetes cluster: "
+NOT_READY = "Unhealthy nodes in the kubernetes cluster: "
+
+
+@pytest.mark.parametrize(
+    ("service", "message", "host"),
+    [
+        ("ec2", NOT_JOINED, "ec2.us-east-1.amazonaws.com"),
+        ("ecr.api", NOT_READY, "api.ecr.us-east-1.amazonaws.com"),
+        ("ecr.dkr", NOT_READY, "602401143452.dkr.ecr.us-east-1.amazonaws.com"),
+        ("s3", NOT_READY, "prod-us-east-1-starport-layer-bucket.s3.us-east-1.amazonaws.com"),
+        ("eks-auth", NOT_READY, "eks-auth.us-east-1.api.aws"),
+    ],
+)
+def test_without_an_endpoint_nodes_do_not_join(private: PrivateCluster, service: str, message: str, host: str) -> None:
+    with private.without_endpoint(service):
+        reason = private.join()
+    assert message in reason and f"{host} cannot be reached" in reason
+
+
+@pytest.mark.parametrize(
+    ("service", "host"),
+    [
+        ("ecr.api", "no basic auth credentials: api.ecr.us-east-1.amazonaws.com"),
+        ("ecr.dkr", "602401143452.dkr.ecr.us-east-1.amazonaws.com"),
+    ],
+)
+def test_without_an_endpoint_images_cannot_be_pulled(private: PrivateCluster, service: str, host: str) -> None:
+    """Layers from S3 are not tested here, because the node keeps them: see test_eks_endpoints_of_nodes.py."""
+    with private.without_endpoint(service):
+        reason = private.pull()
+    assert f"{host} cannot be reached" in reason
+
+
+@pytest.mark.parametrize("service", ["sts", "eks"])
+def test_without_an_endpoint_pods_do_not_reach_the_service(private: PrivateCluster, service: str) -> None:
+    with private.without_endpoint(service), private.pods_may_list_clusters():
+        assert f'Connect timeout on endpoint URL: "https://{service}.us-east-1.amazonaws.com/"' in private.call(service)
+
+
+def test_without_an_endpoint_pods_get_no_credentials(private: PrivateCluster) -> None:
+    with private.without_endpoint("eks-auth"):
+        assert "eks-auth.us-east-1.api.aws cannot be reached" in str(private.credentials())
+
+
+def test_nodes_of_a_private_cluster_need_its_other_permissions(private: PrivateCluster) -> None:
+    with private.without_ingress():
+        assert "do not allow ingress from the node on port 443" in private.join()
+    with private.without_dns_hostnames():
+        assert "does not set DNS support and DNS hostnames" in private.join()
+    with private.without_access_entry():
+        assert "has no access entry of type EC2_LINUX" in private.join()
+    with private.without_policy("AmazonEKSWorkerNodePolicy"):
+        assert "may not call ec2:DescribeInstances; attach AmazonEKSWorkerNodePolicy" in private.join()
+    with private.without_policy("AmazonEC2ContainerRegistryPullOnly"):
+        assert "attach AmazonEC2ContainerRegistryPullOnly" in private.join()
+        assert "may not call ecr:GetAuthorizationToken" in private.pull()

@@ -9,6 +9,7 @@ import pytest
 from infra.versions import addon_versions
 from localcloud.instance import LocalCloud
 from localcloud.stack import LocalStack, Run
+from testkit.former_program import copy_program, use_program
 from testkit.projects import client
 from tests.stacks import editing
 from tests.stacks.editing import Values
@@ -91,6 +92,27 @@ def test_an_interrupted_upgrade_is_completed_by_the_next_up(stack: LocalStack) -
     assert up.ok, up.output
     assert set(versions(stack).values()) == {"1.35"}
     assert not {"replace", "create", "delete"} & set(editing.operations(up))
+
+
+def test_a_running_cluster_in_extended_support_is_accepted_with_a_warning_and_upgraded(cloud: LocalCloud, tmp_path: Path) -> None:
+    stack = LocalStack(cloud, "upgrade", Path(__file__).parent / "data")
+    stack.prepare()
+    editing.write(stack, to("1.33", stack))
+    refused = stack.run("preview")
+    assert not refused.ok and '"1.33" is only for running clusters' in refused.errors[0], refused.output
+
+    use_program(stack, copy_program(tmp_path / "former", {'{"1.33": "2026-07-29"}': "{}"}))
+    up = stack.run("up")
+    assert up.ok, up.output
+    use_program(stack)
+    accepted = stack.run("preview")
+    assert accepted.ok and not accepted.changed, accepted.output
+    assert 'AWS bills the cluster for extended support. Set "1.34" to upgrade.' in " ".join(accepted.output.split())
+
+    editing.write(stack, to("1.34", stack))
+    up = stack.run("up")
+    assert up.ok, up.output
+    assert set(versions(stack).values()) == {"1.34"}
 
 
 def test_a_version_that_skips_a_minor_is_refused_before_anything_starts(stack: LocalStack) -> None:

@@ -81,8 +81,7 @@ def ensure_data(address: str, folder: Path) -> None:
             print_once(f"fetched {address}")
         except (botocore.exceptions.BotoCoreError, botocore.exceptions.ClientError) as error:
             problem = (
-                f"{address}: cannot be read: {error}. Check the address and the Secret with AWS_ACCESS_KEY_ID, "
-                "AWS_SECRET_ACCESS_KEY and AWS_ENDPOINT_URL"
+                f"{address}: cannot be read: {error}. Check the address, and list the bucket in platform.jobPolicies of the stack"
             )
     if problem := hvd.broadcast_object(problem, root_rank=0):
         print_once(problem)

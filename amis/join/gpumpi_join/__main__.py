@@ -1,4 +1,5 @@
-"""`gpumpi-join`: run the service. `gpumpi-join --failed LOG`: upload the log of a failed boot and have the node replaced."""
+"""`gpumpi-join`: run the service. `gpumpi-join --failed LOG`: upload the log of a failed boot and have the node replaced.
+`gpumpi-join --waiting REASON`: upload the reason why the boot takes longer."""
 
 import argparse
 import logging
@@ -9,8 +10,9 @@ import boto3
 from botocore.config import Config
 
 from gpumpi_join import machine
+from gpumpi_join.bucket import Bucket, own_folder
 from gpumpi_join.cluster_file import BadClusterFile, ClusterFile
-from gpumpi_join.giving_up import GivingUp
+from gpumpi_join.giving_up import TAIL_BYTES, GivingUp
 from gpumpi_join.service import Clients, Service, own_notice
 
 CLUSTER_FILE = Path("/etc/gpumpi/cluster.json")
@@ -21,6 +23,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="gpumpi-join", description=__doc__)
     parser.add_argument("--cluster-file", type=Path, default=CLUSTER_FILE)
     parser.add_argument("--failed", type=Path, metavar="LOG", help="report a failed boot: upload this log and abandon the launch")
+    parser.add_argument("--waiting", metavar="REASON", help="report why the boot takes longer: upload this text")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(message)s")
     try:
@@ -35,6 +38,9 @@ def main() -> int:
     instance_id = machine.metadata("instance-id")
     since = arguments.cluster_file.stat().st_mtime
     end = GivingUp(cluster, clients.s3, clients.autoscaling, instance_id=instance_id, identity=identity, since=since)
+    if arguments.waiting:
+        Bucket(clients.s3, cluster.bucket).put_waiting(own_folder(identity), arguments.waiting.encode()[-TAIL_BYTES:])
+        return 0
     if arguments.failed:
         end.now(arguments.failed.read_bytes() if arguments.failed.exists() else b"no log was written\n")
         return 0

@@ -25,6 +25,10 @@ def boot_log_key(folder: str) -> str:
     return f"{folder}boot.log"
 
 
+def waiting_key(folder: str) -> str:
+    return f"{folder}waiting.txt"
+
+
 class Bucket:
     """Client of the key bucket. It reads only changed objects, so most rounds cost one listing."""
 
@@ -45,6 +49,10 @@ class Bucket:
 
     def put_boot_log(self, folder: str, text: bytes) -> None:
         self._s3.put_object(Bucket=self._name, Key=boot_log_key(folder), Body=text, ContentType="text/plain")
+
+    def put_waiting(self, folder: str, reason: bytes) -> None:
+        """Upload why this node has not joined yet."""
+        self._s3.put_object(Bucket=self._name, Key=waiting_key(folder), Body=reason, ContentType="text/plain")
 
     def notices(self, cluster: ClusterFile, members: "dict[str, Member]") -> "tuple[dict[str, Notice], dict[str, str]]":
         """Return trusted notices by instance id, and the reason for each rejected one by object key.

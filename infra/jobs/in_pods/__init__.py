@@ -10,11 +10,14 @@ UNUSABLE_IMAGE: Final = 78
 message names what is missing."""
 
 _FIRST: Final[Mapping[str, Sequence[str]]] = {
-    "launch.sh": ("wait.sh", "ssh.sh"),
-    "serve.sh": ("ssh.sh",),
+    "launch.sh": ("wait.sh", "ssh.sh", "run.sh"),
+    "serve.sh": ("ssh.sh", "stop.sh"),
     "ssh.sh": ("refuse.sh",),
     "keys_on_volume.sh": ("refuse.sh",),
-    "rendezvous.sh": ("wait.sh",),
+    "rendezvous.sh": ("wait.sh", "run.sh", "stop.sh"),
+    "rank.sh": ("run.sh",),
+    "prepare.sh": ("run.sh",),
+    "first_only.sh": ("run.sh",),
 }
 """Script -> scripts that `text` puts before it."""
 

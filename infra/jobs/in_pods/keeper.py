@@ -1,6 +1,7 @@
 """Cleanup controller: wait until the job's launcher has ended, then exit. Kubernetes then garbage-collects the workers.
 
-It may only read pods. Arguments: the namespace, the launcher's Job, and the maximum number of failed attempts. For keys
+It may only read pods and the launcher's Job. Arguments: the namespace, the launcher's Job, and the maximum number of failed
+attempts, or `job` where a job controller decides whether the Job has ended. For keys
 on a volume, also: the directory of the keys, which it deletes at the end, and the labels of the job's workers.
 """
 
@@ -30,11 +31,41 @@ def pods(namespace: str, labels: str) -> "list[dict[str, Any]]":
     """Return the pods with these labels. Raises OSError."""
     query = urllib.parse.urlencode({"labelSelector": labels})
     url = f"https://kubernetes.default.svc/api/v1/namespaces/{namespace}/pods?{query}"
+    found: list[dict[str, Any]] = _get(url)["items"]
+    return found
+
+
+def _get(url: str) -> "dict[str, Any]":
     request = urllib.request.Request(url, headers={"Authorization": f"Bearer {(ACCOUNT / 'token').read_text()}"})
     context = ssl.create_default_context(cafile=str(ACCOUNT / "ca.crt"))
     with urllib.request.urlopen(request, timeout=10, context=context) as answer:
-        found: list[dict[str, Any]] = json.load(answer)["items"]
+        found: dict[str, Any] = json.load(answer)
     return found
+
+
+def has_ended(namespace: str, job: str) -> bool:
+    """Return whether the launcher's Job has ended or does not exist any more. Raises OSError."""
+    url = f"https://kubernetes.default.svc/apis/batch/v1/namespaces/{namespace}/jobs/{job}"
+    try:
+        found = _get(url)
+    except urllib.error.HTTPError as error:
+        if error.code == 404:
+            return True
+        raise
+    conditions = found.get("status", {}).get("conditions") or ()
+    return any(one["type"] in ("Complete", "Failed") and one["status"] == "True" for one in conditions)
+
+
+def wait_for_job(namespace: str, job: str) -> None:
+    """Wait until the launcher's Job has ended."""
+    while True:
+        try:
+            if has_ended(namespace, job):
+                print("the launcher has ended", flush=True)
+                return
+        except OSError as error:
+            print("cannot ask:", error, file=sys.stderr, flush=True)
+        time.sleep(EVERY_SECONDS)
 
 
 def is_over(phases: "list[str]", most_failures: int, idle_seconds: float) -> bool:
@@ -83,11 +114,11 @@ def is_taken_away(namespace: str, attempts: str, workers: str) -> bool:
     return bool(seen) and not any(seen)
 
 
-def main(namespace: str, job: str, most_failures: int, keys: str = "", workers: str = "") -> None:
+def main(namespace: str, job: str, most_failures: "int | None", keys: str = "", workers: str = "") -> None:
     attempts = f"batch.kubernetes.io/job-name={job}"
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(ENDED_BY_SIGNAL))  # PID 1 ignores signals without a handler
     try:
-        wait(namespace, attempts, most_failures)
+        wait_for_job(namespace, job) if most_failures is None else wait(namespace, attempts, most_failures)
     except SystemExit:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         if keys and is_taken_away(namespace, attempts, workers):
@@ -98,4 +129,4 @@ def main(namespace: str, job: str, most_failures: int, keys: str = "", workers: 
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), *sys.argv[4:])
+    main(sys.argv[1], sys.argv[2], None if sys.argv[3] == "job" else int(sys.argv[3]), *sys.argv[4:])

@@ -1,4 +1,5 @@
-# Worker: run sshd as an ordinary user. It accepts only the keys of this job.
+# Worker: run sshd as an ordinary user. It accepts only the keys of this job. On SIGTERM, sshd stays until the ranks have
+# ended. Argument: the host of the first worker.
 # sshd does not pass the container's environment to its sessions, so SetEnv does: ranks need the variables that the
 # image and device plugins set.
 awk 'BEGIN {
@@ -12,7 +13,17 @@ awk 'BEGIN {
   }
   print ""
 }' > /tmp/sshd_config
-exec /usr/sbin/sshd -D -e -f /tmp/sshd_config \
+/usr/sbin/sshd -D -e -f /tmp/sshd_config \
   -o Port=2222 -o HostKey="$HOME/.ssh/id_rsa" -o AuthorizedKeysFile="$HOME/.ssh/authorized_keys" \
   -o PidFile=none -o StrictModes=no -o PasswordAuthentication=no -o KbdInteractiveAuthentication=no \
-  -o MaxStartups=1000 -o ClientAliveInterval=10 -o ClientAliveCountMax=6 -o LogLevel=ERROR
+  -o MaxStartups=1000 -o ClientAliveInterval=10 -o ClientAliveCountMax=6 -o LogLevel=ERROR &
+command=$! stopping=
+trap 'stopping=1' TERM INT
+code=0
+wait "$command" || code=$?
+[ -n "$stopping" ] || exit "$code"
+# The launcher watches this file on the first worker, and then tells the ranks of all workers to stop: without the ranks of
+# this pod, they cannot go on.
+/tmp/pod-ssh "$1" ': > /tmp/stopping' &
+/tmp/stop-ranks told || true
+/tmp/stop-ranks wait

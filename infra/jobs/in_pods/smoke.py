@@ -1,7 +1,7 @@
 """Program of every rank of the smoke job: exchange messages with other ranks, then report node, GPUs and transports.
 
-Rank 0 prints one JSON line per rank and the verdict, and exits with 1 if a check failed. `failures` and `Expected` are
-defined in infra/jobs/smoke_verdict.py, whose source is put before this one.
+Rank 0 prints one JSON line per rank and the verdict, and exits with 1 if a check failed. `checks` and `Expected` are
+defined in infra/jobs/smoke_verdict.py, whose source is put before this one, and so is `CUDA_PROGRAM`, the source of cuda.py.
 """
 
 from __future__ import annotations
@@ -12,14 +12,17 @@ import json
 import os
 import re
 import socket
+import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from infra.jobs.smoke_verdict import Expected, failures
+    from infra.jobs.smoke_verdict import Expected, checks
+
+    CUDA_PROGRAM = ""
 
 TALKATIVE = {
     "OMPI_MCA_bml_base_verbose": "20",
@@ -70,13 +73,66 @@ def captured() -> Iterator[list[str]]:
         text.extend(file.read().decode(errors="replace").splitlines())
 
 
-def gpus() -> int:
-    """Return the number of GPUs in this container, from its device files or else from NVIDIA_VISIBLE_DEVICES."""
-    devices = [path for path in Path("/dev").glob("nvidia*") if re.fullmatch(r"nvidia\d+", path.name)]
-    if devices:
-        return len(devices)
+def device_files(pattern: str, folder: str = "/dev") -> int:
+    """Return the number of device files whose names match."""
+    return sum(bool(re.fullmatch(pattern, path.name)) for path in Path(folder).glob("*"))
+
+
+def assigned() -> int:
+    """Return the number of GPUs that the device plugin assigned to this container."""
     told = os.environ.get("NVIDIA_VISIBLE_DEVICES", "")
     return 0 if told in ("", "none", "void", "all") else len(told.split(","))
+
+
+CUDA_SECONDS = 300
+"""Time for all GPUs of a worker. A broken GPU or fabric can block the driver forever."""
+
+
+def cuda() -> dict[str, Any]:
+    """Run a kernel on every GPU, in a process of its own: a driver that crashes or hangs must not end this rank."""
+    process = subprocess.Popen([sys.executable, "-c", CUDA_PROGRAM], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        output, errors = process.communicate(timeout=CUDA_SECONDS)
+        found: dict[str, Any] = json.loads(output.splitlines()[-1])
+        return found
+    except subprocess.TimeoutExpired:
+        process.kill()  # without a wait: a process that the driver blocks in the kernel does not end
+        return {"error": f"the CUDA driver did not answer within {CUDA_SECONDS} s", "gpus": []}
+    except (ValueError, IndexError):
+        last = (errors.decode(errors="replace").splitlines() or [""])[-1]
+        return {"error": f"the CUDA driver ended the process with {process.returncode}. {last}".strip(), "gpus": []}
+
+
+EXCHANGED_BYTES, EXCHANGES = 64 << 20, 4
+
+
+def rounds(hosts: Sequence[str]) -> list[list[tuple[str, str]]]:
+    """Return rounds of pairs in which every host meets every other host, and is in at most one pair of a round."""
+    ring = [*hosts, *([""] if len(hosts) % 2 else [])]
+    found = []
+    for _ in range(len(ring) - 1):
+        pairs = [(ring[i], ring[-1 - i]) for i in range(len(ring) // 2)]
+        found.append([pair for pair in pairs if all(pair)])
+        ring = [ring[0], ring[-1], *ring[1:-1]]
+    return found
+
+
+def rates(world: Any, mpi: Any, hosts: Sequence[str], firsts: dict[str, int]) -> dict[str, float]:
+    """Return the rates in GB/s at which this worker exchanges messages with each other one. One rank per worker takes part."""
+    rank, found = world.Get_rank(), {}
+    own = bytearray(EXCHANGED_BYTES if firsts[hosts[rank]] == rank else 0)
+    theirs = bytearray(len(own))
+    for pairs in rounds(sorted(firsts)):
+        world.Barrier()
+        other = next((b if a == hosts[rank] else a for a, b in pairs if hosts[rank] in (a, b)), None)
+        if other is None or not own:
+            continue
+        for turn in range(1 + EXCHANGES):  # the first one connects
+            if turn == 1:
+                started = mpi.Wtime()
+            world.Sendrecv([own, mpi.BYTE], dest=firsts[other], recvbuf=[theirs, mpi.BYTE], source=firsts[other])
+        found[other] = EXCHANGES * len(own) / (mpi.Wtime() - started) / 1e9
+    return found
 
 
 def transports(text: list[str], others: list[int]) -> list[str]:
@@ -107,27 +163,39 @@ def main(expected: Expected) -> int:
         # Send a message to the same slot of every other worker, so that every pair of workers communicates.
         for step in range(expected.slots, size, expected.slots):
             world.sendrecv(rank, dest=(rank + step) % size, source=(rank - step) % size)
+        firsts = {host: hosts.index(host) for host in hosts}
+        measured = rates(world, MPI, hosts, firsts) if expected.level == "nccl" else {}
+    gpu_files = device_files(r"nvidia\d+")
     report: dict[str, Any] = {
         "rank": rank,
         "size": size,
         "host": hosts[rank],
         "node": os.environ.get("GPUMPI_NODE", ""),
-        "gpus": gpus(),
+        "gpus": gpu_files or assigned(),
+        "gpu_files": gpu_files,
+        "efa_files": device_files(r"uverbs\d+", "/dev/infiniband"),
         "sum": sums[0] if len(set(sums)) == 1 else None,
         "transports": transports(text, [other for other in range(size) if hosts[other] != hosts[rank]]),
         "library": MPI.Get_library_version().replace("\x00", "").splitlines()[0].strip(),
     }
-    reports = world.gather(report)
-    if rank:
+    if firsts[hosts[rank]] == rank:
+        report["rates"] = {host: round(rate, 3) for host, rate in measured.items()}
+        if expected.level != "devices":
+            report["cuda"] = cuda()
+    return _told(world.gather(report), expected)
+
+
+def _told(reports: list[dict[str, Any]] | None, expected: Expected) -> int:
+    """Print all reports and the result of each check on rank 0; return the exit code."""
+    if reports is None:
         return _quietly(0)
     for one in reports:
         print(json.dumps(one))
-    found = failures(reports, expected)
-    for sentence in found:
-        print("smoke: FAILED:", sentence)
-    if not found:
-        print(f"smoke: ok: {size} ranks on {expected.workers} nodes, {expected.gpus} GPUs each, by {expected.transport}")
-    return _quietly(1 if found else 0)
+    found = checks(reports, expected)
+    for check in found:
+        for line in [f"FAILED: {sentence}" for sentence in check.failures] or [f"{check.result}: {check.name}: {check.detail}"]:
+            print("smoke:", line)
+    return _quietly(int(any(check.failures for check in found)))
 
 
 def _quietly(code: int) -> int:

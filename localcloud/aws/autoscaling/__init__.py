@@ -2,7 +2,7 @@
 
 import importlib
 
-_PARTS = ("activities", "capacity", "group_calls", "hook_calls", "refreshes", "tags")
+_PARTS = ("activities", "capacity", "group_calls", "hook_calls", "refreshes", "scheduled_actions", "tags")
 """Modules of this package.
 
 Importing a module registers its operations; `install()`, if defined, patches moto's classes.

@@ -7,7 +7,7 @@ from typing import Any
 from moto.autoscaling.models import ASG_NAME_TAG, FakeAutoScalingGroup, InstanceState
 
 from localcloud.aws import durations
-from localcloud.aws.autoscaling import activities, group_events, hooks, launch_data
+from localcloud.aws.autoscaling import activities, group_events, hooks, launch_data, volume_keys
 from localcloud.aws.autoscaling.activities import Activity
 from localcloud.aws.autoscaling.spreading import Member, Place, next_places, to_terminate
 from localcloud.aws.ec2 import instance_events, launch
@@ -49,7 +49,7 @@ def reconcile(group: Any, cause: str) -> list[Activity]:
     AWS retries a failed launch at growing intervals; the local AWS retries it the next time the group changes.
     """
     suspended = {process["ProcessName"] for process in group.suspended_processes}
-    before, wanted = len(members(group)), launch_data.target(group)
+    before, wanted = len(members(group)), launch_data.target(group) + getattr(group, "launched_first", 0)
     done: list[Activity] = []
     if before < wanted and "Launch" not in suspended:
         done = _launch_missing(group, wanted, cause)
@@ -91,6 +91,7 @@ def _launch_one(group: Any, place: Place, cause: str) -> Activity:
     for override in launch_data.overrides(group):
         try:
             data = launch_data.build(group, place, override, spot)
+            volume_keys.check(group.ec2_backend, data)
             return _launched(group, launch.launch(group.ec2_backend, data, 1, tags)[0], place, cause)
         except Exception as error:
             if not hasattr(error, "code") or not hasattr(error, "message"):
@@ -107,7 +108,8 @@ def _launched(group: Any, instance: LaunchedInstance, place: Place, cause: str) 
     state.activity = activity
     group.instance_states.append(state)
     instance_events.publish("created", instance)
-    durations.schedule(state, "is_running", False, True, "ec2-instance", then=partial(_running, group, state))
+    running, failed = partial(_running, group, state), partial(_fail, state)
+    durations.schedule(state, "is_running", False, True, "ec2-instance", then=running, fail=failed)
     return activity
 
 
@@ -120,6 +122,12 @@ def _refused(group: Any, place: Place, cause: str, refusal: Any, spot: bool) -> 
     activity.message, activity.error_code = message, refusal.code
     activity.end("Failed")
     return activity
+
+
+def _fail(state: Any, reason: str) -> None:
+    """Record that the instance's launch or termination failed."""
+    state.activity.message, state.activity.error_code = reason, "InternalError"
+    state.activity.end("Failed")
 
 
 def _activity(group: Any, place: Place, description: str, cause: str) -> Activity:
@@ -186,7 +194,12 @@ def start_termination(group: Any, state: Any, cause: str) -> Activity:
 def terminate(group: Any, state: Any) -> None:
     state.lifecycle_state = "Terminating"
     instance_events.terminate([state.instance])
-    durations.schedule(state, "is_running", False, False, "ec2-instance-terminate", then=partial(_gone, group, state))
+    _await_termination(group, state)
+
+
+def _await_termination(group: Any, state: Any) -> None:
+    gone, failed = partial(_gone, group, state), partial(_fail, state)
+    durations.schedule(state, "is_running", False, False, "ec2-instance-terminate", then=gone, fail=failed)
 
 
 def _gone(group: Any, state: Any) -> None:
@@ -226,7 +239,7 @@ def instances_gone(backend: Any, ids: Sequence[str]) -> None:
             hooks.forget(state)
             state.activity = _activity(group, place, f"Terminating EC2 instance: {state.instance_id}", text)
             state.health_status, state.lifecycle_state = "Unhealthy", "Terminating"
-            durations.schedule(state, "is_running", False, False, "ec2-instance-terminate", then=partial(_gone, group, state))
+            _await_termination(group, state)
         if lost:
             reconcile(group, "in response to an EC2 instance health check failure")
 

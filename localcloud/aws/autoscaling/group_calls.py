@@ -112,7 +112,10 @@ def update_auto_scaling_group(call: Call) -> None:
     update(group_named(call.backend, call.params.get("AutoScalingGroupName")), call.params)
 
 
-def update(group: Any, params: Mapping[str, Any]) -> None:
+_BY_USER = "in response to a user request, which updated the AutoScalingGroup"
+
+
+def update(group: Any, params: Mapping[str, Any], cause: str = _BY_USER) -> None:
     """Update a group as UpdateAutoScalingGroup does. Omitted settings stay unchanged."""
     least, most = params.get("MinSize", group.min_size), params.get("MaxSize", group.max_size)
     desired = params.get("DesiredCapacity")
@@ -141,7 +144,7 @@ def update(group: Any, params: Mapping[str, Any]) -> None:
             setattr(group, attribute, params[parameter])
     _keep_extra(group, params)
     group.desired_capacity = desired if desired is not None else min(max(group.desired_capacity, least), most)
-    capacity.reconcile(group, "in response to a user request, which updated the AutoScalingGroup")
+    capacity.reconcile(group, cause)
     group_events.publish("changed", group)
 
 
@@ -192,7 +195,10 @@ def delete(group: Any, force: bool) -> None:
         if state.lifecycle_state != "Terminating":
             hooks.forget(state)
             capacity.start_termination(group, state, f"At {activities.moment()} the AutoScalingGroup was deleted.")
-    durations.schedule(group, "status", "Delete in progress", None, "autoscaling-group-delete", then=lambda: _forget(group))
+    failed = durations.fails_as(group, "status", None)
+    durations.schedule(
+        group, "status", "Delete in progress", None, "autoscaling-group-delete", then=lambda: _forget(group), fail=failed
+    )
 
 
 def _forget(group: Any) -> None:

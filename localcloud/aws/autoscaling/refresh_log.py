@@ -21,6 +21,11 @@ class Refresh:
     status: str = "Pending"
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
     ended: datetime | None = None
+    reason: str = ""
+    total: int = 0
+    """Number of instances to replace."""
+    left: int = 0
+    """Number of instances that are not yet replaced."""
     id: str = field(default_factory=lambda: str(mock_random.uuid4()))
 
     def shown(self) -> dict[str, Any]:
@@ -31,8 +36,9 @@ class Refresh:
             "Status": self.status,
             "StartTime": self.started,
             "EndTime": self.ended,
-            "PercentageComplete": 100 if self.status == "Successful" else 0,
-            "InstancesToUpdate": 0,
+            "StatusReason": self.reason or None,
+            "PercentageComplete": 100 * (self.total - self.left) // self.total if self.total else 100,
+            "InstancesToUpdate": self.left,
             "Preferences": self.preferences,
             "DesiredConfiguration": self.desired,
         }

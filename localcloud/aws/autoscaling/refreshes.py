@@ -1,22 +1,22 @@
-"""Instance refresh: replace a group's instances with new ones from its current launch template.
+"""Instance refresh operations. `rolling.py` replaces the instances.
 
 https://docs.aws.amazon.com/autoscaling/ec2/userguide/asg-instance-refresh.html
-The local AWS replaces all instances at once. AWS works in batches and keeps a minimum of healthy instances.
 """
 
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 
 from localcloud.aws import durations
-from localcloud.aws.autoscaling import activities, capacity, group_calls, refresh_log
-from localcloud.aws.autoscaling.errors import group_named
-from localcloud.aws.autoscaling.group_view import current_version
+from localcloud.aws.autoscaling import group_calls, refresh_log
+from localcloud.aws.autoscaling.errors import group_named, invalid
 from localcloud.aws.autoscaling.refresh_log import Refresh
+from localcloud.aws.autoscaling.rolling import Rolling
 from localcloud.aws.call import Call
 from localcloud.aws.ec2.filters import page
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
+
+_NOT_EMULATED = ("AlarmSpecification", "AutoRollback", "BakeTime", "CheckpointDelay", "CheckpointPercentages")
 
 
 @operation("autoscaling", "StartInstanceRefresh")
@@ -28,29 +28,31 @@ def start_instance_refresh(call: Call) -> dict[str, Any]:
             "An Instance Refresh is already in progress and blocks the execution of this Instance Refresh.",
         )
     desired, preferences = call.params.get("DesiredConfiguration"), call.params.get("Preferences", {})
+    _check(preferences)
+    if call.params.get("Strategy", "Rolling") != "Rolling":
+        raise AwsError("NotImplementedInLocalCloud", "The local cloud replaces instances, not root volumes.", status=400)
     if desired:
         group_calls.update(group, desired)
     refresh = Refresh(group.name, preferences, desired)
     refresh_log.of(call.backend).append(refresh)
-    durations.schedule(refresh, "status", "Pending", "InProgress", "ec2-instance", then=partial(_replace, group, refresh))
+    rolling = Rolling(group, refresh)
+    durations.schedule(refresh, "status", "Pending", "InProgress", "ec2-instance", then=rolling.start, fail=rolling.fail)
     return {"InstanceRefreshId": refresh.id}
 
 
-def _replace(group: Any, refresh: Refresh) -> None:
-    version = current_version(group)
-    for state in capacity.members(group):
-        used = getattr(state, "template_version", None)
-        is_current = used is not None and used.number == version
-        if not (is_current and refresh.preferences.get("SkipMatching")):
-            capacity.start_termination(
-                group, state, f"At {activities.moment()} an instance was taken out of service in response to an instance refresh."
-            )
-    capacity.reconcile(group, "in response to an instance refresh")
-    durations.schedule(refresh, "status", "InProgress", "Successful", "ec2-instance", then=partial(_end, refresh))
-
-
-def _end(refresh: Refresh) -> None:
-    refresh.ended = datetime.now(UTC)
+def _check(preferences: dict[str, Any]) -> None:
+    """https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_RefreshPreferences.html"""
+    if unknown := [name for name in _NOT_EMULATED if name in preferences]:
+        raise AwsError("NotImplementedInLocalCloud", f"The local cloud does not support {', '.join(unknown)}.", status=400)
+    least, most = preferences.get("MinHealthyPercentage"), preferences.get("MaxHealthyPercentage")
+    if least is not None and not 0 <= least <= 100:
+        raise invalid("MinHealthyPercentage must be between 0 and 100")
+    if most is None:
+        return
+    if not 100 <= most <= 200:
+        raise invalid("MaxHealthyPercentage must be between 100 and 200")
+    if least is None or most - least > 100:
+        raise invalid("MaxHealthyPercentage needs a MinHealthyPercentage that is at most 100 less")
 
 
 @operation("autoscaling", "DescribeInstanceRefreshes")

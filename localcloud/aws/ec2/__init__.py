@@ -5,9 +5,13 @@ from typing import Any
 
 _PARTS = (
     "addresses",
+    "capacity_block_calls",
+    "capacity_block_extensions",
+    "capacity_block_life",
     "capacity_reservation_calls",
     "dhcp_options",
     "dry_run",
+    "ebs_defaults",
     "flow_logs",
     "gateways",
     "image_calls",
@@ -25,10 +29,12 @@ _PARTS = (
     "route_tables",
     "security_group_rules",
     "security_groups",
+    "spot_market",
     "subnets",
     "tagging",
     "vpc_endpoint_calls",
     "vpcs",
+    "zones",
 )
 """Modules of this package.
 

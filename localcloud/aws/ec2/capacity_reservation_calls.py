@@ -8,8 +8,9 @@ from typing import Any
 
 from moto.ec2.utils import random_id
 
+from localcloud.aws import clock
 from localcloud.aws.call import Call
-from localcloud.aws.ec2 import instance_types, placement_groups, tagging
+from localcloud.aws.ec2 import instance_types, launch_capacity, limits, placement_groups, tagging
 from localcloud.aws.ec2.capacity_reservations import CapacityReservation, add, all_reservations, find
 from localcloud.aws.ec2.filters import keep, page
 from localcloud.aws.ec2.refusals import end_dry_run, invalid_value, missing
@@ -33,6 +34,11 @@ def create_capacity_reservation(call: Call) -> dict[str, Any]:
     _check(call, zone)
     tags = tagging.requested(params.get("TagSpecifications"), "capacity-reservation").get("capacity-reservation", {})
     end_dry_run(call)
+    wanted = instance_types.facts(params["InstanceType"])
+    if wanted is not None:
+        # That this is EC2's error for reservations too is NOT VERIFIED (2026-11-23).
+        limits.refuse_vcpus(backend, wanted, "on-demand", None, params["InstanceCount"])
+    launch_capacity.refuse_where_scarce(call.region, params["InstanceType"], zone, "on-demand", None)
     reservation = CapacityReservation(
         id=random_id("cr"),
         instance_type=params["InstanceType"],
@@ -83,7 +89,7 @@ def _check_end(kind: str, end: datetime | None) -> None:
         raise AwsError(
             "InvalidParameterCombination", "An end date is required if the end date type is limited, and not allowed otherwise."
         )
-    if end is not None and end.astimezone(UTC) <= datetime.now(UTC):
+    if end is not None and end.astimezone(UTC) <= clock.now():
         raise invalid_value(end.isoformat(), "endDate", "The end date must be in the future.")
 
 
@@ -103,6 +109,8 @@ def describe_capacity_reservations(call: Call) -> dict[str, Any]:
             "end-date-type": lambda item: "limited" if item.end else "unlimited",
             "instance-match-criteria": lambda item: item.match,
             "placement-group-arn": lambda item: item.placement_group_arn,
+            "reservation-type": lambda item: item.kind,
+            "start-date": lambda item: item.start.isoformat(),
         },
         lambda item: tagging.tags_of(backend, item.id),
     )
@@ -173,5 +181,6 @@ def shown(backend: Any, reservation: CapacityReservation) -> dict[str, Any]:
         "CreateDate": reservation.created,
         "PlacementGroupArn": reservation.placement_group_arn,
         "ReservationType": reservation.kind,
+        **({"CapacityBlockId": reservation.block_id} if reservation.block_id else {}),
         "Tags": tagging.shown(backend, reservation.id),
     }

@@ -5,12 +5,12 @@ https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-blocks.html
 """
 
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from moto.core.utils import utcnow
 from moto.ec2.utils import random_id
 
+from localcloud.aws import clock
 from localcloud.aws.account import ACCOUNT
 from localcloud.aws.call import backend_of
 from localcloud.aws.ec2 import instance_types
@@ -38,16 +38,21 @@ class CapacityReservation:
     placement_group_arn: str | None = None
     resource_group_arn: str | None = None
     """ARN of the resource group that contains the reservation, if any. A launch can target the group."""
-    created: datetime = field(default_factory=utcnow)
-    start: datetime = field(default_factory=utcnow)
+    created: datetime = field(default_factory=lambda: clock.now())
+    start: datetime = field(default_factory=lambda: clock.now())
     end: datetime | None = None
+    block_id: str | None = None
+    """ID of the Capacity Block (cb-...) that the reservation belongs to."""
+    is_ending: bool = False
+    """Whether EC2 has started to terminate the instances of a Capacity Block."""
     client_token: str | None = None
     users: set[str] = field(default_factory=set)
     """Ids of the instances running in the reservation."""
 
     @property
     def available(self) -> int:
-        return max(self.total - len(self.users), 0) if self.state == "active" else 0
+        is_open = self.state == "active" and not self.is_ending
+        return max(self.total - len(self.users), 0) if is_open else 0
 
 
 class CapacityReservations:
@@ -92,18 +97,23 @@ def seed(
     state: str = "active",
     placement_group_arn: str | None = None,
     resource_group_arn: str | None = None,
-    days: int = 1,
+    days: float = 1,
+    starts_in_hours: float | None = None,
     account: str = ACCOUNT,
 ) -> str:
     """Add a reservation to the account, as if it had been bought earlier, and return its id.
 
-    Capacity Blocks are always targeted.
+    Capacity Blocks are always targeted. One that starts later is scheduled until then; a scheduled one starts in a day
+    unless `starts_in_hours` is given.
     """
     region = zone[:-1]
     if zone not in instance_types.offered_zones(region).get(instance_type, ()):
         raise ValueError(f"{instance_type} is not offered in {zone}")
     if count < 1:
         raise ValueError(f"a reservation needs at least 1 instance (got {count})")
+    if starts_in_hours is None:
+        starts_in_hours = 24 if state == "scheduled" else 0
+    start = clock.now() + timedelta(hours=starts_in_hours)
     reservation = CapacityReservation(
         id=reservation_id or random_id("cr"),
         instance_type=instance_type,
@@ -111,9 +121,10 @@ def seed(
         total=count,
         kind=kind,
         match=match or ("targeted" if kind == "capacity-block" else "open"),
-        state=state,
+        state="scheduled" if starts_in_hours > 0 else state,
         placement_group_arn=placement_group_arn,
         resource_group_arn=resource_group_arn,
-        end=datetime.now(UTC) + timedelta(days=days) if kind == "capacity-block" else None,
+        start=start,
+        end=start + timedelta(days=days) if kind == "capacity-block" else None,
     )
     return add(backend_of("ec2", account, region), reservation).id

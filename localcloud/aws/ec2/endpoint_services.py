@@ -3,14 +3,35 @@
 https://docs.aws.amazon.com/vpc/latest/privatelink/aws-services-privatelink-support.html
 """
 
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from moto.ec2.models.vpcs import AWS_ENDPOINT_SERVICES
 
+from localcloud.aws.call import Call
+from localcloud.aws.ec2.filters import keep, page
+from localcloud.aws.ec2.refusals import end_dry_run
+from localcloud.aws.ec2.zones import zones_of
 from localcloud.aws.errors import AwsError
+from localcloud.aws.patching import operation, state_of
 
 GATEWAY_SERVICES = ("s3", "dynamodb")  # https://docs.aws.amazon.com/vpc/latest/privatelink/gateway-endpoints.html
 _SERVICES = frozenset(AWS_ENDPOINT_SERVICES)
+
+
+@dataclass
+class NotOffered:
+    """Exceptions: on AWS, a service may be missing in a Region, or in a zone of it. Tests add to them."""
+
+    in_region: set[str] = field(default_factory=set)
+    in_zones: set[tuple[str, str]] = field(default_factory=set)
+    """Service and name of the zone."""
+
+
+def not_offered(backend: Any) -> NotOffered:
+    return state_of(backend, NotOffered)
 
 
 def check(backend: Any, name: str, kind: str) -> None:
@@ -18,8 +39,8 @@ def check(backend: Any, name: str, kind: str) -> None:
     prefix = f"com.amazonaws.{backend.region_name}."
     short = name.removeprefix(prefix)
     own = [item for item in backend.configurations.values() if item.service_name == name]
-    if not own and (not name.startswith(prefix) or short not in _SERVICES):
-        raise AwsError("InvalidServiceName", f"The Vpc Endpoint Service '{name}' does not exist")
+    if not own and (not name.startswith(prefix) or short not in _SERVICES - not_offered(backend).in_region):
+        raise _unknown(name)
     kinds = ["Gateway", "Interface"] if short in GATEWAY_SERVICES else ["Interface"]
     if own:
         kinds = [own[0].service_type] if hasattr(own[0], "service_type") else ["Interface", "GatewayLoadBalancer"]
@@ -29,6 +50,20 @@ def check(backend: Any, name: str, kind: str) -> None:
         )
 
 
+def check_zones(backend: Any, name: str, subnet_ids: Sequence[str]) -> None:
+    """Check that the service offers endpoints in the zones of the subnets.
+
+    https://repost.aws/knowledge-center/interface-endpoint-availability-zone
+    """
+    short = name.rpartition(f".{backend.region_name}.")[2]
+    for subnet_id in subnet_ids:
+        if (short, backend.get_subnet(subnet_id).availability_zone) in not_offered(backend).in_zones:
+            raise AwsError(
+                "InvalidParameter",
+                f"The VPC endpoint service {name} does not support the availability zone of the subnet: {subnet_id}.",
+            )
+
+
 def private_dns_name(name: str, region: str) -> str:
     """Return the DNS name that an endpoint with private DNS overrides in its VPC."""
     short = name.rpartition(f".{region}.")[2]
@@ -36,3 +71,65 @@ def private_dns_name(name: str, region: str) -> str:
         part = short.removeprefix("ecr.")
         return f"{'*.' if part == 'dkr' else ''}{part}.ecr.{region}.amazonaws.com"
     return f"{short}.{region}.amazonaws.com"
+
+
+@operation("ec2", "DescribeVpcEndpointServices")
+def describe_vpc_endpoint_services(call: Call) -> dict[str, Any]:
+    """https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeVpcEndpointServices.html"""
+    details = _details(call.backend)
+    names = call.params.get("ServiceNames", [])
+    for name in names:
+        if name not in {one["ServiceName"] for one in details}:
+            raise _unknown(name)
+    kept = keep(
+        [one for one in details if not names or one["ServiceName"] in names],
+        call.params.get("Filters"),
+        {
+            "owner": lambda one: one["Owner"],
+            "service-name": lambda one: one["ServiceName"],
+            "service-region": lambda one: one["ServiceRegion"],
+            "service-type": lambda one: [kind["ServiceType"] for kind in one["ServiceType"]],
+        },
+        lambda one: {tag["Key"]: tag["Value"] for tag in one["Tags"]},
+    )
+    end_dry_run(call)
+    kept, token = page(kept, call.params)
+    return {"ServiceNames": sorted({one["ServiceName"] for one in kept}), "ServiceDetails": kept, **token}
+
+
+def _details(backend: Any) -> list[dict[str, Any]]:
+    """Return one entry per service and type, as AWS does for S3 and DynamoDB."""
+    found = [
+        _detail(backend, f"com.amazonaws.{backend.region_name}.{short}", kind, "amazon", short)
+        for short in sorted(_SERVICES - not_offered(backend).in_region)
+        for kind in (("Gateway", "Interface") if short in GATEWAY_SERVICES else ("Interface",))
+    ]
+    found += [
+        _detail(backend, item.service_name, getattr(item, "service_type", "Interface"), backend.account_id, "")
+        for item in backend.configurations.values()
+    ]
+    return found
+
+
+def _detail(backend: Any, name: str, kind: str, owner: str, short: str) -> dict[str, Any]:
+    zones = [zone for zone in zones_of(backend.region_name) if (short, zone.name) not in not_offered(backend).in_zones]
+    private = {"PrivateDnsName": private_dns_name(name, backend.region_name)} if kind == "Interface" and short else {}
+    return {
+        "ServiceName": name,
+        "ServiceId": f"vpce-svc-{hashlib.sha256(f'{name} {kind}'.encode()).hexdigest()[:17]}",
+        "ServiceType": [{"ServiceType": kind}],
+        "ServiceRegion": backend.region_name,
+        "AvailabilityZones": [zone.name for zone in zones],
+        "AvailabilityZoneIds": [zone.zone_id for zone in zones],
+        "Owner": owner,
+        "BaseEndpointDnsNames": [f"{short or name}.{backend.region_name}.vpce.amazonaws.com"],
+        **private,
+        "VpcEndpointPolicySupported": True,
+        "AcceptanceRequired": owner != "amazon",
+        "ManagesVpcEndpoints": False,
+        "Tags": [],
+    }
+
+
+def _unknown(name: str) -> AwsError:
+    return AwsError("InvalidServiceName", f"The Vpc Endpoint Service '{name}' does not exist")

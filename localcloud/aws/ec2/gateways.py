@@ -7,7 +7,7 @@ https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_ReleaseAddress.html
 from typing import Any
 
 from localcloud.aws.call import Call
-from localcloud.aws.ec2 import interfaces, tagging, vpcs
+from localcloud.aws.ec2 import interfaces, limits, tagging, vpcs
 from localcloud.aws.ec2.refusals import end_dry_run
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
@@ -17,6 +17,7 @@ from localcloud.aws.patching import operation
 def create_internet_gateway(call: Call) -> dict[str, Any]:
     tagging.requested(call.params.get("TagSpecifications"), "internet-gateway")
     end_dry_run(call)
+    limits.refuse_internet_gateway(call.backend)
     return call.moto()
 
 
@@ -73,6 +74,7 @@ def address(backend: Any, allocation_id: str) -> Any:
 def allocate_address(call: Call) -> dict[str, Any]:
     tagging.requested(call.params.get("TagSpecifications"), "elastic-ip")
     end_dry_run(call)
+    limits.refuse_address(call.backend)
     answer = call.moto()
     return {**answer, "NetworkBorderGroup": call.region, "PublicIpv4Pool": "amazon"}
 

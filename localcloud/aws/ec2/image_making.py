@@ -94,7 +94,15 @@ def _begin(backend: Any, image: Any, tags: dict[str, dict[str, str]], extra: dic
     event = events.Event(
         "image", "created", image.id, backend.region_name, backend.account_id, {**image_calls.shown(backend, image), **extra}
     )
-    durations.schedule(image, "state", "pending", "available", "ec2-image", partial(_settle, image), partial(_is_created, image))
+    durations.schedule(
+        image,
+        "state",
+        "pending",
+        partial(_settled, image),
+        "ec2-image",
+        gate=partial(_is_created, image),
+        fail=partial(_fail, image),
+    )
     events.publish(event)
     return {"ImageId": image.id}
 
@@ -103,10 +111,14 @@ def _is_created(image: Any) -> bool:
     return _progress(image).done
 
 
-def _settle(image: Any) -> None:
+def _settled(image: Any) -> str:
     if problem := _progress(image).problem:
-        image.state = "failed"
-        image.state_reason = problem
+        _fail(image, problem)
+    return "failed" if problem else "available"
+
+
+def _fail(image: Any, reason: str) -> None:
+    image.state, image.state_reason = "failed", reason
 
 
 def _progress(image: Any) -> events.Progress:

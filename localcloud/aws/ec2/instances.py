@@ -133,9 +133,10 @@ class LaunchedInstance(Instance):
             return previous
         self._reason = "User initiated"
         self.state_reason = StateReason("Client.UserInitiatedShutdown: User initiated shutdown", "Client.UserInitiatedShutdown")
-        durations.schedule(
-            self, "state_name", "shutting-down", "terminated", "ec2-instance-terminate", self._release_resources, self.is_settled
-        )
+        # EC2 has no state for a failed termination. Whatever the instance still holds makes the deletion of that fail.
+        failed = durations.fails_as(self, "state_name", "terminated")
+        kind, release = "ec2-instance-terminate", self._release_resources
+        durations.schedule(self, "state_name", "shutting-down", "terminated", kind, release, self.is_settled, failed)
         return previous
 
     def is_settled(self) -> bool:

@@ -11,9 +11,9 @@ from typing import Any, cast
 from moto.ec2.models.instances import Reservation
 from moto.ec2.utils import random_reservation_id
 
-from localcloud.aws import faults
+from localcloud.aws import faults, service_linked_roles
 from localcloud.aws.call import Call, backend_of
-from localcloud.aws.ec2 import image_calls, instance_types, launch_capacity, launch_interfaces, launch_volumes, tagging
+from localcloud.aws.ec2 import image_calls, instance_types, launch_capacity, launch_interfaces, launch_volumes, limits, tagging
 from localcloud.aws.ec2.instance_types import TypeFacts
 from localcloud.aws.ec2.instances import LaunchedInstance
 from localcloud.aws.ec2.launch_plan import Plan
@@ -70,18 +70,25 @@ def plan(backend: Any, data: Mapping[str, Any], count: int) -> Plan:
     launch_capacity.refuse_where_not_offered(backend.region_name, facts.name, zone)
     market = launch_capacity.market(data, facts)
     group = launch_capacity.placement_group(backend, data, facts, zone, count)
+    reservation = launch_capacity.reservation(backend, data, facts, zone, group, market, count)
+    interfaces = launch_interfaces.plan(backend, data, subnet, facts, count)
+    limits.refuse_vcpus(backend, facts, market, reservation, count)
+    launch_capacity.refuse_where_scarce(backend.region_name, facts.name, zone, market, reservation)
+    limits.refuse_interfaces(backend, len(interfaces) * count)
+    volumes = launch_volumes.plan(backend, data, image)
+    limits.refuse_gp3_storage(backend, sum(volume.size for volume in volumes if volume.type == "gp3") * count)
     return Plan(
         data=data,
         count=count,
         facts=facts,
         image=image,
         zone=zone,
-        interfaces=launch_interfaces.plan(backend, data, subnet, facts, count),
-        volumes=launch_volumes.plan(backend, data, image),
+        interfaces=interfaces,
+        volumes=volumes,
         profile=_profile(backend, data.get("IamInstanceProfile") or {}),
         placement_group=group,
         market=market,
-        reservation=launch_capacity.reservation(backend, data, facts, zone, group, market, count),
+        reservation=reservation,
         tags=tagging.requested(data.get("TagSpecifications"), *TAGGABLE),
     )
 
@@ -185,7 +192,10 @@ def launch(
     """Launch instances for another AWS service as RunInstances would. Faults injected into RunInstances apply too."""
     own = {key: value for key, value in data.items() if not key.startswith("_")}
     faults.check(_as_call(backend, {**own, "MinCount": count, "MaxCount": count}))
-    return cast(list[LaunchedInstance], carry_out(backend, plan(backend, data, count), more_tags).instances)
+    planned = plan(backend, data, count)
+    if planned.market == "spot":  # the policy AutoScalingServiceRolePolicy lets Auto Scaling create the role
+        service_linked_roles.ensure(backend.account_id, service_linked_roles.SPOT)
+    return cast(list[LaunchedInstance], carry_out(backend, planned, more_tags).instances)
 
 
 def _as_call(backend: Any, params: dict[str, Any]) -> Call:

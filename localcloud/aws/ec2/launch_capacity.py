@@ -7,6 +7,7 @@ https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-blocks-launch.html
 from collections.abc import Mapping
 from typing import Any
 
+from localcloud.aws import scarcity
 from localcloud.aws.ec2 import placement_groups
 from localcloud.aws.ec2.capacity_reservations import CapacityReservation, all_reservations, find
 from localcloud.aws.ec2.instance_types import TypeFacts, offered_zones
@@ -53,6 +54,22 @@ def refuse_where_not_offered(region: str, name: str, zone: str) -> None:
             f"Your requested instance type ({name}) is not supported in your requested Availability Zone ({zone}). "
             f"Please retry your request by not specifying an Availability Zone or choosing {choice}.",
         )
+
+
+def refuse_where_scarce(region: str, name: str, zone: str, market: str, reserved: CapacityReservation | None) -> None:
+    """Raise EC2's error if the zone has no capacity left: https://repost.aws/knowledge-center/ec2-insufficient-capacity-errors"""
+    if reserved is not None or not scarcity.is_scarce(name, zone):
+        return
+    if market == "spot":
+        raise AwsError("InsufficientInstanceCapacity", "There is no Spot capacity available that matches your request.", 500)
+    others = ", ".join(scarcity.free_zones(name, region))
+    fix = f" You can currently get {name} capacity by not specifying an Availability Zone in your request or choosing {others}."
+    raise AwsError(
+        "InsufficientInstanceCapacity",
+        f"We currently do not have sufficient {name} capacity in the Availability Zone you requested ({zone}). Our system will "
+        f"be working on provisioning additional capacity.{fix if others else ''}",
+        500,
+    )
 
 
 def reservation(

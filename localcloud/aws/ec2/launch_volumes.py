@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from localcloud.aws.call import backend_of
+from localcloud.aws.ec2 import ebs_defaults
 from localcloud.aws.ec2.refusals import invalid_value, missing
 from localcloud.aws.errors import AwsError
 
@@ -21,7 +21,6 @@ SIZES = {
     "sc1": (125, 16384),
     "standard": (1, 1024),
 }
-EBS_ALIAS = "alias/aws/ebs"
 PROVISIONED_IOPS = ("io1", "io2")
 
 
@@ -111,28 +110,13 @@ def _check_performance(kind: str, ebs: Mapping[str, Any]) -> None:
         raise invalid_value(iops, "iops", "It must be between 3000 and 80000.")
 
 
-def ebs_key(backend: Any) -> str:
-    """Return the ARN of the AWS managed key for EBS, which encrypts volumes that have no customer managed key.
-
-    AWS creates the key on first use.
-
-    https://docs.aws.amazon.com/ebs/latest/userguide/how-ebs-encryption-works.html
-    """
-    keys = backend_of("kms", backend.account_id, backend.region_name)
-    if not keys.alias_exists(EBS_ALIAS):
-        key = keys.create_key("", "ENCRYPT_DECRYPT", "SYMMETRIC_DEFAULT", "Default key that protects my EBS volumes", None)
-        key.key_manager = "AWS"
-        keys.create_alias(key.id, EBS_ALIAS)
-    return str(keys.describe_key(EBS_ALIAS).arn)
-
-
 def create(backend: Any, instance: Any, item: VolumePlan, tags: dict[str, str]) -> None:
     """Create a planned volume and attach it to the instance."""
     volume = backend.create_volume(
         size=item.size,
         zone_name=instance.placement.zone,
         encrypted=item.encrypted,
-        kms_key_id=(item.kms_key or ebs_key(backend)) if item.encrypted else None,
+        kms_key_id=(item.kms_key or ebs_defaults.default_key(backend)) if item.encrypted else None,
         volume_type=item.type,
         iops=item.iops,
         throughput=item.throughput,

@@ -12,7 +12,7 @@ from moto.ec2.utils import random_nat_gateway_id
 
 from localcloud.aws import durations
 from localcloud.aws.call import Call
-from localcloud.aws.ec2 import gateways, interfaces, tagging
+from localcloud.aws.ec2 import gateways, interfaces, limits, tagging
 from localcloud.aws.ec2.filters import keep, page
 from localcloud.aws.ec2.refusals import end_dry_run, invalid_value, missing
 from localcloud.aws.errors import AwsError
@@ -61,6 +61,7 @@ def create_nat_gateway(call: Call) -> dict[str, Any]:
     address = gateways.address(backend, allocation_id) if allocation_id else None
     tags = tagging.requested(params.get("TagSpecifications"), "natgateway").get("natgateway", {})
     end_dry_run(call)
+    limits.refuse_nat_gateway(backend, subnet.availability_zone)
     gateway = create(backend, subnet, address, token, params.get("PrivateIpAddress"))
     gateway.add_tags(tags)
     return {"NatGateway": shown(gateway), "ClientToken": token}
@@ -159,7 +160,10 @@ def delete_nat_gateway(call: Call) -> dict[str, Any]:
     end_dry_run(call)
     if gateway.state not in ("deleting", "deleted"):
         gateway.deleted_at = utcnow()
-        durations.schedule(gateway, "state", "deleting", "deleted", "ec2-nat-gateway-delete", then=lambda: _disconnect(gateway))
+        failed = durations.fails_as(gateway, "state", "failed")
+        durations.schedule(
+            gateway, "state", "deleting", "deleted", "ec2-nat-gateway-delete", then=lambda: _disconnect(gateway), fail=failed
+        )
     return {"NatGatewayId": gateway.id}
 
 

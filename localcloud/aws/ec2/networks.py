@@ -33,7 +33,7 @@ def seed_network(
 
     Public subnets get a route to an internet gateway. Private subnets get a route to a NAT gateway in the first public
     subnet, if there is one. With `file_system_id`, also create an EFS file system with a mount target in each zone
-    that has a private subnet.
+    that has a private subnet. Its security group admits the VPC's addresses to NFS.
     """
     region = subnets[0].zone[:-1]
     ec2 = backend_of("ec2", account, region)
@@ -46,7 +46,8 @@ def seed_network(
         created.default_for_az, created.map_public_ip_on_launch = False, subnet.public
     _route(ec2, vpc_id, [subnet for subnet in subnets if subnet.public], [subnet for subnet in subnets if not subnet.public])
     if file_system_id is not None:
-        _seed_file_system(backend_of("efs", account, region), file_system_id, subnets, encrypted)
+        group = _seed_security_group(ec2, vpc_id, cidr)
+        _seed_file_system(backend_of("efs", account, region), file_system_id, subnets, encrypted, group)
 
 
 @contextmanager
@@ -71,7 +72,13 @@ def _route(ec2: Any, vpc_id: str, public: Sequence[SeededSubnet], private: Seque
         ec2.associate_route_table(table.id, None, subnet.id)
 
 
-def _seed_file_system(efs: Any, file_system_id: str, subnets: Sequence[SeededSubnet], encrypted: bool) -> None:
+def _seed_security_group(ec2: Any, vpc_id: str, cidr: str) -> str:
+    group = ec2.create_security_group("file-system", "Mount targets", vpc_id=vpc_id)
+    ec2.authorize_security_group_ingress(group.id, "tcp", "2049", "2049", [{"CidrIp": cidr}])
+    return str(group.id)
+
+
+def _seed_file_system(efs: Any, file_system_id: str, subnets: Sequence[SeededSubnet], encrypted: bool, group: str) -> None:
     created = efs.create_file_system(file_system_id, "generalPurpose", encrypted, "", "elastic", 0, "", False, [])
     del efs.file_systems_by_id[created.file_system_id]
     created.file_system_arn = created.file_system_arn.replace(created.file_system_id, file_system_id)
@@ -81,4 +88,4 @@ def _seed_file_system(efs: Any, file_system_id: str, subnets: Sequence[SeededSub
     for subnet in subnets:
         if not subnet.public and subnet.zone not in zones:
             zones.add(subnet.zone)
-            efs.create_mount_target(file_system_id, subnet.id)
+            efs.create_mount_target(file_system_id, subnet.id, security_groups=[group])

@@ -52,7 +52,10 @@ def stop(instance: Any, reason: str = "Client.UserInitiatedShutdown: User initia
     if before == "running":
         instance._reason = f"User initiated ({utcnow().strftime('%Y-%m-%d %H:%M:%S')} GMT)"
         instance.state_reason = StateReason(reason, reason.split(":")[0])
-        durations.schedule(instance, "state_name", "stopping", "stopped", "ec2-instance-stop", gate=instance.is_settled)
+        failed = durations.fails_as(instance, "state_name", before)
+        durations.schedule(
+            instance, "state_name", "stopping", "stopped", "ec2-instance-stop", gate=instance.is_settled, fail=failed
+        )
         instance_events.publish("stopping", instance)
         backend = instance.ec2_backend
         capacity.instances_stopped(backend_of("autoscaling", backend.account_id, backend.region_name), [instance.id])

@@ -29,6 +29,7 @@ def create_vpc_endpoint(call: Call) -> dict[str, Any]:
     if kind not in (GATEWAY, INTERFACE):
         raise invalid_value(kind, "VpcEndpointType", "The local cloud supports only Gateway and Interface endpoints.")
     endpoint_services.check(backend, params["ServiceName"], kind)
+    endpoint_services.check_zones(backend, params["ServiceName"], params.get("SubnetIds", []))
     _check_policy(params.get("PolicyDocument"))
     private_dns = kind == INTERFACE and params.get("PrivateDnsEnabled", True)
     if kind == INTERFACE:
@@ -83,6 +84,7 @@ def modify_vpc_endpoint(call: Call) -> dict[str, Any]:
     added_subnets, removed_subnets = params.get("AddSubnetIds", []), params.get("RemoveSubnetIds", [])
     remaining = [subnet_id for subnet_id in endpoint.subnet_ids if subnet_id not in removed_subnets]
     vpc_endpoints.check_subnets(backend, endpoint.vpc_id, remaining, added_subnets)
+    endpoint_services.check_zones(backend, endpoint.service_name, added_subnets)
     interfaces.groups_in(backend, endpoint.vpc_id, params.get("AddSecurityGroupIds", []))
     added_tables = params.get("AddRouteTableIds", [])
     vpc_endpoints.check_route_tables(backend, endpoint.vpc_id, endpoint.service_name, added_tables)

@@ -206,7 +206,10 @@ def delete(endpoint: Any) -> None:
     After the emulated delay, remove the endpoint and its interfaces.
     """
     remove_routes(endpoint, list(endpoint.route_table_ids))
-    durations.schedule(endpoint, "state", "deleting", "deleted", "ec2-vpc-endpoint-delete", then=lambda: _forget(endpoint))
+    failed = durations.fails_as(endpoint, "state", "failed")
+    durations.schedule(
+        endpoint, "state", "deleting", "deleted", "ec2-vpc-endpoint-delete", then=lambda: _forget(endpoint), fail=failed
+    )
 
 
 def _forget(endpoint: Any) -> None:

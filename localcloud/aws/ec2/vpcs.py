@@ -6,7 +6,7 @@ https://docs.aws.amazon.com/vpc/latest/userguide/delete-vpc.html
 from typing import Any
 
 from localcloud.aws.call import Call
-from localcloud.aws.ec2 import tagging
+from localcloud.aws.ec2 import limits, tagging
 from localcloud.aws.ec2.refusals import end_dry_run, in_use
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
@@ -23,6 +23,7 @@ def find(backend: Any, vpc_id: str) -> Any:
 def create_vpc(call: Call) -> dict[str, Any]:
     tagging.requested(call.params.get("TagSpecifications"), "vpc")
     end_dry_run(call)
+    limits.refuse_vpc(call.backend)
     return call.moto()
 
 

@@ -5,7 +5,20 @@ from typing import Any
 
 from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBackend, Zone
 
+from localcloud.aws.call import Call
 from localcloud.aws.ec2.refusals import invalid_value
+from localcloud.aws.patching import operation
+
+_OTHER_PARTITIONS = ("cn-", "us-gov-", "us-iso", "eu-isoe-", "eusc-")
+
+
+@operation("ec2", "DescribeRegions")
+def describe_regions(call: Call) -> dict[str, Any]:
+    """Return the Regions of AWS's main partition; moto's answer has those of all partitions."""
+    answer = call.moto()
+    if not call.region.startswith(_OTHER_PARTITIONS):
+        answer["Regions"] = [one for one in answer["Regions"] if not one["RegionName"].startswith(_OTHER_PARTITIONS)]
+    return answer
 
 
 @cache

@@ -47,7 +47,8 @@ def _delete_access_point(call: Call) -> None:
         call.backend.delete_access_point(name)
         forget_tags(call, name)
 
-    durations.schedule(found, "life_cycle_state", "deleting", "deleted", "efs-access-point", then=remove)
+    failed = durations.fails_as(found, "life_cycle_state", "error")
+    durations.schedule(found, "life_cycle_state", "deleting", "deleted", "efs-access-point", then=remove, fail=failed)
 
 
 def _check_root(root: dict[str, Any]) -> None:

@@ -86,7 +86,8 @@ def _delete_file_system(call: Call) -> None:
         forget_tags(call, found.file_system_id)
         contents.remove(found.file_system_id)
 
-    durations.schedule(found, "life_cycle_state", "deleting", "deleted", "efs-file-system-delete", then=remove)
+    failed = durations.fails_as(found, "life_cycle_state", "error")
+    durations.schedule(found, "life_cycle_state", "deleting", "deleted", "efs-file-system-delete", then=remove, fail=failed)
 
 
 def _described(found: Any) -> dict[str, Any]:

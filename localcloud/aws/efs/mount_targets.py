@@ -55,7 +55,8 @@ def _delete_mount_target(call: Call) -> None:
         interface.status = "available"
         call.backend.delete_mount_target(found.mount_target_id)
 
-    durations.schedule(found, "life_cycle_state", "deleting", "deleted", "efs-mount-target-delete", then=remove)
+    failed = durations.fails_as(found, "life_cycle_state", "error")
+    durations.schedule(found, "life_cycle_state", "deleting", "deleted", "efs-mount-target-delete", then=remove, fail=failed)
 
 
 def _mount_target(call: Call) -> Any:

@@ -4,16 +4,17 @@ https://docs.aws.amazon.com/efs/latest/ug/mounting-fs.html, .../troubleshooting-
 """
 
 import ipaddress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from localcloud.aws import policy_documents
 from localcloud.aws.account import ACCOUNT
 from localcloud.aws.call import backend_of
-from localcloud.aws.control import action
+from localcloud.aws.control_actions import action
 from localcloud.aws.ec2 import instance_calls
 from localcloud.aws.efs import contents
+from localcloud.aws.policy_evaluation import Request, allows, document
 
 NFS_PORT = 2049
 _DENIED = "mount.nfs4: access denied by server while mounting 127.0.0.1:/"
@@ -69,7 +70,7 @@ def _check_mount_target(efs: Any, ec2: Any, file_system: Any, client: Any) -> No
             f"Failed to resolve {name}.efs.{ec2.region_name}.amazonaws.com: file system {name} has no mount target "
             f"in {zone} of the node's VPC; {state}"
         )
-    if not _can_connect(ec2, ready[0], client):
+    if not can_connect(ec2, ready[0].security_groups, client, NFS_PORT):
         raise MountRefused(
             f"mount.nfs4: Connection timed out: no security group of mount target {ready[0].mount_target_id} "
             f"({', '.join(ready[0].security_groups)}) allows the node to connect to TCP port {NFS_PORT}"
@@ -80,11 +81,12 @@ def _zones(targets: list[Any]) -> str:
     return ", ".join(sorted({one.availability_zone_name for one in targets})) or "no zone"
 
 
-def _can_connect(ec2: Any, target: Any, client: Any) -> bool:
+def can_connect(ec2: Any, security_groups: Sequence[str], client: Any, port: int) -> bool:
+    """Return whether a rule of the security groups admits the client to the TCP port."""
     groups = {group.id for interface in client.nics.values() for group in interface.group_set}
-    for rule in (rule for name in target.security_groups for rule in ec2.get_security_group_from_id(name).ingress_rules):
+    for rule in (rule for name in security_groups for rule in ec2.get_security_group_from_id(name).ingress_rules):
         covers_port = rule.ip_protocol == "-1" or (
-            rule.ip_protocol in ("tcp", "6") and int(rule.from_port) <= NFS_PORT <= int(rule.to_port)
+            rule.ip_protocol in ("tcp", "6") and int(rule.from_port) <= port <= int(rule.to_port)
         )
         from_address = (rule.ip_range or {}).get("CidrIp")
         if covers_port and (
@@ -115,14 +117,13 @@ def _check_policy(file_system: Any, point: Any | None, encrypted: bool) -> bool:
     """
     if not file_system.file_system_policy:
         return False
-    document = policy_documents.parse(file_system.file_system_policy)
+    policy = document(file_system.file_system_policy)
     context = {"aws:securetransport": str(encrypted).lower(), "elasticfilesystem:accessedviamounttarget": "true"}
     if point is not None:
         context["elasticfilesystem:accesspointarn"] = point.access_point_arn
 
     def may(what: str) -> bool:
-        request = policy_documents.Request(("*", "*"), f"elasticfilesystem:Client{what}", file_system.file_system_arn, context)
-        return policy_documents.decide(document, request) == "Allow"
+        return allows(Request(f"elasticfilesystem:Client{what}", file_system.file_system_arn, context), policy)
 
     if not may("Mount"):
         how = "with" if encrypted else "without"

@@ -8,6 +8,7 @@ from localcloud.aws.efs.states import bad_request, file_system, refused
 from localcloud.aws.iam import check_principals
 from localcloud.aws.patching import operation
 from localcloud.aws.policy_documents import InvalidPolicy
+from localcloud.aws.policy_evaluation import Request, decide
 
 _AGES = {f"AFTER_{days}_DAYS" if days > 1 else "AFTER_1_DAY" for days in (1, 7, 14, 30, 60, 90, 180, 270, 365)}
 
@@ -22,11 +23,9 @@ def _put_file_system_policy(call: Call) -> dict[str, Any]:
             _check_statement(call, statement, found.file_system_arn)
     except InvalidPolicy as error:
         raise refused("InvalidPolicyException", str(error)) from None
-    context = {"aws:securetransport": "true"}
-    who = policy_documents.Request(
-        ("AWS", identity.principal_arn(call)), "elasticfilesystem:PutFileSystemPolicy", found.file_system_arn, context
-    )
-    if not call.params.get("BypassPolicyLockoutSafetyCheck") and policy_documents.decide(document, who) == "Deny":
+    context, principal = {"aws:SecureTransport": True}, {"AWS": identity.principal_arn(call)}
+    who = Request("elasticfilesystem:PutFileSystemPolicy", found.file_system_arn, context, principal)
+    if not call.params.get("BypassPolicyLockoutSafetyCheck") and decide(who, document) == "explicit deny":
         raise refused("InvalidPolicyException", "The policy would prevent the caller from changing the policy again.")
     found.file_system_policy = call.params["Policy"]
     return {"FileSystemId": found.file_system_id, "Policy": found.file_system_policy}

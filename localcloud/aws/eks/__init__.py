@@ -9,6 +9,7 @@ def install() -> None:
         addon_catalog,
         addon_configuration,
         addons,
+        callers,
         cluster_updates,
         clusters,
         not_emulated,

@@ -113,6 +113,13 @@ SCHEMAS: dict[str, dict[str, Schema]] = {
         "sidecars": "object",
         "useFIPS": "boolean",
     },
+    "aws-fsx-csi-driver": {
+        "controller": "object",
+        "node": "object",
+        "replicaCount": "integer",
+        "sidecars": "object",
+        "useFIPS": "boolean",
+    },
     "aws-ebs-csi-driver": {
         "additionalDaemonSets": "object",
         "controller": "object",

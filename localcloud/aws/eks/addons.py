@@ -69,7 +69,15 @@ def create_addon(call: Call) -> Record:
     _associate(call, cluster, record, params.get("podIdentityAssociations", []))
     addon = Addon(record, token)
     cluster.addons[name] = addon
-    durations.schedule(record, "status", "CREATING", "ACTIVE", "eks-addon", then=lambda: _judge(cluster, addon))
+    durations.schedule(
+        record,
+        "status",
+        "CREATING",
+        lambda: _created(cluster, addon),
+        "eks-addon",
+        gate=lambda: cluster.progress_of_addon(addon).done,
+        fail=lambda reason: _fail(addon, "CREATE_FAILED", reason),
+    )
     publish_addon(cluster, addon, "created")
     return {"addon": record}
 
@@ -78,7 +86,8 @@ def create_addon(call: Call) -> Record:
 def describe_addon(call: Call) -> Record:
     cluster = cluster_of(call)
     addon = addon_of(call, cluster)
-    _judge(cluster, addon)
+    if addon.record["status"] in ("ACTIVE", "DEGRADED"):
+        addon.record["status"] = _judge(cluster, addon)
     return {"addon": addon.record}
 
 
@@ -112,8 +121,8 @@ def update_addon(call: Call) -> Record:
         if wanted is not None:
             _dissociate(cluster, record)
             _associate(call, cluster, record, wanted)
-        record.update(modifiedAt=now(), status="ACTIVE")
-        _judge(cluster, addon)
+        record.update(modifiedAt=now(), status=_judge(cluster, addon))
+        publish_addon(cluster, addon, "changed")
 
     update = updates.start(
         addon.updates,
@@ -127,6 +136,7 @@ def update_addon(call: Call) -> Record:
         },
         "eks-addon",
         done,
+        failed=lambda: record.update(status="UPDATE_FAILED"),
     )
     record["status"] = "UPDATING"
     return {"update": update}
@@ -147,7 +157,15 @@ def delete_addon(call: Call) -> Record:
             if not call.params.get("preserve"):
                 publish_addon(cluster, addon, "gone")
 
-    durations.schedule(record, "status", "DELETING", "DELETED", "eks-addon-delete", then=gone)
+    durations.schedule(
+        record,
+        "status",
+        "DELETING",
+        "DELETED",
+        "eks-addon-delete",
+        then=gone,
+        fail=lambda reason: _fail(addon, "DELETE_FAILED", reason),
+    )
     return {"addon": record}
 
 
@@ -186,11 +204,22 @@ def _dissociate(cluster: Cluster, record: Record) -> None:
         cluster.associations.pop(arn.rsplit("/", 1)[-1], None)
 
 
-def _judge(cluster: Cluster, addon: Addon) -> None:
-    """Set the add-on's status to ACTIVE or DEGRADED, depending on the current nodes."""
-    record = addon.record
-    if record["status"] not in ("ACTIVE", "DEGRADED") or not addon_catalog.CATALOG[record["addonName"]].needs_nodes:
-        return
-    healthy = nodes.can_run_deployments(cluster)
-    record["status"] = "ACTIVE" if healthy else "DEGRADED"
-    record["health"]["issues"] = [] if healthy else [_NO_REPLICAS]
+def _created(cluster: Cluster, addon: Addon) -> str:
+    if problem := cluster.progress_of_addon(addon).problem:
+        _fail(addon, "CREATE_FAILED", problem)
+        return "CREATE_FAILED"
+    return _judge(cluster, addon)
+
+
+def _fail(addon: Addon, status: str, reason: str) -> None:
+    """https://docs.aws.amazon.com/eks/latest/APIReference/API_AddonIssue.html"""
+    issue = {"code": "InternalFailure", "message": reason, "resourceIds": []}
+    addon.record.update(status=status, health={"issues": [issue]})
+
+
+def _judge(cluster: Cluster, addon: Addon) -> str:
+    """Set the health of an installed add-on and return its status, which depends on the current nodes."""
+    needs_nodes = addon_catalog.CATALOG[addon.record["addonName"]].needs_nodes
+    healthy = not needs_nodes or nodes.can_run_deployments(cluster)
+    addon.record["health"]["issues"] = [] if healthy else [_NO_REPLICAS]
+    return "ACTIVE" if healthy else "DEGRADED"

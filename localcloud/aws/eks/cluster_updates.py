@@ -98,14 +98,20 @@ def _start(cluster: Cluster, update_type: str, params: Record, duration: str, ap
         raise invalid_request(f"Cluster '{cluster.name}' is not in ACTIVE status", clusterName=cluster.name)
 
     def done(update: Record) -> None:
-        cluster.record["status"] = "ACTIVE"
         if problem := cluster.progress().problem:
             updates.fail(update, "Unknown", problem, [cluster.name])
         else:
             apply()
+        active()
+
+    def active() -> None:
+        cluster.record["status"] = "ACTIVE"
         publish_cluster(cluster, "changed")
 
-    update = updates.start(cluster.updates, update_type, params, duration, done, gate=lambda: cluster.progress().done)
+    def gate() -> bool:
+        return cluster.progress().done
+
+    update = updates.start(cluster.updates, update_type, params, duration, done, gate, failed=active)
     cluster.record["status"] = "UPDATING"
     publish_update(cluster, update)
     return update

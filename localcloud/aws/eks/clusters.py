@@ -7,11 +7,11 @@ import re
 import uuid
 from typing import Any
 
-from localcloud.aws import durations
+from localcloud.aws import durations, sts
 from localcloud.aws.call import Call, backend_of
 from localcloud.aws.eks import access_entries, cluster_settings, endpoints, network, principals, versions
 from localcloud.aws.eks.endpoints import Endpoint
-from localcloud.aws.eks.errors import in_use, invalid_parameter, invalid_request, not_emulated
+from localcloud.aws.eks.errors import in_use, invalid_parameter, invalid_request, not_emulated, refuse_over_quota
 from localcloud.aws.eks.state import (
     Cluster,
     Eks,
@@ -61,6 +61,7 @@ def create_cluster(call: Call) -> Record:
             return {"cluster": known.record}
         raise in_use(f"Cluster already exists with name: {name}", clusterName=name)
     cluster_settings.refuse_not_emulated(call.params)
+    refuse_over_quota("L-1194D53C", "Cluster", len(clusters(call)), clusterName=name)
     record = _checked_record(call)
     vpc = record["resourcesVpcConfig"]
     ec2 = call.backend_of("ec2")
@@ -83,10 +84,11 @@ def create_cluster(call: Call) -> Record:
         record,
         "status",
         "CREATING",
-        "ACTIVE",
+        lambda: _created(cluster),
         "eks-cluster",
-        then=lambda: _now_active(cluster),
+        then=lambda: publish_cluster(cluster, "changed"),
         gate=lambda: cluster.progress().done,
+        fail=lambda reason: _fail(cluster, reason),
     )
     publish_cluster(cluster, "created")
     return {"cluster": record}
@@ -108,7 +110,7 @@ def _checked_record(call: Call) -> Record:
     identifier = str(uuid.uuid4())
     record: Record = {
         "name": name,
-        "arn": f"arn:aws:eks:{call.region}:{call.account}:cluster/{name}",
+        "arn": _arn(call, name),
         "id": identifier,
         "createdAt": now(),
         "version": version.name,
@@ -135,9 +137,15 @@ def _checked_record(call: Call) -> Record:
     return record
 
 
+def _arn(call: Call, cluster: str) -> str:
+    return f"arn:aws:eks:{call.region}:{call.account}:cluster/{cluster}"
+
+
 def _check_role(call: Call, arn: str, cluster: str) -> None:
+    """https://docs.aws.amazon.com/eks/latest/userguide/cross-service-confused-deputy-prevention.html"""
     role = principals.role_of(call, arn)
-    if role is None or not principals.trusts(role, "eks.amazonaws.com", "sts:AssumeRole"):
+    source = {"aws:sourceaccount": call.account, "aws:sourcearn": _arn(call, cluster)}
+    if role is None or not sts.trusts(role, ("Service", "eks.amazonaws.com"), {}, source):
         raise invalid_parameter(
             f"Role with arn: {arn}, could not be assumed because it does not exist or the trusted entity is not correct",
             clusterName=cluster,
@@ -160,16 +168,20 @@ def _vpc_config(call: Call, cluster: str) -> Record:
     }
 
 
-def _now_active(cluster: Cluster) -> None:
+def _created(cluster: Cluster) -> str:
+    """Return the status of a new cluster. An ACTIVE cluster has an endpoint and its creator's access entry."""
     if problem := cluster.progress().problem:
-        cluster.record["status"] = "FAILED"
-        cluster.record["health"]["issues"] = [_issue(cluster, problem)]
-        publish_cluster(cluster, "changed")
-        return
+        _fail(cluster, problem)
+        return "FAILED"
     _show_endpoint(cluster)
     if cluster.authentication_mode != "CONFIG_MAP":
         access_entries.add_creator(cluster)
-    publish_cluster(cluster, "changed")
+    return "ACTIVE"
+
+
+def _fail(cluster: Cluster, reason: str) -> None:
+    cluster.record["status"] = "FAILED"
+    cluster.record["health"]["issues"] = [_issue(cluster, reason)]
 
 
 def _show_endpoint(cluster: Cluster) -> None:
@@ -211,7 +223,14 @@ def delete_cluster(call: Call) -> Record:
         publish_cluster(cluster, "gone")
 
     durations.schedule(
-        cluster.record, "status", "DELETING", "DELETED", "eks-cluster-delete", then=gone, gate=lambda: cluster.progress().done
+        cluster.record,
+        "status",
+        "DELETING",
+        "DELETED",
+        "eks-cluster-delete",
+        then=gone,
+        gate=lambda: cluster.progress().done,
+        fail=lambda reason: _fail(cluster, reason),
     )
     publish_cluster(cluster, "changed")
     return {"cluster": cluster.record}

@@ -3,6 +3,7 @@
 https://docs.aws.amazon.com/eks/latest/APIReference/CommonErrors.html and each action's page.
 """
 
+from localcloud.aws import quotas
 from localcloud.aws.errors import AwsError
 
 
@@ -17,6 +18,13 @@ def invalid_request(message: str, **members: str) -> AwsError:
 
 def in_use(message: str, **members: str) -> AwsError:
     return AwsError("ResourceInUseException", message, None, **members)
+
+
+def refuse_over_quota(code: str, what: str, present: int, **members: str) -> None:
+    """Raise EKS's error if one more of `what` exceeds the quota. The text is NOT VERIFIED (2026-11-23)."""
+    limit = quotas.value_of(code)
+    if present >= limit:
+        raise AwsError("ResourceLimitExceededException", f"{what} limit exceeded: {limit:g}", None, **members)
 
 
 def not_found(message: str, **members: str) -> AwsError:

@@ -121,6 +121,10 @@ class Cluster:
         """Return the realizer's progress toward the requested state of a node group's nodes."""
         return events.progress("node-group", f"{self.name}/{group.name}", self.region, self.account)
 
+    def progress_of_addon(self, addon: Addon) -> events.Progress:
+        """Return the realizer's progress with installing an add-on."""
+        return events.progress("add-on", f"{self.name}/{addon.record['addonName']}", self.region, self.account)
+
     def arn_of(self, kind: str, *path: str) -> str:
         """Return the ARN of a resource of this cluster: arn:aws:eks:<region>:<account>:<kind>/<cluster>/..."""
         return "/".join((self.record["arn"].split(":cluster/")[0] + f":{kind}", self.name, *path))

@@ -31,12 +31,26 @@ def start(
     update_type: str,
     params: dict[str, Any],
     duration: str,
-    then: Callable[[Record], None],
+    apply: Callable[[Record], None],
     gate: Callable[[], bool] | None = None,
+    *,
+    failed: Callable[[], None],
 ) -> Record:
-    """Create an update that becomes Successful after its duration, once the gate is open. `then` applies the change."""
+    """Create an update that ends after its duration, once the gate is open.
+
+    `apply` applies the change, or calls `fail`. If it raises, the update fails and `failed` ends the owner's UPDATING.
+    """
     update = new(updates, update_type, params)
-    durations.schedule(update, "status", "InProgress", "Successful", duration, then=lambda: then(update), gate=gate)
+
+    def ended() -> str:
+        apply(update)
+        return "Failed" if update["errors"] else "Successful"
+
+    def broken(reason: str) -> None:
+        fail(update, "Unknown", reason, [])
+        failed()
+
+    durations.schedule(update, "status", "InProgress", ended, duration, gate=gate, fail=broken)
     return update
 
 

@@ -26,7 +26,7 @@ from localcloud.engine.wire import KINDS, abort, abort_unfinished, disconnected
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-SERVICES = ("ec2", "iam", "eks", "autoscaling", "efs", "s3", "kms", "logs")
+SERVICES = ("ec2", "iam", "eks", "autoscaling", "efs", "fsx", "s3", "kms", "logs")
 PROVIDER_PROPS = {"region": Prop(replace=True)}
 """Changing the region replaces the provider and all its resources."""
 

@@ -89,14 +89,14 @@ class Api:
         """Send a request and return the object in the response. Raises ApiError or Unreachable."""
         for attempt in range(RETRIES + 1):
             try:
-                answer = self._send(method, path, query, body, content_type, renew=False)
-                if answer.status == 401 and self._credentials.renewable:
-                    answer = self._send(method, path, query, body, content_type, renew=True)
+                answer = self._send(method, path, query, body, content_type)
             except (urllib3.exceptions.HTTPError, NoCredential) as error:
                 if attempt < RETRIES and _may_be_repeated(error, method, content_type, body):
                     time.sleep(0.1 * (attempt + 1))
                     continue
                 raise Unreachable(self._explain(method, path, error)) from error
+            if answer.status == 401:
+                self._credentials.reject()
             pause = answer.headers.get("Retry-After")
             if answer.status in (429, 500, 502, 503, 504) and pause and attempt < RETRIES:
                 time.sleep(min(float(pause) if pause.isdigit() else 1.0, LONGEST_PAUSE_SECONDS))
@@ -108,7 +108,7 @@ class Api:
         """Yield watch events for `seconds`, or until the server ends the watch or `stop` is set."""
         parameters = {**query, "watch": "true", "timeoutSeconds": str(seconds)}
         try:
-            answer = self._send("GET", path, parameters, None, JSON, renew=False, stream=True, read_seconds=seconds + 5.0)
+            answer = self._send("GET", path, parameters, None, JSON, stream=True, read_seconds=seconds + 5.0)
         except (urllib3.exceptions.HTTPError, NoCredential) as error:
             raise Unreachable(self._explain("GET", path, error)) from error
         try:
@@ -128,12 +128,11 @@ class Api:
         body: Any,
         content_type: str,
         *,
-        renew: bool,
         stream: bool = False,
         read_seconds: float | None = None,
     ) -> Any:
         headers = {"Accept": JSON, "User-Agent": "local-kubernetes-provider"}
-        if authorization := self._credentials.header(renew=renew):
+        if authorization := self._credentials.header():
             headers["Authorization"] = authorization
         if body is not None:
             headers["Content-Type"] = content_type

@@ -1,14 +1,13 @@
 """Provider instance: its settings and the connection to its cluster, which may be unreachable."""
 
 import os
-import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_fixed
-
 from localcloud.engine.kubernetes.api import APPLY, JSON, JSON_PATCH, Api, ApiError, Unreachable
+from localcloud.engine.kubernetes.cancellation import Canceled, Cancellation
 from localcloud.engine.kubernetes.credentials import Credentials
 from localcloud.engine.kubernetes.discovery import Discovery, NoSuchKind, Place
 from localcloud.engine.kubernetes.kubeconfig import BadKubeconfig, Kubeconfig
@@ -20,14 +19,6 @@ STRICT = {"fieldValidation": "Strict"}
 """Query parameter that makes the API server reject unknown fields instead of dropping them.
 https://kubernetes.io/docs/reference/using-api/api-concepts/#field-validation"""
 
-_FIRST_CONTACT = Retrying(
-    retry=retry_if_exception(lambda error: isinstance(error, ApiError) and error.code == 401),
-    wait=wait_fixed(1.0),
-    stop=stop_after_attempt(5),
-    reraise=True,
-)
-"""Retry policy for 401 responses: on a busy machine, a new API server's authentication webhook may time out."""
-
 
 class Cluster:
     """A cluster and the requests for its objects. A manifest identifies an object."""
@@ -37,8 +28,7 @@ class Cluster:
         self.settings = settings
         self.unreachable: str | None = None
         self.default_namespace = settings.namespace
-        self.cancelled = threading.Event()
-        """Set when the engine cancels the operation. Setting it ends all waits."""
+        self.cancellation = Cancellation()
         self._api: Api | None = None
         try:
             access = _kubeconfig(settings, environment).access(settings.context or None, settings.cluster or None)
@@ -51,8 +41,12 @@ class Cluster:
             self.unreachable = f"unable to load Kubernetes client configuration from kubeconfig file: {error}"
         self.discovery = Discovery(self._api)
         if self._api:
+            # As in the official provider: an error of this request is ignored, one of the next request (401 and 403
+            # included) makes the cluster unreachable. pulumi/pulumi-kubernetes@9497796:provider/pkg/provider/provider.go
+            with suppress(ApiError, Unreachable):
+                self._api.get("/version")
             try:
-                _FIRST_CONTACT(self.discovery.find, Kind("", "v1", "Namespace"))
+                self.discovery.find(Kind("", "v1", "Namespace"))
             except (ApiError, Unreachable, NoSuchKind) as error:
                 self.unreachable = f"unable to load schema information from the API server: {error}"
         if self.unreachable:
@@ -78,24 +72,32 @@ class Cluster:
 
     def create(self, obj: Object, manager: str, *, dry_run: bool) -> Object:
         path = self._place(obj).collection(namespace(obj))
-        return self.api.request("POST", path, self._query(manager, dry_run), obj)
+        return self._change("POST", path, self._query(manager, dry_run), obj)
 
     def apply(self, obj: Object, manager: str, *, force: bool, dry_run: bool) -> Object:
         query = {**self._query(manager, dry_run), "force": str(force).lower()}
-        return self.api.request("PATCH", self._path(obj), query, obj, APPLY)
+        return self._change("PATCH", self._path(obj), query, obj, APPLY)
 
     def replace(self, obj: Object, manager: str, *, dry_run: bool) -> Object:
-        return self.api.request("PUT", self._path(obj), self._query(manager, dry_run), obj, JSON)
+        return self._change("PUT", self._path(obj), self._query(manager, dry_run), obj, JSON)
 
     def patch(self, obj: Object, operations: list[Object]) -> Object:
-        return self.api.request("PATCH", self._path(obj), None, operations, JSON_PATCH)
+        return self._change("PATCH", self._path(obj), None, operations, JSON_PATCH)
 
     def delete(self, obj: Object, propagation: str) -> None:
         options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
-        self.api.request("DELETE", self._path(obj), None, options)
+        self._change("DELETE", self._path(obj), None, options)
 
     def collection(self, obj: Mapping[str, Any]) -> str:
         return self._place(obj).collection(namespace(obj))
+
+    def _change(self, method: str, path: str, query: Mapping[str, str] | None, body: Any, content_type: str = JSON) -> Object:
+        """Send a request that changes an object. Raises ApiError, or Unreachable, also if the engine cancels the
+        operation."""
+        try:
+            return self.cancellation.run(lambda: self.api.request(method, path, query, body, content_type))
+        except Canceled as error:
+            raise Unreachable(f'{method.capitalize()} "{self.server}{path}": {error}') from error
 
     def _place(self, obj: Mapping[str, Any]) -> Place:
         return self.discovery.find(Kind.of(obj))

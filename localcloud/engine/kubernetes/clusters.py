@@ -54,7 +54,7 @@ class Clusters:
     def cancel(self, peer: str) -> None:
         with self._lock:
             if cluster := self._by_peer.get(peer):
-                cluster.cancelled.set()
+                cluster.cancellation.request()
 
 
 def _stack(urn: str) -> str:

@@ -46,29 +46,35 @@ class Credentials:
         self._access = access
         self._environment = environment
 
-    def header(self, *, renew: bool = False) -> str | None:
-        """Return the Authorization header, or None if only a client certificate is used. `renew`: get a new token
-        instead of the cached one."""
+    def header(self) -> str | None:
+        """Return the Authorization header, or None if only a client certificate is used."""
         if self._access.basic:
             return "Basic " + base64.b64encode(":".join(self._access.basic).encode()).decode()
         if self._access.token_file:
             return "Bearer " + Path(self._access.token_file).read_text().strip()
         if self._access.token:
             return f"Bearer {self._access.token}"
-        return f"Bearer {self._from_program(self._access.exec, renew)}" if self._access.exec else None
+        return f"Bearer {self._from_program(self._access.exec)}" if self._access.exec else None
 
-    @property
-    def renewable(self) -> bool:
-        return self._access.exec is not None
+    def reject(self) -> None:
+        """Forget the token that the API server rejected. Like client-go, use a new one from the next request on.
 
-    def _from_program(self, program: Exec, renew: bool) -> str:
+        https://github.com/kubernetes/client-go/blob/v0.35.0/plugin/pkg/client/auth/exec/exec.go (roundTripper.RoundTrip)
+        """
+        if self._access.exec:
+            self._tokens.pop(self._key(self._access.exec), None)
+
+    def _key(self, program: Exec) -> object:
         settings = sorted((name, value) for name, value in self._environment.items() if name.startswith(OWN_VARIABLES))
-        key = (program, tuple(settings))
+        return (program, tuple(settings))
+
+    def _from_program(self, program: Exec) -> str:
+        key = self._key(program)
         with self._guard:
             lock = self._locks.setdefault(key, threading.Lock())
         with lock:
             token = self._tokens.get(key)
-            if token is None or renew or not token.is_fresh():
+            if token is None or not token.is_fresh():
                 token = self._tokens[key] = _run(program, self._environment)
             return token.value
 

@@ -16,9 +16,13 @@ The resource already exists in the cluster. This can happen when:
 
   - Renaming a Pulumi resource: use an alias to preserve the identity,
     or use deleteBeforeReplace if the resource needs replacement.
-  - Adopting a resource into Pulumi: use `pulumi import`.
+  - Managing an existing resource: use a Patch resource (e.g. NamespacePatch)
+    to manage specific fields without owning the resource lifecycle.
+  - Adopting a resource into Pulumi: use `pulumi import`. Note that
+    protected resources (e.g. kube-system) cannot be deleted on destroy.
   - Intentional upsert: set upsertExistingObjects on the provider to allow
     server-side apply to update existing objects on create."""
+"""pulumi/pulumi-kubernetes@94977969d:provider/pkg/await/await.go (Creation)"""
 REMOVAL_HELP = (
     "you can remove this resource from Pulumi state by rerunning the operation with the "
     'PULUMI_K8S_DELETE_UNREACHABLE environment variable set to "true"'

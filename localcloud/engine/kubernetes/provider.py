@@ -56,7 +56,8 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         return plugin_pb2.PluginInfo(version=self.version)
 
     def Cancel(self, request: Any, context: grpc.ServicerContext) -> Any:
-        """End all waits. Objects already created are recorded in the state as not ready."""
+        """End all waits and requests in flight. Created objects are recorded in the state as not ready, unless the request that
+        creates them is in flight."""
         self.clusters.cancel(context.peer())
         return empty_pb2.Empty()
 
@@ -179,7 +180,9 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
     def _task(self, cluster: Cluster, urn: str, context: grpc.ServicerContext) -> Task:
         gone = disconnected(context)
         resource_log = self.logs.of(context.peer(), urn)
-        return Task(cluster, parse(of_urn(urn)), urn, resource_log, lambda: gone.is_set() or cluster.cancelled.is_set())
+        return Task(
+            cluster, parse(of_urn(urn)), urn, resource_log, lambda: gone.is_set() or cluster.cancellation.requested.is_set()
+        )
 
     def _answer(self, request: Any, context: grpc.ServicerContext, answer: Callable[[Cluster, str], T]) -> T:
         """Look up the cluster, and convert exceptions to gRPC errors for the engine."""

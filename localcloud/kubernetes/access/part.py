@@ -1,9 +1,11 @@
 """The part that makes a cluster's API server use the access webhooks of the local AWS."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from localcloud.kubernetes.access import api_server
 from localcloud.kubernetes.access import review as review  # registers the webhook handlers
+from localcloud.kubernetes.client import ApiError
 from localcloud.kubernetes.part import Part
 
 
@@ -11,4 +13,10 @@ class Access(Part):
     def options(self) -> Sequence[str]:
         folder = self.cluster.folder / "access"
         folder.mkdir(exist_ok=True)
-        return api_server.flags(folder, self.cluster.aws_url, self.cluster.region, self.cluster.name)
+        return api_server.flags(folder, self.cluster.control_url, self.cluster.region, self.cluster.name)
+
+    def ready(self) -> None:
+        """Let the API server query the token webhook once, so that the first user does not wait for it."""
+        review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": "k8s-aws-v1.none"}}
+        with suppress(OSError, ApiError):  # the request is only a warm-up; users see errors of their own
+            self.cluster.api.create("/apis/authentication.k8s.io/v1/tokenreviews", review)

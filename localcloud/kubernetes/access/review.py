@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 from moto.core.request import Request
 
-from localcloud.aws import control, gateway, listening, transport
+from localcloud.aws import control_actions, gateway, listening, transport
 from localcloud.aws.account import ACCOUNT
 from localcloud.aws.call import backend_of
 from localcloud.aws.ec2 import instance_calls
@@ -27,7 +27,7 @@ CANONICAL_ARN = "canonicalArn"
 """Key of the IAM principal's ARN in the user's `extra` field. The second webhook finds the access entry by this ARN."""
 
 
-@control.action("POST", f"{PATH}/token-review")
+@control_actions.action("POST", f"{PATH}/token-review")
 def review_token(body: Any, region: str, cluster: str) -> Any:
     answer = {"apiVersion": body["apiVersion"], "kind": "TokenReview"}
     try:
@@ -38,7 +38,7 @@ def review_token(body: Any, region: str, cluster: str) -> Any:
     return answer | {"status": {"authenticated": True, "user": user}}
 
 
-@control.action("POST", f"{PATH}/access-review")
+@control_actions.action("POST", f"{PATH}/access-review")
 def review_access(body: Any, region: str, cluster: str) -> Any:
     policy = authorize(_cluster(region, cluster), body["spec"])
     status = {"allowed": policy is not None, "reason": f"EKS access policy {policy}" if policy else ""}

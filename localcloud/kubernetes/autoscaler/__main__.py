@@ -9,8 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from localcloud.kubernetes.autoscaler import flags, kube
-from localcloud.kubernetes.autoscaler.cloud import Aws
-from localcloud.kubernetes.autoscaler.loop import Loop
+from localcloud.kubernetes.autoscaler.cloud import Aws, Refused
+from localcloud.kubernetes.autoscaler.loop import Loop, shortened_delay
 
 log = logging.getLogger("cluster-autoscaler")
 
@@ -24,6 +24,8 @@ def main() -> int:
     log.info("cluster-autoscaler emulator of the local cloud: scales by unschedulable pods and Auto Scaling group tags")
     if options.ignored:
         log.info("ignored flags: %s", ", ".join(f"--{name}" for name in options.ignored))
+    if shortened := shortened_delay(options.gpu_pod_delay):
+        log.info("%s", shortened)
     ending = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ending.set())
@@ -36,7 +38,7 @@ def main() -> int:
             loop.run_once()
             alive.note()
         except Exception as error:  # may be transient, e.g. a restart of the API server or expired credentials
-            log.error("this pass failed: %s", error, exc_info=not isinstance(error, (OSError, kube.ApiError)))
+            log.error("this pass failed: %s", error, exc_info=not isinstance(error, (OSError, Refused, kube.ApiError)))
         ending.wait(options.scan_interval)
     return 0
 

@@ -34,6 +34,8 @@ class Aws:
         self._autoscaling, self._ec2 = session.client("autoscaling"), session.client("ec2")
         self._discovery = discovery
         self._types: dict[str, InstanceType] = {}
+        self._types_refused: Refused | None = None
+        """Why DescribeInstanceTypes failed. As in the real program, which calls it only at its start, this is final."""
         self._templates: dict[tuple[str, str], str] = {}
 
     def groups(self) -> list[Group]:
@@ -101,8 +103,20 @@ class Aws:
         return self._templates[key]
 
     def _instance_type(self, name: str) -> InstanceType:
+        """Return the size of an instance type.
+
+        Without it, the template of a group without nodes is unknown, and the whole pass fails, as in the real program
+        (GenerateEC2InstanceTypes and getAsgTemplate in kubernetes/autoscaler@cluster-autoscaler-1.35.0:
+        cluster-autoscaler/cloudprovider/aws). The real program still knows the types of its compiled-in list.
+        """
+        if self._types_refused is not None:
+            raise self._types_refused
         if name not in self._types:
-            found = self._call(self._ec2.describe_instance_types, InstanceTypes=[name])["InstanceTypes"][0]
+            try:
+                found = self._call(self._ec2.describe_instance_types, InstanceTypes=[name])["InstanceTypes"][0]
+            except Refused as refused:
+                self._types_refused = Refused(f"the size of {name} is unknown, so no group can grow: {refused}")
+                raise self._types_refused from None
             architecture = found["ProcessorInfo"]["SupportedArchitectures"][0]
             self._types[name] = InstanceType(
                 name=name,

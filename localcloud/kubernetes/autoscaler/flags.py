@@ -14,6 +14,9 @@ from localcloud.kubernetes.autoscaler.scale_up import EXPANDERS
 
 _DURATION = re.compile(r"(?:(?P<h>\d+(?:\.\d+)?)h)?(?:(?P<m>\d+(?:\.\d+)?)m)?(?:(?P<s>\d+(?:\.\d+)?)s)?(?:(?P<ms>\d+)ms)?")
 _DISCOVERY = re.compile(r"asg:tag=(?P<tags>.+)")
+POD_DELAY, GPU_POD_DELAY = 2.0, 30.0
+"""How old the oldest unschedulable pod (with GPUs) must be before a scale-up. These are constants of the real program:
+kubernetes/autoscaler@006685c:cluster-autoscaler/core/static_autoscaler.go (unschedulablePodTimeBuffer)."""
 _IGNORED = (
     "alsologtostderr",
     "aws-use-static-instance-list",
@@ -65,6 +68,8 @@ class Options:
     scale_down_parallelism: int
     max_graceful_termination: float
     expendable_priority: int
+    gpu_pod_delay: float
+    """How old the oldest unschedulable pod with GPUs must be before a scale-up."""
     rules: Rules
     ignored: tuple[str, ...]
     """Flags on the command line that the emulator ignores."""
@@ -116,6 +121,7 @@ def parse(arguments: Sequence[str]) -> Options:
         scale_down_parallelism=known.max_scale_down_parallelism,
         max_graceful_termination=float(known.max_graceful_termination_sec),
         expendable_priority=known.expendable_pods_priority_cutoff,
+        gpu_pod_delay=known.local_gpu_pod_delay,
         rules=Rules(
             utilization_threshold=known.scale_down_utilization_threshold,
             gpu_utilization_threshold=known.scale_down_gpu_utilization_threshold,
@@ -135,6 +141,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--kubeconfig", type=Path)
     add("--aws-region", help="AWS region; default: AWS_REGION")
     add("--address", default=":8085", help="listen address of the health check")
+    add("--local-gpu-pod-delay", type=seconds, default=GPU_POD_DELAY, help="only here: a shorter delay, for tests")
     add("--expander", choices=sorted(EXPANDERS), default="least-waste")
     for name, default in (
         ("scan-interval", 10.0),

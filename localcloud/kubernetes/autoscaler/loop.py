@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from localcloud.kubernetes.autoscaler import scale_down, scale_up
 from localcloud.kubernetes.autoscaler.cloud import Cloud, Refused
-from localcloud.kubernetes.autoscaler.flags import Options
-from localcloud.kubernetes.autoscaler.groups import Group, is_complete
+from localcloud.kubernetes.autoscaler.flags import GPU_POD_DELAY, POD_DELAY, Options
+from localcloud.kubernetes.autoscaler.groups import GPU, Group, is_complete
 from localcloud.kubernetes.autoscaler.kube import ApiError, Kube
 from localcloud.kubernetes.autoscaler.objects import Node, Pod
 from localcloud.kubernetes.autoscaler.scale_down import TO_BE_DELETED, Verdict
@@ -55,8 +55,8 @@ class Loop:
         plan = self._grow(view)
         if self._options.scale_down_enabled:
             self._end_drained(view)
-            self._shrink(view, plan.expected, hold=bool(plan.increases))
-        self._kube.show(status(view))
+            self._shrink(view, plan.expected, hold=plan.is_held or bool(plan.increases))
+        self._kube.show(status(view, self._options.gpu_pod_delay))
 
     # --- scale-up
 
@@ -68,11 +68,28 @@ class Loop:
         plan = scale_up.plan(
             pods, view.nodes, view.groups, view.daemons, paused=paused, lost=lost, expander=self._options.expander
         )
+        if self._is_too_early(view, plan):
+            return replace(plan, increases={}, helped={}, is_held=True)
         for group in view.groups:
             if count := plan.increases.get(group.name):
                 self._grow_one(view, group, count, plan.helped[group.name])
         self._explain(plan.hopeless)
         return plan
+
+    def _is_too_early(self, view: View, plan: Plan) -> bool:
+        """Return whether the pods that need new nodes are so new that more pods are likely to follow.
+
+        As `allPodsAreNew` in cluster-autoscaler/core/static_autoscaler.go of kubernetes/autoscaler@006685c.
+        """
+        pods = [pod for helped in plan.helped.values() for pod in helped] + [pod for pod, _ in plan.hopeless]
+        with_gpus = [pod.created for pod in pods if GPU in pod.requests]
+        is_new = bool(pods) and min(pod.created for pod in pods) + POD_DELAY > view.now
+        is_new = is_new or (bool(with_gpus) and min(with_gpus) + self._options.gpu_pod_delay > view.now)
+        if is_new:
+            self._log_once("scale-up", f"waits for more pods: {len(pods)} unschedulable pods are very new")
+        else:
+            self._logged.pop("scale-up", None)
+        return is_new
 
     def _grow_one(self, view: View, group: Group, count: int, helped: Sequence[Pod]) -> None:
         change = f"{group.name} {group.desired}->{group.desired + count} (max: {group.maximum})"
@@ -262,12 +279,19 @@ class Loop:
             log.warning("could not create an event for pod %s: %s", pod.full_name, error)
 
 
+def shortened_delay(gpu_pod_delay: float) -> str:
+    """Return a sentence about a delay that is not the real one, else an empty text."""
+    if gpu_pod_delay == GPU_POD_DELAY:
+        return ""
+    return f"shortened: new pods with GPUs wait {gpu_pod_delay:g} s for more pods; the real autoscaler waits {GPU_POD_DELAY:g} s"
+
+
 def own_pods(node: str, pods: Sequence[Pod]) -> list[Pod]:
     """Return the node's running pods, except DaemonSet pods and static pods."""
     return [pod for pod in pods if pod.node == node and not pod.is_finished and not pod.goes_with_its_node]
 
 
-def status(view: View) -> str:
+def status(view: View, gpu_pod_delay: float) -> str:
     """Return the status text: the number of unschedulable pods, then one line per group."""
     lines = []
     for group in view.groups:
@@ -277,4 +301,5 @@ def status(view: View) -> str:
             f"{group.instance_type.name}"
         )
     pending = sum(pod.is_unschedulable for pod in view.pods)
-    return "\n".join([f"unschedulable pods: {pending}", *lines, ""])
+    head = [text for text in (shortened_delay(gpu_pod_delay), f"unschedulable pods: {pending}") if text]
+    return "\n".join([*head, *lines, ""])

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from localcloud.kubernetes.autoscaler import quantities
@@ -60,6 +61,8 @@ class Pod:
     is_unschedulable: bool = False
     """True if the scheduler found no node for the pod."""
     priority: int = 0
+    created: float = float("-inf")
+    """Creation time in seconds since the epoch."""
     uid: str = ""
 
     @property
@@ -111,8 +114,13 @@ def pod(raw: Json) -> Pod:
         is_finished=status.get("phase") in ("Succeeded", "Failed"),
         is_unschedulable=_is_unschedulable(metadata, status),
         priority=spec.get("priority") or 0,
+        created=_time(metadata["creationTimestamp"]) if metadata.get("creationTimestamp") else float("-inf"),
         uid=metadata.get("uid", ""),
     )
+
+
+def _time(text: str) -> float:
+    return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
 
 
 def daemon_pod(raw: Json) -> Pod:

@@ -19,6 +19,8 @@ class Plan:
     """Pods that no scale-up can currently help, each with the reason."""
     expected: Mapping[str, str] = field(default_factory=dict)
     """Name of an existing or future node that fits the pod, by pod. The scheduler should place the pod there soon."""
+    is_held: bool = False
+    """Whether the pods are so new that the scale-up waits for more of them."""
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,13 @@
 """Emulator of the EKS add-on aws-efs-csi-driver: mounts EFS file systems in pods. It uses the real driver's name.
 
+    volumes.py       volume of a request -> the local AWS's answer: where its files are
     handles.py       volume handle -> file system, access point and path (pure)
-    messages.py      protobuf messages of CSI and of the kubelet's plugin registration
-    node_server.py   the driver on a node, over gRPC;  mounts.py: its system calls;  __main__.py: its process, one per node
     provisioning.py  PersistentVolumeClaim -> access point and PersistentVolume (pure)
     controller.py    watches claims and volumes, in the local AWS process
     part.py          runs the driver and the controller while the add-on is installed
 
-Files are bind-mounted from the local cloud's folder (localcloud/aws/efs/contents.py). The local AWS decides whether a
-node may mount a file system (localcloud/aws/efs/mounting.py). Unlike EFS, a bind mount does not map clients to the access
-point's user: files belong to the user of the process that writes them.
+The local AWS decides whether a node may mount a file system (localcloud/aws/efs/mounting.py). Unlike EFS, a bind mount
+does not map clients to the access point's user: files belong to the user of the process that writes them.
 https://github.com/kubernetes-sigs/aws-efs-csi-driver
 """
 

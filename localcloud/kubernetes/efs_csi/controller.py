@@ -20,7 +20,7 @@ from localcloud.kubernetes.running import RunningCluster
 
 log = logging.getLogger(__name__)
 
-NAMESPACE, SERVICE_ACCOUNT = "kube-system", "efs-csi-controller-sa"
+SERVICE_ACCOUNT = "efs-csi-controller-sa"
 WATCH_SECONDS = 10
 """Duration of a watch. The next watch lists all objects again, so failed operations are retried."""
 PAUSE_SECONDS = 1.0
@@ -115,7 +115,7 @@ class Controller:
         import boto3
 
         cluster = self._cluster
-        pod = Pod(NAMESPACE, SERVICE_ACCOUNT, "efs-csi-controller", "efs-csi-controller")
+        pod = Pod("kube-system", SERVICE_ACCOUNT, "efs-csi-controller", "efs-csi-controller")
         with gateway.LOCK:
             keys = credentials.assume(cluster.account, cluster.region, cluster.name, pod)
         session = boto3.session.Session(

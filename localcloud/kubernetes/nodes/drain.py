@@ -10,40 +10,63 @@ from typing import Any
 
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
+from localcloud.aws import durations
 from localcloud.kubernetes.client import Api, ApiError
 
 log = logging.getLogger(__name__)
 
-DRAIN_SECONDS = 120.0
-"""Time limit of a drain, after which the instance is stopped even if pods remain. EKS waits 15 minutes."""
+LEAST_SECONDS = 120.0
+"""Shortest time limit of a drain, for small delay factors: pods need time to end."""
+NO_LOAD_BALANCERS = "node.kubernetes.io/exclude-from-external-load-balancers"
 _MIRROR = "kubernetes.io/config.mirror"
 
 
-def drain(api: Api, node: str, is_over: Callable[[], bool], seconds: float = DRAIN_SECONDS) -> None:
-    """Drain the node. Return when its pods are gone, `seconds` have passed or `is_over` returns true."""
-    _cordon(api, node)
+def limit() -> float:
+    """Return for how many seconds a drain evicts pods."""
+    return max(LEAST_SECONDS, durations.seconds("eks-pod-eviction"))
+
+
+def drain(api: Api, node: str, is_over: Callable[[], bool], seconds: float) -> list[str]:
+    """Drain the node until its pods are gone, `seconds` have passed or `is_over` returns true. Return the pods left."""
+    _patch(api, node, {"spec": {"unschedulable": True}})
     evicted: set[str] = set()
 
-    def remaining() -> list[str]:
-        if is_over():
-            return []
-        pods = [pod for pod in pods_on(api, node) if not _is_skipped(pod)]
+    def evict_all() -> bool:
+        """Evict the pods, and return whether there were any."""
+        pods = [] if is_over() else _evictable(api, node)
         for pod in pods:
             if pod["metadata"]["uid"] not in evicted and _evict(api, pod):
                 evicted.add(pod["metadata"]["uid"])
-        return [f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in pods]
+        return bool(pods)
 
     try:
-        Retrying(retry=retry_if_result(bool), wait=wait_fixed(0.3), stop=stop_after_delay(seconds))(remaining)
-    except RetryError as error:
-        left = ", ".join(error.last_attempt.result())
-        log.warning("removing node %s although pods could not be evicted within %.0f s: %s", node, seconds, left)
+        Retrying(retry=retry_if_result(bool), wait=wait_fixed(0.3), stop=stop_after_delay(seconds))(evict_all)
+    except RetryError:
+        left = [f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in _evictable(api, node)]
+        log.warning("pods on node %s could not be evicted within %.0f s: %s", node, seconds, ", ".join(left))
+        return left
+    return []
 
 
-def _cordon(api: Api, node: str) -> None:
-    """Cordon the node. Do nothing if it never registered."""
+def cordon(api: Api, node: str) -> None:
+    """Cordon the node and take it off load balancers, as EKS does before it replaces nodes."""
+    _patch(api, node, {"metadata": {"labels": {NO_LOAD_BALANCERS: "true"}}, "spec": {"unschedulable": True}})
+
+
+def uncordon(api: Api, node: str) -> None:
+    _patch(api, node, {"metadata": {"labels": {NO_LOAD_BALANCERS: None}}, "spec": {"unschedulable": None}})
+
+
+def delete_pods(api: Api, node: str) -> None:
+    """Delete the pods that a drain left behind, without regard to disruption budgets."""
+    for pod in _evictable(api, node):
+        api.delete(_path(pod))
+
+
+def _patch(api: Api, node: str, change: dict[str, Any]) -> None:
+    """Change the Node object. Do nothing if the node never registered."""
     try:
-        api.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}}, kind="strategic-merge-patch")
+        api.patch(f"/api/v1/nodes/{node}", change, kind="strategic-merge-patch")
     except ApiError as error:
         if error.status != 404:
             raise
@@ -57,14 +80,24 @@ def forget(api: Api, node: str) -> None:
 
 
 def pods_on(api: Api, node: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = api.get("/api/v1/pods", fieldSelector=f"spec.nodeName={node}")["items"]
+    """Return the node's pods from the API server's cache, which has an index by node.
+
+    Without `resourceVersion=0`, an API server with an etcd before 3.5.13 reads all pods of the cluster from etcd for each
+    list: https://github.com/kubernetes/kubernetes/blob/v1.35.0/staging/src/k8s.io/apiserver/pkg/storage/feature/feature_support_checker.go
+    """
+    cached = {"fieldSelector": f"spec.nodeName={node}", "resourceVersion": "0"}
+    found: list[dict[str, Any]] = api.get("/api/v1/pods", **cached)["items"]
     return found
 
 
-def _is_skipped(pod: dict[str, Any]) -> bool:
-    """True for pods that a drain skips: DaemonSet pods are recreated at once, and static pods cannot be evicted."""
-    owners = pod["metadata"].get("ownerReferences", ())
-    return _MIRROR in pod["metadata"].get("annotations", {}) or any(owner["kind"] == "DaemonSet" for owner in owners)
+def _evictable(api: Api, node: str) -> list[dict[str, Any]]:
+    """Return the node's pods except those of DaemonSets, which are recreated at once, and static pods."""
+
+    def stays(metadata: dict[str, Any]) -> bool:
+        owners = metadata.get("ownerReferences", ())
+        return _MIRROR in metadata.get("annotations", {}) or any(owner["kind"] == "DaemonSet" for owner in owners)
+
+    return [pod for pod in pods_on(api, node) if not stays(pod["metadata"])]
 
 
 def _evict(api: Api, pod: dict[str, Any]) -> bool:

@@ -18,6 +18,8 @@ from localcloud.kubernetes.nodes.hardware import Bind
 OWN = ("etc", "run", "var")
 """Top-level folders that nodes do not share: each node has its own."""
 KERNEL = ("proc", "sys")
+EXTENDED = "opt"
+"""Top-level folder in which a node has the machine's entries and can create its own: device plugins create /opt/aws."""
 _ETC = (
     *("alternatives", "ca-certificates", "ethertypes", "group", "host.conf", "ld.so.cache", "ld.so.conf", "ld.so.conf.d"),
     *("localtime", "networks", "nsswitch.conf", "os-release", "passwd", "protocols", "rpc", "services", "ssl"),
@@ -41,7 +43,7 @@ https://github.com/kubernetes/kubernetes/blob/v1.35.0/staging/src/k8s.io/compone
 
 @dataclass(frozen=True)
 class Root:
-    """Top-level folders and symlinks of the machine's file system."""
+    """Folders and symlinks of the machine's file system that nodes share: top-level ones, and those in /opt."""
 
     folders: tuple[str, ...]
     links: tuple[tuple[str, str], ...]
@@ -50,10 +52,13 @@ class Root:
 
 def machine_root() -> Root:
     """Read this machine's root folder, except lost+found and the folders that nodes do not share."""
-    entries = sorted(os.scandir("/"), key=lambda entry: entry.name)
+    top = sorted(os.scandir("/"), key=lambda entry: entry.name)
     skipped = {*OWN, *KERNEL, "lost+found"}
-    folders = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False) and entry.name not in skipped]
-    links = [(entry.name, str(Path(entry.path).readlink())) for entry in entries if entry.is_symlink()]
+    inside = sorted(os.scandir(f"/{EXTENDED}"), key=lambda entry: entry.name) if Path(f"/{EXTENDED}").is_dir() else []
+    outside = [entry for entry in top if entry.name != EXTENDED and (entry.name not in skipped or entry.is_symlink())]
+    entries = [*outside, *inside]
+    folders = [entry.path.lstrip("/") for entry in entries if entry.is_dir(follow_symlinks=False)]
+    links = [(entry.path.lstrip("/"), str(Path(entry.path).readlink())) for entry in entries if entry.is_symlink()]
     return Root(tuple(folders), tuple(links))
 
 
@@ -110,6 +115,7 @@ def boot_script(*, folder: Path, own: Path, root: Root, binds: Iterable[Bind], v
         f"root={shlex.quote(str(top))}",
         'mkdir "$root"',
         'mount -t tmpfs -o mode=0755,size=16m node "$root"',
+        f'mkdir "$root/{EXTENDED}"',
     ]
     for name in root.folders:
         lines += [f'mkdir "$root"/{shlex.quote(name)}', f'mount --rbind /{shlex.quote(name)} "$root"/{shlex.quote(name)}']

@@ -4,31 +4,43 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
+from localcloud import problems
 from localcloud.aws.call import backend_of
 from localcloud.aws.ec2 import instance_calls
 from localcloud.aws.ec2.zones import zone_named
-from localcloud.aws.events import DONE, Event, Kind, Progress
+from localcloud.aws.eks import joining
+from localcloud.aws.eks.node_groups import bootstrap
+from localcloud.aws.eks.node_groups.tags import NODE_GROUP_TAG
+from localcloud.aws.events import DONE, WAIT, Event, Kind, Progress
 from localcloud.kubernetes.client import ApiError
+from localcloud.kubernetes.csi.part import CsiPart
 from localcloud.kubernetes.efs_csi.part import EfsCsi
-from localcloud.kubernetes.nodes import drain, labels, machine, watches
+from localcloud.kubernetes.fsx_csi.part import FsxCsi
+from localcloud.kubernetes.nodes import drain, kubelets, labels, machine, watches
 from localcloud.kubernetes.nodes.limits import Limits
 from localcloud.kubernetes.nodes.links import Wiring
 from localcloud.kubernetes.nodes.machine import Machine
 from localcloud.kubernetes.nodes.node import Node
 from localcloud.kubernetes.nodes.programs import Programs
 from localcloud.kubernetes.nodes.roster import Member, Roster
-from localcloud.kubernetes.nodes.simulated import Simulator
+from localcloud.kubernetes.nodes.simulated import KWOK, Simulator
 from localcloud.kubernetes.part import Part
 from localcloud.kubernetes.running import RunningCluster
 from localcloud.machine.supervisor import Ended
 from localcloud.processes import StartError
+from localcloud.tools.build import ensure
 
 log = logging.getLogger(__name__)
+
+CSI: tuple[type[CsiPart], ...] = (EfsCsi, FsxCsi)
+"""Parts that run a process on each node."""
 
 LOST_SECONDS = 90.0
 """How long to wait until a stopped node is NotReady, which takes about 50 seconds (node-monitor-grace-period)."""
@@ -47,6 +59,8 @@ class Fleet(Part):
         self._wiring = Wiring(cluster.namespace or "", cluster.addresses)
         self._programs: Programs | None = None
         self._groups: dict[str, Mapping[str, Any]] = {}
+        self._drains: dict[str, Progress] = {}
+        """Progress of the drains that node group updates requested, by instance id."""
         self._ending = threading.Event()
         self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix=f"nodes-{cluster.id}")
         self._threads: list[threading.Thread] = []
@@ -57,17 +71,47 @@ class Fleet(Part):
                 self._appear(event)
             case "instance", "gone":
                 self._disappear(event)
+            case "instance", ("cordoning" | "draining" | "uncordoning"):
+                self._serve(event)
             case "node-group", ("created" | "changed"):
                 self._group_changed(event.name.split("/", 1)[1], event.details)
 
     def progress(self, kind: Kind, name: str) -> Progress:
-        return self._roster.progress(name.split("/", 1)[1]) if kind == "node-group" else DONE
+        if kind == "instance":
+            return self._drains.get(name, DONE)
+        if kind != "node-group":
+            return DONE
+        node_group = name.split("/", 1)[1]
+        found = self._roster.progress(node_group)
+        lost = self._lost(node_group) if found.ready is not None else []
+        return replace(found, problem=found.problem or lost[0], ready=(found.ready or 0) - len(lost)) if lost else found
+
+    def _lost(self, node_group: str) -> list[str]:
+        """Return, for each node that was Ready, the crash after which it no longer is."""
+        crashes = {crash.name: str(crash) for crash in self.cluster.supervisor.crashes()}
+        daemons = [member.node.daemons.values() if member.node else (KWOK,) for member in self._roster.ready(node_group)]
+        return [next(crashes[name] for name in names if name in crashes) for names in daemons if {*names} & crashes.keys()]
+
+    def mend(self) -> None:
+        """Start real nodes again whose PID 1 has ended: all their processes ended with it. Raises StartError."""
+        crashed = {crash.name for crash in self.cluster.supervisor.crashes()}
+        for member in self._roster.all():
+            with member.turn:
+                if member.node is not None and member.node.daemons["machine"] in crashed:
+                    self._switch_off(member)
+                    self._start(member)
+                    if member.problem:
+                        raise StartError(member.problem)
 
     def stop(self) -> None:
         self._ending.set()
         self._pool.shutdown(cancel_futures=True)
         for thread in self._threads:
             thread.join()
+
+    def has_room(self, kind: machine.Kind) -> bool:
+        """Return whether another node of this kind would be real."""
+        return self._roster.has_room(kind)
 
     def node(self, name: str) -> Node | None:
         """Return the real node with this name; None if there is none."""
@@ -77,22 +121,30 @@ class Fleet(Part):
     # New instances
 
     def _appear(self, event: Event) -> None:
-        found = self._machine(event)
-        if found is None:
+        """Add the instance as a member. An instance that cannot become a node is a failed member of its node group."""
+        node_group = machine.tags_of(event.details).get(NODE_GROUP_TAG)
+        if node_group is None:
             return
-        if found.user_data.cluster != self.cluster.name:
-            log.warning("instance %s does not join: its user data does not name cluster %s", found.id, self.cluster.name)
+        try:
+            instance = instance_calls.find(backend_of("ec2", event.account, event.region), [event.name])[0]
+            reason = bootstrap.refusal_of(self.cluster.name, instance)
+            found = self._machine(event, bootstrap.encoded(instance)) if not reason else None
+        except Exception as error:
+            reason, found = problems.report(f"reading instance {event.name}", error), None
+        if found is None:
+            log.warning("instance %s does not join: %s", event.name, reason)
+            self._roster.refuse(event.name, node_group, f"instance {event.name}: {reason}")
             return
         member = self._roster.admit(found)
         if member is not None:
             self._work(member, self._start)
 
-    def _machine(self, event: Event) -> Machine | None:
+    def _machine(self, event: Event, user_data: str | None) -> Machine | None:
         ec2 = backend_of("ec2", event.account, event.region)
         described = event.details
         return machine.of(
             described,
-            _user_data(ec2, event.name),
+            user_data,
             INSTANCE_TYPES[described["InstanceType"]],
             zone_named(ec2, described["Placement"]["AvailabilityZone"]).zone_id,
             event.region,
@@ -102,6 +154,9 @@ class Fleet(Part):
         if member.phase == "leaving":
             return
         try:
+            if obstacle := self._obstacle(member):
+                self._roster.settle(member, "failed", obstacle)
+                return
             if member.is_real:
                 self._start_real(member)
             else:
@@ -119,6 +174,12 @@ class Fleet(Part):
             return
         self._roster.settle(member, "ready")
 
+    def _obstacle(self, member: Member) -> str:
+        """Return why EKS would not let the instance join, or "" if it would."""
+        found = joining.cluster_named(self.cluster.account, self.cluster.region, self.cluster.name)
+        obstacle = joining.obstacle_of(found, member.machine.id) if found is not None else None
+        return f"node {member.machine.name}: {obstacle.reason}" if obstacle else ""
+
     def _start_real(self, member: Member) -> None:
         watches.allow()
         if self._programs is None:
@@ -128,12 +189,13 @@ class Fleet(Part):
             self.cluster,
             member.machine,
             member.number,
-            programs=self._programs,
+            programs=replace(self._programs, kubelet=ensure(kubelets.of(member.machine.version), log.info)),
             wiring=self._wiring,
             is_over=self._ending.is_set,
         )
         node.start()
-        self.cluster.part(EfsCsi).node_up(node)
+        for driver in CSI:
+            self.cluster.part(driver).node_up(node)
         node.await_ready()
         self._label(member)
 
@@ -142,10 +204,42 @@ class Fleet(Part):
         wanted = labels.of_controllers(member.machine, self._groups.get(member.machine.node_group))
         self.cluster.api.patch(f"/api/v1/nodes/{member.machine.name}", {"metadata": {"labels": wanted}})
 
+    # Node group updates
+
+    def _serve(self, event: Event) -> None:
+        """Cordon, drain or uncordon the node of an instance, if it has joined."""
+        member, api = self._roster.get(event.name), self.cluster.api
+        if member is None:
+            return
+        name, force = member.machine.name, bool(event.details.get("Force"))
+        match event.action:
+            case "cordoning":
+                self._work(member, lambda member: self._try(member, lambda: drain.cordon(api, name)))
+            case "uncordoning":
+                self._work(member, lambda member: self._try(member, lambda: drain.uncordon(api, name)))
+            case "draining":
+                self._drains[event.name] = WAIT
+                self._work(member, lambda member: self._drain(member, force))
+
+    def _drain(self, member: Member, force: bool) -> None:
+        api, name = self.cluster.api, member.machine.name
+        try:
+            left = drain.drain(api, name, lambda: self._ending.is_set() or member.phase == "leaving", drain.limit())
+            if left and force:
+                drain.delete_pods(api, name)
+                left = []
+            result = Progress(True, ", ".join(left))
+        except Exception as error:  # catch any error, so that the update does not wait forever
+            log.error("node %s could not be drained: %s", name, error, exc_info=not isinstance(error, (OSError, ApiError)))
+            result = Progress(True, str(error) or repr(error))
+        if member.machine.id in self._drains:  # otherwise the instance was terminated in the meantime
+            self._drains[member.machine.id] = result
+
     # Removed instances
 
     def _disappear(self, event: Event) -> None:
         member = self._roster.let_go(event.name)
+        self._drains.pop(event.name, None)
         if member is None:
             return
         leave = self._leave if event.details.get("ScaledIn", True) else self._vanish
@@ -154,7 +248,7 @@ class Fleet(Part):
     def _leave(self, member: Member) -> None:
         """Drain a node that its Auto Scaling group scaled in, then remove it."""
         api, name = self.cluster.api, member.machine.name
-        self._try(member, lambda: drain.drain(api, name, self._ending.is_set))
+        self._try(member, lambda: drain.drain(api, name, self._ending.is_set, drain.limit()))
         self._switch_off(member)
         self._try(member, lambda: drain.forget(api, name))
         self._gone(member)
@@ -171,11 +265,13 @@ class Fleet(Part):
         if member.node is None or self._ending.is_set():
             return
         node, member.node = member.node, None
-        self._try(member, lambda: self.cluster.part(EfsCsi).node_down(node))
+        for driver in CSI:
+            self._try(member, partial(self.cluster.part(driver).node_down, node))
         self._try(member, node.stop)
 
     def _gone(self, member: Member) -> None:
         self._roster.remove(member)
+        self.cluster.publish()
         if member.is_real and not self._ending.is_set():
             self._promote(member.machine.kind)
 
@@ -235,8 +331,15 @@ class Fleet(Part):
 
         def run() -> None:
             with member.turn:
-                if not self._ending.is_set():
+                if self._ending.is_set():
+                    return
+                try:
                     action(member)
+                except Exception as error:  # otherwise the node group would wait forever
+                    problem = problems.report(f"node {member.machine.name}", error)
+                    if member.phase == "leaving":
+                        self._roster.remove(member)
+                    self._roster.settle(member, "failed", problem)
 
         if member.is_real:
             thread = threading.Thread(target=run, name=f"node-{member.machine.name}", daemon=True)
@@ -253,9 +356,3 @@ class Fleet(Part):
             if not self._ending.is_set():
                 expected = isinstance(error, (OSError, ApiError))
                 log.warning("node %s: %s", member.machine.name, error, exc_info=not expected)
-
-
-def _user_data(ec2: Any, instance_id: str) -> str | None:
-    """Return an instance's base64-encoded user data, as passed at launch."""
-    kept = instance_calls.find(ec2, [instance_id])[0].user_data
-    return kept.as_bytes().decode() if kept else None

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from infra.naming import EMULATED_LABEL
 from localcloud.kubernetes.nodes.machine import Machine
 
 SIMULATED_TAINT = "gpumpi.dev/simulated"
@@ -48,12 +49,14 @@ SIMULATED = Taint(SIMULATED_TAINT, "true", "NoSchedule")
 
 
 def at_registration(machine: Machine) -> dict[str, str]:
-    """Return the labels with which the kubelet registers: labels from user data, plus instance type and location.
+    """Return the labels with which the kubelet registers: labels from user data, plus instance type and location. One more
+    marks nodes with devices, which are always emulated.
 
     On EKS the cloud controller adds the location shortly afterwards. NodeRestriction lets a kubelet set it, too.
     """
     return {
         **machine.user_data.labels,
+        **({EMULATED_LABEL: "true"} if machine.devices else {}),
         "node.kubernetes.io/instance-type": machine.type.name,
         "topology.kubernetes.io/region": machine.region,
         "topology.kubernetes.io/zone": machine.zone,

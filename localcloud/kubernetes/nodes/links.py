@@ -23,6 +23,11 @@ class Place:
     pods: IPv4Network
 
 
+def namespace_of_node(cluster_namespace: str, number: int | str) -> str:
+    """Return the name of a node's network namespace, or of all nodes' for the number `*`."""
+    return f"{cluster_namespace}-n{number}"
+
+
 class Wiring:
     """The nodes linked to a cluster's bridge. Every linked node has routes to and from all others."""
 

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from infra.facts.instance_types import InstanceType
 from infra.naming import EFA_RESOURCE, GPU_RESOURCE
+from localcloud.aws import images
 from localcloud.aws.eks.node_groups.tags import CLUSTER_TAG, NODE_GROUP_TAG
 from localcloud.kubernetes.nodes import user_data
 from localcloud.kubernetes.nodes.user_data import UserData
@@ -33,6 +34,8 @@ class Machine:
     zone: str
     zone_id: str
     image: str
+    version: str | None
+    """Kubernetes version of the AMI; None if it is not an EKS AMI."""
     type: InstanceType
     efa_interfaces: int
     maximum_pods: int
@@ -66,7 +69,7 @@ def of(
     described: Mapping[str, Any], encoded_user_data: str | None, instance_type: Mapping[str, Any], zone_id: str, region: str
 ) -> Machine | None:
     """Convert an instance from DescribeInstances. Return None if it does not belong to an EKS node group."""
-    tags = {tag["Key"]: tag["Value"] for tag in described.get("Tags", ())}
+    tags = tags_of(described)
     if CLUSTER_TAG not in tags or NODE_GROUP_TAG not in tags:
         return None
     interfaces = described.get("NetworkInterfaces", ())
@@ -80,11 +83,16 @@ def of(
         zone=described["Placement"]["AvailabilityZone"],
         zone_id=zone_id,
         image=described["ImageId"],
+        version=images.kubernetes_version(region, described["ImageId"]),
         type=InstanceType.from_ec2(instance_type),
         efa_interfaces=sum(interface.get("InterfaceType") in EFA_INTERFACES for interface in interfaces),
         maximum_pods=maximum_pods(instance_type),
         user_data=user_data.read(encoded_user_data),
     )
+
+
+def tags_of(described: Mapping[str, Any]) -> dict[str, str]:
+    return {tag["Key"]: tag["Value"] for tag in described.get("Tags", ())}
 
 
 def maximum_pods(instance_type: Mapping[str, Any]) -> int:

@@ -13,8 +13,8 @@ import psutil
 import yaml
 
 from localcloud.kubernetes.addresses import AWS_ADDRESS, REGISTRY_PORT
-from localcloud.kubernetes.nodes import containerd, filesystem, hardware, kube_proxy, kubelet, pod_network
-from localcloud.kubernetes.nodes.links import Place, Wiring
+from localcloud.kubernetes.nodes import containerd, filesystem, gpus, hardware, kube_proxy, kubelet, pod_network
+from localcloud.kubernetes.nodes.links import Place, Wiring, namespace_of_node
 from localcloud.kubernetes.nodes.machine import Machine
 from localcloud.kubernetes.nodes.programs import Programs
 from localcloud.kubernetes.running import RunningCluster
@@ -23,9 +23,8 @@ from localcloud.machine.cgroups import Cgroups
 from localcloud.processes import StartError
 
 START_SECONDS = 60.0
-DEVICES_FILE = Path("device-plugins") / "gpumpi" / "devices.json"
-"""File in the kubelet's folder that the device plugin emulator (localcloud/tools/device-plugin) reads. It is in a
-subfolder because a starting kubelet deletes all files directly in device-plugins."""
+DEVICES_FILE = gpus.FOLDER / "devices.json"
+"""File that the emulator of the EFA device plugin (localcloud/tools/device-plugin) reads."""
 
 
 class Node:
@@ -49,7 +48,7 @@ class Node:
         self._folder: Path = cluster.folder / "nodes" / machine.id
         self._cgroup = f"{cluster.namespace}-{machine.id}"
         self._cgroups = Cgroups()
-        namespace, pods = f"{cluster.namespace}-n{number}", cluster.addresses.pods_of_node(number)
+        namespace, pods = namespace_of_node(cluster.namespace, number), cluster.addresses.pods_of_node(number)
         self.place = Place(namespace, IPv4Address(machine.address), pods)
 
     @property
@@ -118,9 +117,10 @@ class Node:
         filesystem.write_own(own, machine.name, [machine.address], name_server)
         filesystem.write_machine_id(own, hashlib.md5(machine.id.encode(), usedforsecurity=False).hexdigest())
         (own / "etc" / "cni" / "net.d" / "10-pods.conflist").write_text(pod_network.cni_config(self.place.pods))
-        devices = own / "var" / "lib" / "kubelet" / DEVICES_FILE
+        devices = own / DEVICES_FILE
         devices.parent.mkdir(parents=True)
         devices.write_text(json.dumps(machine.devices) + "\n")
+        gpus.write(machine, devices.parent)
         containerd.write_registries(folder / "registries", f"http://{AWS_ADDRESS}:{REGISTRY_PORT}")
         settings = containerd.config(
             registries=folder / "registries", network_plugins=self._programs.network_plugins, runc=self._programs.runc

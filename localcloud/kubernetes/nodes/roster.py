@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from localcloud.aws.events import DONE, WAIT, Progress
+from localcloud.aws.events import WAIT, Progress
 from localcloud.kubernetes.nodes.limits import Limits
 from localcloud.kubernetes.nodes.machine import Kind, Machine
 from localcloud.kubernetes.nodes.node import Node
@@ -38,6 +38,8 @@ class Roster:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._members: dict[str, Member] = {}
+        self._refused: dict[str, tuple[str, str]] = {}
+        """Instance ID -> node group, and reason why the instance cannot become a node."""
         self._lock = threading.Lock()
 
     def admit(self, machine: Machine) -> Member | None:
@@ -45,13 +47,19 @@ class Roster:
         with self._lock:
             if machine.id in self._members:
                 return None
-            number = self._free_number() if self._has_room(machine.kind) else None
+            number = self._free_number() if self._has_room_unlocked(machine.kind) else None
             member = self._members[machine.id] = Member(machine, number)
             return member
 
-    def let_go(self, instance_id: str) -> Member | None:
-        """Mark a member as leaving and return it. Return None if it is unknown or already leaving."""
+    def refuse(self, instance_id: str, node_group: str, problem: str) -> None:
+        """Add an instance of a node group that cannot become a node. It counts as a failed member until it is gone."""
         with self._lock:
+            self._refused[instance_id] = node_group, problem
+
+    def let_go(self, instance_id: str) -> Member | None:
+        """Mark a member as leaving and return it. Return None if it is unknown, refused or already leaving."""
+        with self._lock:
+            self._refused.pop(instance_id, None)
             member = self._members.get(instance_id)
             if member is None or member.phase == "leaving":
                 return None
@@ -64,6 +72,9 @@ class Roster:
             if member.phase != "leaving":
                 member.phase, member.problem = phase, problem
 
+    def ready(self, node_group: str) -> list[Member]:
+        return [member for member in self.members(node_group) if member.phase == "ready"]
+
     def remove(self, member: Member) -> None:
         """Remove a member and free its number."""
         with self._lock:
@@ -72,7 +83,7 @@ class Roster:
     def promote(self, kind: Kind) -> Member | None:
         """If there is room, make the oldest simulated member real and return it. The caller restarts its node."""
         with self._lock:
-            if not self._has_room(kind):
+            if not self._has_room_unlocked(kind):
                 return None
             for member in self._members.values():
                 if not member.is_real and member.machine.kind == kind and member.phase == "ready":
@@ -80,8 +91,20 @@ class Roster:
                     return member
             return None
 
+    def get(self, instance_id: str) -> Member | None:
+        with self._lock:
+            return self._members.get(instance_id)
+
     def members(self, node_group: str) -> list[Member]:
         return self._matching(lambda member: member.machine.node_group == node_group)
+
+    def has_room(self, kind: Kind) -> bool:
+        """Return whether another node of this kind would be real."""
+        with self._lock:
+            return self._has_room_unlocked(kind)
+
+    def all(self) -> list[Member]:
+        return self._matching(lambda member: True)
 
     def find(self, name: str) -> Member | None:
         """Return the member whose node has this name."""
@@ -92,14 +115,16 @@ class Roster:
         members = self.members(node_group)
         if any(member.phase in ("starting", "leaving") for member in members):
             return WAIT
-        problem = next((member.problem for member in members if member.problem), "")
-        return Progress(True, problem) if problem else DONE
+        with self._lock:
+            problems = [problem for group, problem in self._refused.values() if group == node_group]
+        problems += [member.problem for member in members if member.problem]
+        return Progress(True, next(iter(problems), ""), len(self.ready(node_group)))
 
     def _matching(self, wanted: Callable[[Member], bool]) -> list[Member]:
         with self._lock:
             return [member for member in self._members.values() if wanted(member)]
 
-    def _has_room(self, kind: Kind) -> bool:
+    def _has_room_unlocked(self, kind: Kind) -> bool:
         real = [member for member in self._members.values() if member.is_real and member.machine.kind == kind]
         return len(real) < self._limits.of(kind)
 

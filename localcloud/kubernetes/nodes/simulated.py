@@ -13,12 +13,13 @@ from localcloud.kubernetes.client import ApiError
 from localcloud.kubernetes.nodes import kubelet, labels
 from localcloud.kubernetes.nodes.machine import Machine
 from localcloud.kubernetes.running import RunningCluster
+from localcloud.tools import catalogue
 from localcloud.tools.build import ensure
-from localcloud.tools.catalogue import KWOK
 
 log = logging.getLogger(__name__)
 
-NAME = "kwok"
+KWOK = "kwok"
+"""Supervisor name of the process."""
 POD_NETWORK = "198.19.0.1/16"
 """IP addresses that simulated pods report. Nothing listens on them."""
 _MIB = 1024
@@ -43,9 +44,11 @@ class Simulator:
 
     def _start_once(self) -> None:
         with self._lock:
-            if self._started:
-                return
-            self._started = True
+            if not self._started:
+                self._start()
+                self._started = True
+
+    def _start(self) -> None:
         options = [
             f"--kubeconfig={self._cluster.admin_kubeconfig}",
             "--manage-all-nodes=false",
@@ -53,7 +56,7 @@ class Simulator:
             f"--cidr={POD_NETWORK}",
             "--node-lease-duration-seconds=40",
         ]
-        self._cluster.supervisor.start(NAME, [ensure(KWOK, log.info), *options])
+        self._cluster.supervisor.start(KWOK, [ensure(catalogue.KWOK, log.info), *options])
 
 
 def node(machine: Machine, node_group: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -97,7 +100,7 @@ def capacity(machine: Machine) -> dict[str, str]:
     return {
         "cpu": str(machine.type.vcpus),
         "memory": f"{machine.memory_kib}Ki",
-        "pods": str(machine.maximum_pods),
+        "pods": str(machine.user_data.maximum_pods or machine.maximum_pods),
         "ephemeral-storage": _storage(machine),
         "hugepages-2Mi": f"{machine.huge_page_kib // _MIB}Mi",
         **{name: str(number) for name, number in machine.devices.items()},

@@ -15,6 +15,8 @@ import yaml
 
 NODE_CONFIG = "application/node.eks.aws"
 _SHELL = "text/x-shellscript"
+_REQUIRED = ("apiServerEndpoint", "certificateAuthority", "cidr")
+_BOOTSTRAP_SCRIPT = "/etc/eks/bootstrap.sh"
 _HUGE_PAGES = re.compile(r"vm\.nr_hugepages\s*=\s*(\d+)")
 
 
@@ -24,6 +26,10 @@ class UserData:
 
     cluster: str | None = None
     """Name of the cluster to join; None if user data contains none."""
+    missing: tuple[str, ...] = ()
+    """Fields that nodeadm requires beside the cluster's name, but user data lacks."""
+    runs_bootstrap_script: bool = False
+    """Whether a script runs the bootstrap script of Amazon Linux 2."""
     kubelet_flags: tuple[str, ...] = ()
     """Kubelet flags, in order. If a flag, even --node-labels, occurs more than once, the last one wins."""
     kubelet_config: Mapping[str, Any] = field(default_factory=dict)
@@ -39,6 +45,12 @@ class UserData:
     def taints(self) -> tuple[str, ...]:
         """Taints in the form `key=value:Effect`."""
         return tuple(self._flag_items("--register-with-taints"))
+
+    @property
+    def maximum_pods(self) -> int | None:
+        """Limit on pods from the kubelet's flags or configuration; None if there is none."""
+        given = next(iter(self._flag_items("--max-pods")), self.kubelet_config.get("maxPods"))
+        return None if given is None else int(given)
 
     @property
     def other_flags(self) -> tuple[str, ...]:
@@ -57,10 +69,17 @@ def read(user_data: str | None) -> UserData:
     configs, scripts = [], []
     for kind, text in _parts(base64.b64decode(user_data)):
         if kind == NODE_CONFIG:
-            configs.append(yaml.safe_load(text) or {})
+            configs.append(_node_config(text))
         elif kind == _SHELL:
             scripts.append(text)
     return _merged([config.get("spec", {}) for config in configs], "\n".join(scripts))
+
+
+def _node_config(text: str) -> Mapping[str, Any]:
+    config = yaml.safe_load(text) or {}
+    if not isinstance(config, Mapping):
+        raise ValueError("its NodeConfig is not a YAML object")
+    return config
 
 
 def _merged(specs: list[Mapping[str, Any]], scripts: str) -> UserData:
@@ -68,14 +87,23 @@ def _merged(specs: list[Mapping[str, Any]], scripts: str) -> UserData:
 
     nodeadm passes the kubelet flags of all parts to the kubelet. If a flag occurs more than once, the last one wins.
     """
-    cluster, flags, config = None, [], {}  # type: ignore[var-annotated]
+    cluster: dict[str, Any] = {}
+    flags: list[str] = []
+    config: dict[str, Any] = {}
     for spec in specs:
-        cluster = spec.get("cluster", {}).get("name") or cluster
+        cluster = merged(cluster, spec.get("cluster") or {})
         kubelet = spec.get("kubelet") or {}
         flags += kubelet.get("flags") or []
         config = merged(config, kubelet.get("config") or {})
     pages = _HUGE_PAGES.findall(scripts)
-    return UserData(cluster, tuple(flags), config, int(pages[-1]) if pages else 0)
+    return UserData(
+        cluster=cluster.get("name") or None,
+        missing=tuple(field for field in _REQUIRED if cluster and not cluster.get(field)),
+        runs_bootstrap_script=_BOOTSTRAP_SCRIPT in scripts,
+        kubelet_flags=tuple(flags),
+        kubelet_config=config,
+        huge_pages=int(pages[-1]) if pages else 0,
+    )
 
 
 def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:

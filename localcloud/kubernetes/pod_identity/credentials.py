@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from localcloud.aws import sts
 from localcloud.aws.call import backend_of
+from localcloud.aws.eks import callers, joining
 from localcloud.aws.eks.state import Cluster, Eks, Record
 from localcloud.aws.patching import state_of
 
@@ -31,6 +32,8 @@ class Pod:
     service_account: str
     name: str
     uid: str
+    node: str = ""
+    """Name of the pod's node; empty if the API server does not report it."""
 
 
 def association(account: str, region: str, cluster: str, namespace: str, service_account: str) -> Record | None:
@@ -49,18 +52,34 @@ def assume(account: str, region: str, cluster: str, pod: Pod) -> dict[str, str]:
     if record is None or found is None:
         who = f"service account {pod.service_account} in namespace {pod.namespace}"
         raise Refused(404, "ResourceNotFoundException", f"There is no association for {who} in cluster {cluster}")
+    node = joining.node_named(found, pod.node) if pod.node else None
+    if node is not None and (problem := joining.credentials_problem(found, node)):
+        raise Refused(500, "InternalServerException", problem)
     tags = {} if record.get("disableSessionTags") else _tags(found, pod)
-    role, name = record["roleArn"], _session_name(cluster, pod)
+    role, name, subnets = record["roleArn"], _session_name(cluster, pod), found.record["resourcesVpcConfig"]["subnetIds"]
+    # AWS does not document aws:SourceArn for Pod Identity, so a condition on it is not met.
+    source = {"aws:sourceaccount": account}
     try:
-        session = sts.open_session(region, role, ("Service", SERVICE), name=name, lifetime=ROLE_TIME, tags=tags, context={})
+        session = sts.open_session(
+            region, role, ("Service", SERVICE), name=name, lifetime=ROLE_TIME, tags=tags, context=source, subnets=subnets
+        )
         if target := record.get("targetRoleArn"):
             context = {"sts:externalid": record["externalId"], "aws:principalarn": role}
             session = sts.open_session(
-                region, target, ("AWS", role), name=name, lifetime=TARGET_ROLE_TIME, tags=tags, context=context
+                region,
+                target,
+                ("AWS", role),
+                name=name,
+                lifetime=TARGET_ROLE_TIME,
+                tags=tags,
+                context=context,
+                subnets=subnets,
             )
     except sts.NotTrusted as role_arn:
         text = f"Unauthorized Exception! EKS does not have permissions to assume {role_arn}"
         raise Refused(400, "AccessDeniedException", text) from None
+    if node is not None:
+        callers.place(session, node.id)
     return {
         "AccessKeyId": session.access_key_id,
         "SecretAccessKey": session.secret_access_key,

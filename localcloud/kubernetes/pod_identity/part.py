@@ -17,7 +17,8 @@ log = logging.getLogger(__name__)
 
 ADDON = "eks-pod-identity-agent"
 AGENT_PORT = 80
-WEBHOOK_PORT = 23443
+WEBHOOK_ADDRESS, WEBHOOK_PORT = "127.0.0.1", 23443
+"""Address in the cluster's own namespace. Only the API server reaches it, as on EKS."""
 NAME = "pod-identity-webhook"
 _SERVICE_ACCOUNT = "system:serviceaccount:"
 Json = dict[str, Any]
@@ -29,7 +30,7 @@ class PodIdentity(Part):
     _stop_agent: Callable[[], None] | None = None
 
     def network(self) -> None:
-        listener = self.cluster.listen(str(POD_IDENTITY_ADDRESS), WEBHOOK_PORT)
+        listener = self.cluster.listen(WEBHOOK_ADDRESS, WEBHOOK_PORT)
         address, port = listener.getsockname()
         certificate = self.cluster.pki.issue(NAME, addresses=(address,))
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -95,7 +96,8 @@ class PodIdentity(Part):
         if not status.get("authenticated") or not name.startswith(_SERVICE_ACCOUNT) or not pods:
             raise Refused(400, "InvalidTokenException", "The token is not valid, or is not bound to a pod of this cluster")
         namespace, account = name.removeprefix(_SERVICE_ACCOUNT).split(":")
-        return Pod(namespace, account, pods[0], extra["authentication.kubernetes.io/pod-uid"][0])
+        node = extra.get("authentication.kubernetes.io/node-name", [""])[0]
+        return Pod(namespace, account, pods[0], extra["authentication.kubernetes.io/pod-uid"][0], node)
 
 
 def configuration(url: str, authority: bytes) -> Json:

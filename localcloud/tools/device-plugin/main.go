@@ -1,8 +1,8 @@
-// device-plugin offers a resource of a local node to its kubelet, in place of plugins that look for real devices.
+// device-plugin offers a resource of a local node to its kubelet, in place of a plugin that looks for real devices.
 //
-// It runs in images under the upstream plugins' names, in their unmodified DaemonSets. DEVICE_RESOURCE (set in the image)
-// names the resource, arguments are ignored. How many devices the node has stands in gpumpi/devices.json below the folder of
-// the kubelet's sockets, which every plugin's DaemonSet mounts: {"nvidia.com/gpu": 8}. A node without any waits, as upstream.
+// It runs in the image with the name of AWS's EFA plugin, in its unmodified DaemonSet. DEVICE_RESOURCE (set in the image)
+// names the resource; arguments are ignored. The number of the node's devices is in gpumpi/devices.json below the folder of
+// the kubelet's sockets, which the DaemonSet mounts: {"vpc.amazonaws.com/efa": 4}. Without any, it waits, as upstream.
 package main
 
 import (
@@ -26,7 +26,6 @@ import (
 
 const (
 	devicesFile    = "gpumpi/devices.json"
-	gpuResource    = "nvidia.com/gpu"
 	lookEvery      = time.Second
 	requestTimeout = 5 * time.Second
 )
@@ -35,7 +34,7 @@ func main() {
 	log.SetFlags(log.LstdFlags | log.LUTC)
 	resource := os.Getenv("DEVICE_RESOURCE")
 	if resource == "" {
-		log.Fatal("DEVICE_RESOURCE is not set: it names the resource to offer, e.g. nvidia.com/gpu")
+		log.Fatal("DEVICE_RESOURCE is not set: it names the resource to offer, e.g. vpc.amazonaws.com/efa")
 	}
 	folder := os.Getenv("DEVICE_PLUGIN_FOLDER")
 	if folder == "" {
@@ -102,7 +101,7 @@ func serve(ctx context.Context, resource, folder string, count int) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	server := grpc.NewServer()
-	api.RegisterDevicePluginServer(server, newPlugin(ctx, resource, count))
+	api.RegisterDevicePluginServer(server, newPlugin(ctx, count))
 	go func() { _ = server.Serve(listener) }()
 	defer server.Stop()
 	if err := register(ctx, kubelet, resource, name); err != nil {
@@ -144,26 +143,16 @@ func pause(ctx context.Context) {
 // plugin is what the kubelet talks to.
 type plugin struct {
 	api.UnimplementedDevicePluginServer
-	ctx      context.Context
-	resource string
-	devices  []*api.Device
+	ctx     context.Context
+	devices []*api.Device
 }
 
-func newPlugin(ctx context.Context, resource string, count int) *plugin {
-	host, _ := os.Hostname()
-	made := &plugin{ctx: ctx, resource: resource}
+func newPlugin(ctx context.Context, count int) *plugin {
+	made := &plugin{ctx: ctx}
 	for number := range count {
-		made.devices = append(made.devices, &api.Device{ID: deviceID(resource, host, number), Health: api.Healthy})
+		made.devices = append(made.devices, &api.Device{ID: fmt.Sprintf("rdmap%d", number), Health: api.Healthy})
 	}
 	return made
-}
-
-// deviceID is as the upstream plugins name theirs: GPUs by UUID, EFA devices by number.
-func deviceID(resource, host string, number int) string {
-	if resource == gpuResource {
-		return fmt.Sprintf("GPU-local-%s-%d", host, number)
-	}
-	return fmt.Sprintf("rdmap%d", number)
 }
 
 func (p *plugin) GetDevicePluginOptions(context.Context, *api.Empty) (*api.DevicePluginOptions, error) {
@@ -181,15 +170,11 @@ func (p *plugin) ListAndWatch(_ *api.Empty, stream api.DevicePlugin_ListAndWatch
 	return nil
 }
 
-// Allocate tells the container its GPUs, as NVIDIA's plugin does by default; there are no device files to hand over.
+// Allocate hands over nothing: there are no device files.
 func (p *plugin) Allocate(_ context.Context, request *api.AllocateRequest) (*api.AllocateResponse, error) {
 	response := &api.AllocateResponse{}
-	for _, container := range request.ContainerRequests {
-		answer := &api.ContainerAllocateResponse{}
-		if p.resource == gpuResource {
-			answer.Envs = map[string]string{"NVIDIA_VISIBLE_DEVICES": strings.Join(container.DevicesIds, ",")}
-		}
-		response.ContainerResponses = append(response.ContainerResponses, answer)
+	for range request.ContainerRequests {
+		response.ContainerResponses = append(response.ContainerResponses, &api.ContainerAllocateResponse{})
 	}
 	return response, nil
 }

@@ -1,19 +1,24 @@
 """Requests while an API server stops and another one replaces it."""
 
+import json
+import os
 import re
 import socket
 import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Literal
 
 import pytest
 
-from localcloud.engine.kubernetes.api import APPLY, JSON, JSON_PATCH, Api, Unreachable
+from localcloud.engine.kubernetes.api import APPLY, JSON, JSON_PATCH, Api, ApiError, Unreachable
+from localcloud.engine.kubernetes.cluster import Cluster
 from localcloud.engine.kubernetes.credentials import Credentials
 from localcloud.engine.kubernetes.kubeconfig import Access
+from localcloud.engine.kubernetes.settings import Settings
 from localcloud.kubernetes.pki import Authority
 
 Turn = Literal["drop", "answer"]
@@ -106,3 +111,72 @@ def test_a_server_with_an_unknown_authority_fails_at_once(tmp_path: Path) -> Non
         with pytest.raises(Unreachable, match="certificate verify failed"):
             Api(access, Credentials(access, {})).get("/api")
     assert len(turns) == 1
+
+
+class Door:
+    """An API server that accepts only some tokens, and a credential plugin that gives out new ones."""
+
+    def __init__(self, folder: Path, *, valid_from: int) -> None:
+        self.valid_from = valid_from
+        self.asked: list[str] = []
+        counter = folder / "count"
+        counter.write_text("0")
+        script = f'n=$(($(cat {counter}) + 1)); echo $n > {counter}; echo "{{\\"status\\": {{\\"token\\": \\"$n\\"}}}}"'
+        door = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                door.asked.append(f"{self.path} {self.headers['Authorization']}")
+                is_valid = int(self.headers["Authorization"].removeprefix("Bearer ")) >= door.valid_from
+                body = json.dumps(RESOURCES if is_valid else {"message": "Unauthorized", "reason": "Unauthorized"}).encode()
+                self.send_response(200 if is_valid else 401)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "/bin/sh", "args": ["-c", script]}
+        self.kubeconfig = json.dumps(
+            {
+                "clusters": [{"name": "it", "cluster": {"server": f"http://127.0.0.1:{self.server.server_port}"}}],
+                "users": [{"name": "it", "user": {"exec": plugin}}],
+                "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
+                "current-context": "it",
+            }
+        )
+
+    @contextmanager
+    def open(self) -> Iterator[Cluster]:
+        thread = threading.Thread(target=self.server.serve_forever)
+        thread.start()
+        try:
+            yield Cluster(Settings(kubeconfig=self.kubeconfig), {"PATH": os.environ["PATH"]})
+        finally:
+            self.server.shutdown()
+            self.server.server_close()
+            thread.join()
+
+
+RESOURCES = {"kind": "APIResourceList", "resources": [{"name": "namespaces", "kind": "Namespace", "namespaced": False}]}
+
+
+def test_a_rejected_token_makes_the_cluster_unreachable_at_once(tmp_path: Path) -> None:
+    """The official provider does not wait until the API server accepts its token, and repeats no request."""
+    door = Door(tmp_path, valid_from=9)
+    with door.open() as cluster:
+        assert cluster.unreachable == "unable to load schema information from the API server: Unauthorized"
+    assert [asked.split()[0] for asked in door.asked] == ["/version", "/api/v1"]
+
+
+def test_a_new_token_is_used_from_the_next_request_on(tmp_path: Path) -> None:
+    door = Door(tmp_path, valid_from=2)
+    with door.open() as cluster:
+        assert cluster.unreachable is None
+        assert door.asked == ["/version Bearer 1", "/api/v1 Bearer 2"]
+        door.valid_from = 3
+        with pytest.raises(ApiError, match="Unauthorized"):
+            cluster.api.get("/api/v1/namespaces/x")
+        assert cluster.api.get("/api/v1/namespaces/x") == RESOURCES

@@ -1,12 +1,17 @@
-"""Waits for readiness that time out or are canceled, with the real Pulumi engine."""
+"""Waits for readiness that time out or are canceled, and requests that are canceled in flight, with the real Pulumi engine."""
 
 import signal
+import threading
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from testkit.control_plane import Objects
+from infra.recovery.recover_stack import recover
+from testkit.control_plane import ControlPlane, Objects
 from testkit.kubernetes_projects import KubernetesProject
 from testkit.waiting import wait_until
+from tests.engine.kubernetes.holding_proxy import HoldingProxy
 from tests.engine.kubernetes.test_waits import TRUE_FOR_READY
 
 pytestmark = pytest.mark.checkpoints
@@ -44,3 +49,50 @@ def test_an_interrupted_update_stops_waiting_and_keeps_created_objects(kube: Kub
     assert 'Resource operation was cancelled for "slow"' in output
     assert kube.state()["slow"]["initErrors"]
     assert kube.destroy().ok
+
+
+MAPS = """
+    for name in ("held", "foreign"):
+        k8s.core.v1.ConfigMap(name, metadata={"name": name}, data={"a": "b"}, opts=opts)
+"""
+
+
+@pytest.fixture
+def proxy(plane: ControlPlane) -> Iterator[HoldingProxy]:
+    with HoldingProxy(plane, "held") as running:
+        threading.Thread(target=running.serve_forever, daemon=True).start()
+        yield running
+        running.release.set()
+        running.shutdown()
+
+
+def test_recover_adopts_an_object_whose_request_was_canceled_in_flight(
+    kube: KubernetesProject, objects: Objects, proxy: HoldingProxy
+) -> None:
+    objects.create("configmaps", {"metadata": {"name": "foreign"}, "data": {"a": "b"}})
+    kube.use(proxy.kubeconfig())
+    kube.write(MAPS)
+    with kube.project.running("up") as (process, _):
+        assert proxy.held.wait(60)
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=60)
+    assert not proxy.release.is_set(), "the answer is still held back"
+    proxy.release.set()
+    assert "was not successfully created by the Kubernetes API server" in output and "context canceled" in output
+    assert objects.get("configmaps", "held") and "held" not in kube.state()
+    assert 'configmaps "held" already exists' in kube.up().output
+
+    told: list[str] = []
+    recovered = recover(kube.project.pulumi, kube.project.stack, no_client, told.append)
+    assert recovered.found == [f"held ({objects.namespace}/held)"]
+    assert told[-1].startswith(f"foreign ({objects.namespace}/foreign) exists, but no failed update of this stack created it;")
+    assert "foreign" not in kube.state()
+    objects.delete("configmaps", "foreign")
+    again = kube.up()
+    assert again.ok, again.output
+    assert again.changes == {"create": 1}, "held is as the program describes it"
+    assert recover(kube.project.pulumi, kube.project.stack, no_client, told.append).found == []
+
+
+def no_client(region: str) -> Any:
+    raise AssertionError("no AWS resource was interrupted")

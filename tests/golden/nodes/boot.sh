@@ -4,12 +4,15 @@ set -eu
 root='/local cloud/nodes/i-0a/root'
 mkdir "$root"
 mount -t tmpfs -o mode=0755,size=16m node "$root"
+mkdir "$root/opt"
 mkdir "$root"/dev
 mount --rbind /dev "$root"/dev
 mkdir "$root"/home
 mount --rbind /home "$root"/home
 mkdir "$root"/usr
 mount --rbind /usr "$root"/usr
+mkdir "$root"/opt/tools
+mount --rbind /opt/tools "$root"/opt/tools
 ln -s usr/bin "$root"/bin
 mkdir "$root/etc" "$root/var" "$root/run" "$root/proc" "$root/sys"
 mount --bind '/local cloud/nodes/i-0a/own/etc' "$root/etc"

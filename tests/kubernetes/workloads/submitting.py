@@ -36,3 +36,11 @@ def leaving_nothing(cluster: JobCluster, name: str) -> Iterator[None]:
         yield
     finally:
         cluster.cluster("cancel", name)
+
+
+def kill_a_worker(cluster: JobCluster, selector: str, name: str = "") -> None:
+    """Delete a pod of the job with a grace period of one second."""
+    (pod,) = [one for one in cluster.objects("pods", selector) if name in ("", one["metadata"]["name"])]
+    namespace = pod["metadata"]["namespace"]
+    done = cluster.kubectl("delete", "pod", pod["metadata"]["name"], "-n", namespace, "--grace-period=1", "--wait=false")
+    assert done.code == 0, done.err

@@ -9,14 +9,14 @@ import pytest
 from testkit.job_cluster import JobCluster
 from tests.kubernetes.workloads.submitting import job_yaml, run, variant
 
-pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.mission_only]
+pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.mission_only]
 
 EPOCH = re.compile(r"^ +(\d+)(?: +\d+\.\d{4}){4}$", re.MULTILINE)
 VERDICT = re.compile(r"^(\d+) ranks on (\d+) hosts, (\d+) epochs in .* s: accuracy (0\.\d+), weights (\w+) on all", re.MULTILINE)
 
 
 @pytest.mark.mission("A", "chainermn-mnist")
-@pytest.mark.parametrize("changes", [{}, {"launcher": "openmpi", "slots": 2}], ids=["mpijob", "openmpi"])
+@pytest.mark.parametrize("changes", [{}, {"launcher": "standalone", "slots": 2}], ids=["mpijob", "standalone"])
 def test_chainermn_learns_and_all_ranks_have_equal_weights(
     job_cluster: JobCluster, tmp_path: Path, changes: dict[str, Any]
 ) -> None:
@@ -31,12 +31,12 @@ def test_chainermn_learns_and_all_ranks_have_equal_weights(
     assert float(accuracy) > 0.9
 
 
-@pytest.mark.parametrize("launcher", ["mpijob", "openmpi"])
+@pytest.mark.parametrize("launcher", ["mpijob", "standalone"])
 def test_an_exception_on_one_rank_ends_the_job_everywhere(job_cluster: JobCluster, tmp_path: Path, launcher: str) -> None:
     """Rank 0 waits for rank 1 in an allreduce. Without ChainerMN's exception hook, only the deadline would end the
     job.
     """
-    file = variant(tmp_path, "chainermn-mnist", ["--fail", "1"], launcher=launcher, backoffLimit=0, deadlineSeconds=120)
+    file = variant(tmp_path, "chainermn-mnist", ["--fail", "1"], launcher=launcher, maxRestarts=0, activeDeadlineSeconds=120)
     done = run(job_cluster, file)
     assert done.code == 1
     assert "RuntimeError: requested by --fail, on chainermn-mnist-worker-1" in done.out

@@ -6,49 +6,30 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import boto3
 import pytest
 
 from localcloud import workloads
-from localcloud.kubernetes.addresses import AWS_ADDRESS
+from testkit.eks_clusters import REGION
 from testkit.job_cluster import NAMESPACE, JobCluster
 from tests.kubernetes.workloads.submitting import leaving_nothing, run, variant
 
-pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.mission_only]
+pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.mission_only]
 
-NAME, SECRET, BUCKET = "horovod-mnist", "dataset", "gpumpi-digits"
+NAME, BUCKET = "horovod-mnist", "gpumpi-digits"
 EPOCH = re.compile(r"epoch (\d+): loss \d+\.\d{4}, accuracy on unseen digits \d\.\d{4}$", re.MULTILINE)
-AWS_IN_PODS = f"http://{AWS_ADDRESS}:4566"
 
 
 @contextmanager
-def data_set(cluster: JobCluster, access_key: str | None = None) -> Iterator[None]:
-    """Create a bucket with the digits data set, and the Secret with the job's credentials. `access_key` replaces the
-    valid access key.
-    """
-    variables = cluster.environment
-    names = {
-        "endpoint_url": "AWS_ENDPOINT_URL",
-        "aws_access_key_id": "AWS_ACCESS_KEY_ID",
-        "aws_secret_access_key": "AWS_SECRET_ACCESS_KEY",
-    }
-    s3 = boto3.client("s3", region_name="us-east-1", **{key: variables[name] for key, name in names.items()})
-    s3.create_bucket(Bucket=BUCKET)
-    s3.upload_file(str(workloads.ensure(print) / "digits.csv.gz"), BUCKET, "digits.csv.gz")
-    secret = {
-        "access": access_key or variables["AWS_ACCESS_KEY_ID"],
-        "secret": variables["AWS_SECRET_ACCESS_KEY"],
-        "endpoint": AWS_IN_PODS,
-    }
-    literals = [f"--from-literal={key}={value}" for key, value in secret.items()]
-    made = cluster.kubectl("create", "secret", "generic", SECRET, "-n", NAMESPACE, *literals)
-    assert made.code == 0, made.err
+def data_set(cluster: JobCluster, bucket: str = BUCKET) -> Iterator[None]:
+    """Create a bucket with the digits data set."""
+    s3 = cluster.cloud.clients(REGION)("s3")
+    s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": REGION})
+    s3.upload_file(str(workloads.ensure(print) / "digits.csv.gz"), bucket, "digits.csv.gz")
     try:
         yield
     finally:
-        cluster.kubectl("delete", "secret", SECRET, "-n", NAMESPACE)
-        s3.delete_object(Bucket=BUCKET, Key="digits.csv.gz")
-        s3.delete_bucket(Bucket=BUCKET)
+        s3.delete_object(Bucket=bucket, Key="digits.csv.gz")
+        s3.delete_bucket(Bucket=bucket)
 
 
 def job(folder: Path, *options: str, data: str = f"s3://{BUCKET}/digits.csv.gz", **changes: object) -> tuple[Path, str]:
@@ -96,17 +77,17 @@ def test_a_killed_job_resumes_from_its_checkpoint_and_runs_all_epochs(job_cluste
 
 @pytest.mark.mission("D", "credentials")
 @pytest.mark.parametrize(
-    ("file", "access_key", "status"),
-    [("missing.csv.gz", None, 404), ("digits.csv.gz", "AKIAIOSFODNN7EXAMPLE", 403)],
-    ids=["missing data set", "wrong credentials"],
+    ("bucket", "file", "status"),
+    [(BUCKET, "missing.csv.gz", 404), ("gpumpi-unlisted", "digits.csv.gz", 403)],
+    ids=["missing data set", "bucket that the stack does not list"],
 )
 def test_unreadable_data_ends_the_job_with_an_explanation(
-    job_cluster: JobCluster, tmp_path: Path, file: str, access_key: str | None, status: int
+    job_cluster: JobCluster, tmp_path: Path, bucket: str, file: str, status: int
 ) -> None:
-    address = f"s3://{BUCKET}/{file}"
-    path, _ = job(tmp_path, data=address, backoffLimit=0)
-    with data_set(job_cluster, access_key):
+    address = f"s3://{bucket}/{file}"
+    path, _ = job(tmp_path, data=address, maxRestarts=0)
+    with data_set(job_cluster, bucket):
         done = run(job_cluster, path)
     assert done.code == 1
     assert f"{address}: cannot be read: An error occurred ({status})" in done.out
-    assert "Check the address and the Secret with AWS_ACCESS_KEY_ID" in done.out
+    assert "Check the address, and list the bucket in platform.jobPolicies of the stack" in done.out

@@ -11,7 +11,7 @@ import pytest
 from testkit.job_cluster import JobCluster
 from tests.kubernetes.workloads.submitting import run, variant
 
-pytestmark = pytest.mark.xdist_group("kubernetes")
+pytestmark = pytest.mark.xdist_group("jobs")
 
 NAME = "mpi-benchmarks"
 SIZES = [1, 4, 16, 64, 256, 1024, 4096, 16384, 65536]

@@ -9,7 +9,7 @@ import pytest
 from testkit.job_cluster import JobCluster
 from tests.kubernetes.workloads.submitting import leaving_nothing, variant
 
-pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.mission_only]
+pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.mission_only]
 
 NAME = "pytorch-ddp"
 EPOCH = re.compile(r"epoch (\d+): loss \d+\.\d{4}, accuracy on unseen points \d\.\d{4}$")

@@ -8,7 +8,7 @@ import pytest
 from testkit.job_cluster import JobCluster
 from tests.kubernetes.workloads.submitting import run, variant
 
-pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.mission_only]
+pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.mission_only]
 
 SMALL = ["--model=resnet50", "--batch=2", "--image-size=32", "--steps=4", "--warm-up=1", "--every=2"]
 

@@ -18,7 +18,25 @@ CASES: dict[str, FactsCase] = {
         {"target": {"kubernetesVersion": "1.36"}},
         [],
         {"kubernetes_versions": ("1.32", "1.33", "1.34", "1.35"), "addon_versions": {}},
-        ['target.kubernetesVersion: EKS does not offer "1.36" in us-west-2. Choose 1.33, 1.34 or 1.35.'],
+        ['target.kubernetesVersion: EKS does not offer "1.36" in us-west-2. Choose 1.34 or 1.35.'],
+    ),
+    "new cluster with a version in extended support": (
+        {"target": {"kubernetesVersion": "1.33"}},
+        [],
+        {"addon_versions": {}},
+        [
+            'target.kubernetesVersion: "1.33" is only for running clusters: EKS\'s standard support for 1.33 ended on '
+            "2026-07-29. Set 1.34, 1.35 or 1.36."
+        ],
+    ),
+    "running cluster in extended support": (
+        {"target": {"kubernetesVersion": "1.33"}},
+        [],
+        {"addon_versions": {}, **existing("1.33")},
+        [
+            "warning: target.kubernetesVersion: EKS's standard support for 1.33 ended on 2026-07-29, and AWS bills the "
+            'cluster for extended support. Set "1.34" to upgrade.'
+        ],
     ),
     "upgrade that skips a minor version": (
         {"target": {"kubernetesVersion": "1.35"}},
@@ -71,6 +89,17 @@ CASES: dict[str, FactsCase] = {
             'pools[0].maxSize: 4 p5.48xlarge need 768 vCPUs, but the quota "Running On-Demand P instances" is 0. '
             "Request an increase (`aws service-quotas request-service-quota-increase --service-code ec2 --quota-code "
             "L-417A185B --desired-value 768 --region us-west-2`) or lower maxSize."
+        ],
+    ),
+    "quota that others use": (
+        {},
+        [pool(instance_type="p5.48xlarge", desiredSize=1, maxSize=1)],
+        {"quotas": {"L-417A185B": 384.0, "L-1216C47A": 64.0}, "in_use": {"L-417A185B": 384}},
+        [
+            'pools[0].maxSize: 1 p5.48xlarge need 192 vCPUs, but the quota "Running On-Demand P instances" is 384, '
+            "and 384 are in use by other instances or reserved. "
+            "Request an increase (`aws service-quotas request-service-quota-increase --service-code ec2 --quota-code "
+            "L-417A185B --desired-value 576 --region us-west-2`) or lower maxSize."
         ],
     ),
     "quota of spot": (

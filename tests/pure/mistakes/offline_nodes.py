@@ -134,10 +134,73 @@ CASES: dict[str, OfflineCase] = {
         "storage.efs.fileSystemId: names an existing file system, which has mount targets in its own VPC. Set "
         "network.vpcId to that VPC.",
     ),
+    "rule for a new file system": (
+        {"storage": {"efs": {"addIngressRule": True}}},
+        [],
+        "storage.efs.addIngressRule: applies only to an existing file system; a new one admits nodes anyway. Set fileSystemId, "
+        "or remove it.",
+    ),
     "fileSystemId that is not a file system ID": (
         {"network": existing_network(), "storage": {"efs": {"fileSystemId": "data"}}},
         [],
         'storage.efs.fileSystemId: "data" is not the ID of an EFS file system. Use one such as fs-0123456789abcdef0.',
+    ),
+    # FSx for Lustre
+    "Lustre size between the steps": (
+        {"storage": {"fsx": {"sizeGib": 3600}}},
+        [],
+        "storage.fsx.sizeGib: must be 1200 or a multiple of 2400 (got 3600). Set 4800.",
+    ),
+    "Lustre size below the smallest": (
+        {"storage": {"fsx": {"sizeGib": 100}}},
+        [],
+        "storage.fsx.sizeGib: must be 1200 or a multiple of 2400 (got 100). Set 1200.",
+    ),
+    "throughput of SCRATCH_2": (
+        {"storage": {"fsx": {"deployment": "SCRATCH_2", "throughputPerTib": 250}}},
+        [],
+        "storage.fsx.throughputPerTib: applies to PERSISTENT_2; SCRATCH_2 always has 200 MB/s per TiB. Remove it.",
+    ),
+    "Lustre below the shared file system": (
+        {"storage": {"fsx": {"mountPath": "/shared/fsx"}}},
+        [],
+        'storage.fsx.mountPath: "/shared/fsx" and storage.efs.mountPath "/shared" overlap. Change one.',
+    ),
+    "rule for a new Lustre file system": (
+        {"storage": {"fsx": {"addIngressRule": True}}},
+        [],
+        "storage.fsx.addIngressRule: applies only to an existing file system; a new one admits nodes anyway. Set fileSystemId, "
+        "or remove it.",
+    ),
+    "size of an existing Lustre file system": (
+        {"network": existing_network(), "storage": {"fsx": {"fileSystemId": FILE_SYSTEM, "sizeGib": 1200}}},
+        [],
+        "storage.fsx.sizeGib: applies to a new file system, but fileSystemId names an existing one. Remove one of them.",
+    ),
+    "existing Lustre file system in a new VPC": (
+        {"storage": {"fsx": {"fileSystemId": FILE_SYSTEM}}},
+        [],
+        "storage.fsx.fileSystemId: names an existing file system in its own VPC. Set network.vpcId to that VPC.",
+    ),
+    "Lustre ID that is not an ID": (
+        {"network": existing_network(), "storage": {"fsx": {"fileSystemId": "scratch"}}},
+        [],
+        'storage.fsx.fileSystemId: "scratch" is not the ID of an FSx file system. Use one such as fs-0123456789abcdef0.',
+    ),
+    "data repository outside S3": (
+        {"storage": {"fsx": {"dataRepository": {"path": "/data"}}}},
+        [],
+        'storage.fsx.dataRepository.path: "/data" is not a bucket with an optional prefix. Use s3://bucket/prefix.',
+    ),
+    "directory that is not absolute": (
+        {"storage": {"fsx": {"dataRepository": {"path": "s3://sets", "directory": "data"}}}},
+        [],
+        'storage.fsx.dataRepository.directory: "data" is not an absolute path. Use one such as /data.',
+    ),
+    "event named twice": (
+        {"storage": {"fsx": {"dataRepository": {"path": "s3://sets", "autoExport": ["NEW", "NEW"]}}}},
+        [],
+        "storage.fsx.dataRepository.autoExport: names NEW twice. Remove one.",
     ),
     # sizes
     "below zero": ({}, [pool(minSize=-1)], "pools[0].minSize: -1 is below 0. Use 0 or more."),
@@ -182,6 +245,12 @@ CASES: dict[str, OfflineCase] = {
         {},
         [pool(labels={"gpumpi.io/pool": "x"})],
         "pools[0].labels.gpumpi.io/pool: is set by this program. Choose another key.",
+    ),
+    "label of emulated nodes": (
+        {},
+        [pool(labels={"gpumpi.io/emulated-devices": "true"})],
+        "pools[0].labels.gpumpi.io/emulated-devices: marks nodes whose devices are emulated: smoke would not check them. "
+        "Remove it.",
     ),
     "label key": (
         {},

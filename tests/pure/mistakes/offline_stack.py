@@ -41,8 +41,7 @@ CASES: dict[str, OfflineCase] = {
     "version that this program does not support": (
         {"target": {"kubernetesVersion": "1.21"}},
         [],
-        'target.kubernetesVersion: "1.21" is not a version that this program was tested with. Choose from 1.33, 1.34, '
-        "1.35 and 1.36.",
+        'target.kubernetesVersion: "1.21" is not a version that this program was tested with. Choose from 1.34, 1.35 and 1.36.',
     ),
     "unknown add-on": (
         {"target": {"addonVersions": {"cordns": "v1.13.2-eksbuild.31"}}},
@@ -164,6 +163,11 @@ CASES: dict[str, OfflineCase] = {
         [],
         'platform.namespaces[0]: "Team_A" is not a DNS label. Use lowercase letters, digits and inner hyphens.',
     ),
+    "namespace in the long form not DNS": (
+        {"platform": {"namespaces": ["jobs", {"name": "Team_A", "podSecurity": "baseline"}]}},
+        [],
+        'platform.namespaces[1]: "Team_A" is not a DNS label. Use lowercase letters, digits and inner hyphens.',
+    ),
     "namespace too long": (
         {"platform": {"namespaces": [LONG]}},
         [],
@@ -195,6 +199,27 @@ CASES: dict[str, OfflineCase] = {
         "platform.cpuRequestFactor: must be greater than 0 and at most 1 (got 1.5)",
     ),
     "no minute": ({"platform": {"idleMinutes": 0}}, [], "platform.idleMinutes: 0 is out of range. Use 1 to 1440."),
+    "bucket as an address": (
+        {"platform": {"jobPolicies": [{"bucket": "s3://datasets"}]}},
+        [],
+        'platform.jobPolicies[0].bucket: "s3://datasets" is not the name of a bucket. Use the name alone, without s3:// '
+        "and path.",
+    ),
+    "path with a wildcard": (
+        {"platform": {"jobPolicies": [{"bucket": "datasets", "path": "digits/*"}]}},
+        [],
+        'platform.jobPolicies[0].path: "digits/*" has a wildcard or variable. Use the path of a folder or object.',
+    ),
+    "bucket for an unknown namespace": (
+        {"platform": {"jobPolicies": [{"bucket": "datasets", "namespace": "vision"}]}},
+        [],
+        'platform.jobPolicies[0].namespace: "vision" is not in platform.namespaces. Add it there.',
+    ),
+    "path of a bucket twice": (
+        {"platform": {"jobPolicies": [{"bucket": "datasets", "path": "a"}, {"bucket": "datasets", "path": "/a/"}]}},
+        [],
+        "platform.jobPolicies[1]: repeats platform.jobPolicies[0]. Remove one.",
+    ),
     "registry with a scheme": (
         {"platform": {"imageRegistry": "https://mirror.example.com"}},
         [],
@@ -206,6 +231,36 @@ CASES: dict[str, OfflineCase] = {
         [],
         'platform.imageRegistry: "mirror.example.com/all/" is not a valid prefix of image names. Use host and path '
         "without a scheme, such as mirror.example.com/all.",
+    ),
+    "repository with a scheme": (
+        {"platform": {"imageRepository": "https://registry.example.com/team"}},
+        [],
+        'platform.imageRepository: "https://registry.example.com/team" is not a repository. Use the registry\'s host and '
+        "a path, without a scheme, such as registry.example.com/team.",
+    ),
+    "repository on Docker Hub by its short name": (
+        {"platform": {"imageRepository": "team/images"}},
+        [],
+        'platform.imageRepository: "team/images" is not a repository. Use the registry\'s host and a path, without a scheme, '
+        "such as registry.example.com/team.",
+    ),
+    "two image repositories": (
+        {"platform": {"imageRepositories": True, "imageRepository": "registry.example.com/team"}},
+        [],
+        'platform.imageRepositories: is true, but platform.imageRepository is "registry.example.com/team": short image names '
+        "can refer to only one of them. Remove one.",
+    ),
+    "image repositories below a name that ECR rejects": (
+        {"stack": "a--b", "platform": {"imageRepositories": True}},
+        [],
+        'platform.imageRepositories: ECR accepts no repository below "gpumpi-a--b". Name the stack file without double hyphens, '
+        "or use platform.imageRepository.",
+    ),
+    "invalid Secret name": (
+        {"platform": {"imagePullSecrets": ["login", "Login"]}},
+        [],
+        'platform.imagePullSecrets[1]: "Login" is not a valid Secret name. Use the name shown by `kubectl get secrets`, such as '
+        "registry-login.",
     ),
     "relative mirror": (
         {"platform": {"manifestMirror": "mirror"}},

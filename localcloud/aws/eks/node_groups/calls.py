@@ -6,8 +6,8 @@ Each node group has an Auto Scaling group with instances, and a launch template 
 from localcloud.aws import durations
 from localcloud.aws.call import Call
 from localcloud.aws.eks import access_entries
-from localcloud.aws.eks.errors import in_use, invalid_request
-from localcloud.aws.eks.node_groups import checks, health, launch, nodes, scaling
+from localcloud.aws.eks.errors import in_use, invalid_request, refuse_over_quota
+from localcloud.aws.eks.node_groups import checks, health, launch, scaling
 from localcloud.aws.eks.state import (
     Cluster,
     NodeGroup,
@@ -37,6 +37,7 @@ def create_nodegroup(call: Call) -> Record:
         )
     if cluster.status != "ACTIVE":
         raise invalid_request(f"Cluster '{cluster.name}' is not in ACTIVE status", clusterName=cluster.name)
+    refuse_over_quota("L-6D54EA21", "Nodegroup", len(cluster.node_groups), clusterName=cluster.name, nodegroupName=name)
     group = checks.checked_group(call, cluster, token)
     cluster.node_groups[name] = group
     access_entries.add_nodes(cluster, group.record["nodeRole"])
@@ -46,10 +47,11 @@ def create_nodegroup(call: Call) -> Record:
         group.record,
         "status",
         "CREATING",
-        "ACTIVE",
+        lambda: _created(cluster, group, refusal),
         "eks-node-group",
-        then=lambda: _now_created(cluster, group, refusal),
+        then=lambda: publish_node_group(cluster, group, "changed"),
         gate=lambda: cluster.progress_of(group).done,
+        fail=lambda reason: health.fail(group, "CREATE_FAILED", reason),
     )
     publish_node_group(cluster, group, "created")
     return {"nodegroup": group.record}
@@ -72,36 +74,20 @@ def _launch(call: Call, cluster: Cluster, group: NodeGroup) -> AwsError | None:
     return None
 
 
-def _now_created(cluster: Cluster, group: NodeGroup, refusal: AwsError | None) -> None:
-    if refusal is not None:
-        problems = [health.of_refused_group(refusal, group.name)]
-    else:
-        problems = health.launch_problems(cluster, group) or health.join_problems(cluster, group)
-        problems = problems or health.of_nodes(cluster.progress_of(group).problem, group.name)
-    if problems:
-        group.record["status"] = "CREATE_FAILED"
-        group.record["health"]["issues"] = problems
-    publish_node_group(cluster, group, "changed")
+def _created(cluster: Cluster, group: NodeGroup, refusal: AwsError | None) -> str:
+    """Return the status of a new node group: ACTIVE only if as many nodes are Ready as desired."""
+    issues = health.creation_issues(cluster, group) if refusal is None else [health.of_refused_group(refusal, group.name)]
+    group.record["health"]["issues"] = issues
+    return "CREATE_FAILED" if issues else "ACTIVE"
 
 
 @operation("eks", "DescribeNodegroup")
 def describe_nodegroup(call: Call) -> Record:
     cluster = cluster_of(call)
     group = node_group_of(call, cluster)
-    _look_again(cluster, group)
+    if group.record["status"] in ("ACTIVE", "DEGRADED"):
+        health.judge(cluster, group)
     return {"nodegroup": group.record}
-
-
-def _look_again(cluster: Cluster, group: NodeGroup) -> None:
-    """Update the record from the Auto Scaling group, which other clients can resize and whose launches can fail."""
-    record = group.record
-    if record["status"] not in ("ACTIVE", "DEGRADED"):
-        return
-    for scaled in nodes.auto_scaling_groups(cluster, group):
-        record["scalingConfig"]["desiredSize"] = scaled.desired_capacity
-    problems = health.launch_problems(cluster, group)
-    record["health"]["issues"] = problems
-    record["status"] = "DEGRADED" if problems else "ACTIVE"
 
 
 @operation("eks", "ListNodegroups")
@@ -137,6 +123,7 @@ def delete_nodegroup(call: Call) -> Record:
         "eks-node-group-delete",
         then=gone,
         gate=lambda: cluster.progress_of(group).done,
+        fail=lambda reason: health.fail(group, "DELETE_FAILED", reason),
     )
     publish_node_group(cluster, group, "changed")
     return {"nodegroup": group.record}

@@ -4,13 +4,14 @@ https://docs.aws.amazon.com/eks/latest/APIReference/API_Issue.html
 https://docs.aws.amazon.com/eks/latest/userguide/troubleshooting.html
 """
 
-from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
+from localcloud.aws import events
 from localcloud.aws.autoscaling import capacity
 from localcloud.aws.call import backend_of
-from localcloud.aws.ec2 import launch_templates
-from localcloud.aws.eks.node_groups import launch, nodes
+from localcloud.aws.ec2 import reachability
+from localcloud.aws.eks import joining
+from localcloud.aws.eks.node_groups import bootstrap, nodes
 from localcloud.aws.eks.state import Cluster, NodeGroup, Record
 from localcloud.aws.errors import AwsError
 
@@ -27,9 +28,6 @@ _CREATION_CODES = (
 
 All other errors are Ec2LaunchTemplateInvalidConfiguration.
 """
-
-HTTPS = 443
-ANYWHERE = IPv4Network("0.0.0.0/0")
 
 
 def issue(code: str, message: str, resource_ids: list[str]) -> Record:
@@ -65,10 +63,61 @@ def launch_problems(cluster: Cluster, group: NodeGroup) -> list[Record]:
     return problems
 
 
+def judge(cluster: Cluster, group: NodeGroup) -> None:
+    """Update a created node group from its Auto Scaling group and its nodes, which change without EKS.
+
+    It is DEGRADED while launches fail or nodes are missing. Nodes that are still joining are not missing.
+    """
+    record = group.record
+    for scaled in nodes.auto_scaling_groups(cluster, group):
+        record["scalingConfig"]["desiredSize"] = scaled.desired_capacity
+    issues = launch_problems(cluster, group) or refused_nodes(cluster, group) or _missing_nodes(cluster, group)
+    record["health"]["issues"] = issues
+    record["status"] = "DEGRADED" if issues else "ACTIVE"
+
+
+def fail(group: NodeGroup, status: str, reason: str) -> None:
+    """Record that EKS itself failed to create or delete the node group."""
+    group.record["status"] = status
+    group.record["health"]["issues"] = [issue("InternalFailure", reason, [group.name])]
+
+
+def creation_issues(cluster: Cluster, group: NodeGroup) -> list[Record]:
+    """Return the issues with which a new node group fails."""
+    issues = launch_problems(cluster, group) or join_problems(cluster, group) or _missing_nodes(cluster, group)
+    reason = cluster.progress_of(group).problem
+    return issues or ([issue("NodeCreationFailure", _did_not_join(reason), [group.name])] if reason else [])
+
+
+def refused_nodes(cluster: Cluster, group: NodeGroup) -> list[Record]:
+    """Return an issue if instances cannot join because of their AMI or user data."""
+    reasons = {one.id: bootstrap.refusal_of(cluster.name, one) for one in nodes.in_service(cluster, group)}
+    refused = [instance_id for instance_id, reason in reasons.items() if reason]
+    if not refused:
+        return []
+    return [issue("NodeCreationFailure", _did_not_join(f"{refused[0]}: {reasons[refused[0]]}"), refused)]
+
+
+def _missing_nodes(cluster: Cluster, group: NodeGroup) -> list[Record]:
+    """Return an issue if the realizer is done and fewer nodes are Ready than desired."""
+    progress = cluster.progress_of(group)
+    desired = sum(scaled.desired_capacity for scaled in nodes.auto_scaling_groups(cluster, group))
+    if not progress.done or progress.ready is None or progress.ready >= desired:
+        return []
+    instances = nodes.in_service(cluster, group)
+    lost = (events.progress("instance", one.id, cluster.region, cluster.account).problem for one in instances)
+    reason = progress.problem or next(filter(None, lost), "") or f"{progress.ready} of {desired} nodes are Ready"
+    return [issue("NodeCreationFailure", _did_not_join(reason), [one.id for one in instances] or [group.name])]
+
+
+def _did_not_join(reason: str) -> str:
+    """Return EKS's message, followed by the reason, which EKS does not know."""
+    return f"{joining.NOT_REGISTERED}: {reason}" if reason else joining.NOT_REGISTERED
+
+
 def join_problems(cluster: Cluster, group: NodeGroup) -> list[Record]:
     """Return the issues that keep new instances from joining as nodes."""
     instances = nodes.in_service(cluster, group)
-    ids = [instance.id for instance in instances]
     if not instances:
         return []
     public = sorted({subnet for instance in instances if (subnet := _public_subnet_without_address(cluster, instance))})
@@ -79,28 +128,17 @@ def join_problems(cluster: Cluster, group: NodeGroup) -> list[Record]:
             "then you need to enable auto-assign public IP address for the subnet."
         )
         return [issue("Ec2SubnetInvalidConfiguration", text, public)]
-    if not all(_reaches_control_plane(cluster, instance) for instance in instances) or not _knows_its_cluster(cluster, group):
-        return [issue("NodeCreationFailure", "Instances failed to join the kubernetes cluster", ids)]
-    if not cluster.self_managed_addons and "vpc-cni" not in cluster.addons:
-        # Without a pod network, no node becomes Ready.
-        return [issue("NodeCreationFailure", "Unhealthy nodes in the kubernetes cluster", ids)]
-    return []
+    if refused := refused_nodes(cluster, group):
+        return refused
+    obstacles = {one.id: _obstacle(cluster, group, one) for one in instances}
+    found = next((one for one in obstacles.values() if one is not None), None)
+    if found is None:
+        return []
+    return [issue("NodeCreationFailure", str(found), [one for one, obstacle in obstacles.items() if obstacle is not None])]
 
 
-def of_nodes(problem: str, name: str) -> list[Record]:
-    """Return a health issue for the problem that the realizer reports for the nodes, if any."""
-    return [issue("NodeCreationFailure", problem, [name])] if problem else []
-
-
-def _knows_its_cluster(cluster: Cluster, group: NodeGroup) -> bool:
-    """Return whether nodes know which cluster to join.
-
-    EKS configures nodes that use its own AMIs. With a custom AMI, the user data must name the cluster.
-    """
-    if group.record["amiType"] != "CUSTOM":
-        return True
-    template = backend_of("ec2", cluster.account, cluster.region).launch_templates[group.template_id]
-    return launch.joins_by_itself(launch_templates.plain(template.default_version().data).get("UserData"))
+def _obstacle(cluster: Cluster, group: NodeGroup, instance: Any) -> joining.Obstacle | None:
+    return joining.obstacle(cluster, instance, group.record["nodeRole"])
 
 
 def _public_subnet_without_address(cluster: Cluster, instance: Any) -> str | None:
@@ -108,51 +146,6 @@ def _public_subnet_without_address(cluster: Cluster, instance: Any) -> str | Non
 
     https://docs.aws.amazon.com/eks/latest/userguide/create-managed-node-group.html
     """
-    if instance.public_ip_address:
-        return None
     ec2 = backend_of("ec2", cluster.account, cluster.region)
-    subnet = ec2.get_subnet(instance.subnet_id)
-    tables = [table for table in ec2.route_tables.values() if table.vpc_id == subnet.vpc_id]
-    own = [table for table in tables if subnet.id in table._associations.values()]
-    main = [table for table in tables if table.main_association_id]
-    routes = [route for table in (own or main) for route in table.routes]
-    is_public = any(str(getattr(route.gateway, "id", "")).startswith("igw-") for route in routes)
-    return str(subnet.id) if is_public else None
-
-
-def _reaches_control_plane(cluster: Cluster, instance: Any) -> bool:
-    """Return whether security groups let the node reach the private or public endpoint of the Kubernetes API.
-
-    https://docs.aws.amazon.com/eks/latest/userguide/sec-group-reqs.html
-    """
-    vpc = cluster.record["resourcesVpcConfig"]
-    ec2 = backend_of("ec2", cluster.account, cluster.region)
-    own = list(instance.nics[0].group_set)
-    own_ids = {group.id for group in own}
-    if not vpc["endpointPrivateAccess"]:
-        return any(_permits(rule, set(), None) for group in own for rule in group.egress_rules)
-    control_plane = [vpc["clusterSecurityGroupId"], *vpc["securityGroupIds"]]
-    address = IPv4Address(instance.private_ip_address)
-    addresses = [IPv4Address(ec2.enis[eni].private_ip_address) for eni in cluster.network_interfaces if eni in ec2.enis]
-    lets_in = any(
-        _permits(rule, own_ids, address)
-        for group_id in control_plane
-        if (group := ec2.get_security_group_from_id(group_id)) is not None
-        for rule in group.ingress_rules
-    )
-    lets_out = any(
-        _permits(rule, set(control_plane), other) for group in own for rule in group.egress_rules for other in addresses
-    )
-    return lets_in and lets_out
-
-
-def _permits(rule: Any, group_ids: set[str], address: IPv4Address | None) -> bool:
-    """Return whether a rule allows HTTPS to or from one of the groups or the address (None means any address)."""
-    if rule.ip_protocol not in ("-1", "tcp") or not (rule.from_port or 0) <= HTTPS <= (rule.to_port or HTTPS):
-        return False
-    if rule.source_group.get("GroupId") in group_ids:
-        return True
-    if not rule.cidr_ipv4:
-        return False
-    network = IPv4Network(rule.cidr_ipv4)
-    return network == ANYWHERE if address is None else address in network
+    has_address = instance.public_ip_address or not reachability.is_public(ec2, instance.subnet_id)
+    return None if has_address else str(instance.subnet_id)

@@ -128,14 +128,6 @@ def node_config(cluster: Cluster, record: Record, image: str) -> Record:
     }
 
 
-def joins_by_itself(user_data: str | None) -> bool:
-    """Return whether the user data of a custom AMI names a cluster to join. EKS adds nothing to such user data."""
-    if not user_data:
-        return False
-    texts = [base64.b64decode(user_data).decode(errors="replace"), *(_text(part) for part in _leaves(user_data))]
-    return any(sign in text for text in texts for sign in ("apiServerEndpoint", "/etc/eks/bootstrap.sh", "nodeadm init"))
-
-
 def _leaves(user_data: str) -> list[Message]:
     message = message_from_bytes(base64.b64decode(user_data))
     return [part for part in message.walk() if not part.is_multipart()]

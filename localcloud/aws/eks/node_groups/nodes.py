@@ -2,7 +2,9 @@
 
 from typing import Any
 
+from localcloud.aws import events
 from localcloud.aws.call import backend_of
+from localcloud.aws.ec2.instance_view import shown
 from localcloud.aws.eks.state import Cluster, NodeGroup
 
 JOINED = ("ACTIVE", "DEGRADED", "UPDATING")
@@ -18,6 +20,17 @@ def auto_scaling_groups(cluster: Cluster, group: NodeGroup) -> list[Any]:
 def in_service(cluster: Cluster, group: NodeGroup) -> list[Any]:
     """Return the instances in service in the node group's Auto Scaling groups."""
     return [state.instance for found in auto_scaling_groups(cluster, group) for state in found.active_instances()]
+
+
+def publish(cluster: Cluster, instance: Any, request: events.NodeRequest, **details: Any) -> None:
+    """Ask the realizer to cordon, drain or uncordon a node. `progress_of` reports the result of draining."""
+    described = {**shown(instance), **details}
+    events.publish(events.Event("instance", request, instance.id, cluster.region, cluster.account, described))
+
+
+def progress_of(cluster: Cluster, instance: Any) -> events.Progress:
+    """Return the progress of draining a node. `problem` names the pods that could not be evicted."""
+    return events.progress("instance", instance.id, cluster.region, cluster.account)
 
 
 def can_run_deployments(cluster: Cluster) -> bool:

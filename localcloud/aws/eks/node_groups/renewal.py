@@ -1,34 +1,46 @@
-"""Rolling replacement of a managed node group's nodes in batches, for a new launch template version.
+"""Rolling replacement of a managed node group's nodes, for a new launch template version.
 
 https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html
+(awsdocs/amazon-eks-user-guide@0bfeeaf:latest/ug/nodes/managed-node-update-behavior.adoc)
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from localcloud.aws import durations
-from localcloud.aws.autoscaling import capacity
-from localcloud.aws.eks.node_groups import nodes
+from moto.moto_api._internal import mock_random
+
+from localcloud.aws import durations, events
+from localcloud.aws.autoscaling import capacity, launch_data
+from localcloud.aws.ec2 import launch_templates
+from localcloud.aws.eks.node_groups import health, nodes
 from localcloud.aws.eks.state import Cluster, NodeGroup, Record
 
 _CAUSE = "in response to an update of the EKS node group"
 
-Finished = Callable[[str], None]
-"""Function called at the end of a node update, with the reason for the failure, or "" on success.
 
-It also sets the launch template version for later launches.
-"""
+@dataclass(frozen=True)
+class Failure:
+    """Error of a failed update, as in DescribeUpdate."""
+
+    code: str
+    message: str
+    resource_ids: list[str]
 
 
-def renew(cluster: Cluster, group: NodeGroup, update: Record, finished: Finished) -> None:
+Finished = Callable[[Failure | None], None]
+"""Function called at the end of a node update. It also sets the launch template version for later launches."""
+
+
+def renew(cluster: Cluster, group: NodeGroup, update: Record, finished: Finished, *, force: bool) -> None:
     """Replace the instances launched from older template versions.
 
-    DEFAULT launches new instances before it removes old ones, so it needs spare capacity. MINIMAL removes old ones
-    first. If EC2 refuses new instances, or they do not become nodes, the remaining old instances stay.
+    DEFAULT first adds nodes to the Auto Scaling group, so it needs spare capacity. MINIMAL terminates old nodes first.
+    If new nodes do not join, or pods cannot be evicted and `force` is not set, the update fails and the remaining old
+    nodes stay.
     """
     found = nodes.auto_scaling_groups(cluster, group)
-    _Renewal(cluster, group, found[0] if found else None, update, finished).next_batch()
+    _Renewal(cluster, group, found[0] if found else None, update, finished, force).start()
 
 
 @dataclass
@@ -40,66 +52,115 @@ class _Renewal:
     scaling: Any
     update: Record
     finished: Finished
+    force: bool
+    before: str = ""
+    """Problem of the nodes that existed before the update."""
+    sizes: tuple[int, int] = (0, 0)
+    """Maximum size and desired capacity before the update."""
+    surged: int = 0
+    """Desired capacity during the update."""
+    marked: list[Any] = field(default_factory=list)
+    """Instances that the update has made unschedulable."""
 
-    def next_batch(self) -> None:
-        members = capacity.members(self.scaling) if self.scaling is not None else []
-        old = [state for state in members if not self._is_new(state)]
-        if not old:
-            self._after("eks-node-group-update", lambda: self.finished(self._problem()))
+    def start(self) -> None:
+        if not self._old():
+            problem = self._problem()
+            self._after("eks-node-group-update", lambda: self.finished(self._not_joining(problem) if problem else None))
             return
-        batch = old[: self._at_once(len(members))]
-        if self.group.record["updateConfig"]["updateStrategy"] == "DEFAULT":
-            self._surge(batch)
+        self.before = self._problem()
+        self.sizes = self.scaling.max_size, self.scaling.desired_capacity
+        self.surged = self.scaling.desired_capacity
+        if self._strategy == "DEFAULT":
+            self._scale_up()
         else:
-            self._minimal(batch)
+            self._next_batch()
 
-    def _surge(self, batch: list[Any]) -> None:
-        scaling, before = self.scaling, self._problem()
-        most, desired = scaling.max_size, scaling.desired_capacity
-        scaling.max_size, scaling.desired_capacity = max(most, desired + len(batch)), desired + len(batch)
+    def _scale_up(self) -> None:
+        """Add twice as many nodes as there are zones, or maxUnavailable if that is more, then cordon the old nodes."""
+        most, desired = self.sizes
+        zones = {place.zone for place in launch_data.places(self.scaling)}
+        more = max(2 * len(zones), self._at_once(desired))
+        self.surged = desired + more
+        self.scaling.max_size, self.scaling.desired_capacity = most + more, self.surged
         refused = self._launch()
 
         def check_new() -> None:
-            scaling.max_size, scaling.desired_capacity = most, desired
-            problem = refused or self._problem()
-            if problem and problem != before:
-                self._give_up(problem)
+            without = {_zone(state) for state in self._old()} - {_zone(state) for state in self._new()}
+            missing = refused or f"no instance was launched in {', '.join(sorted(without))}"
+            problem = self._new_problem() or (missing if without else "")
+            if problem:
+                self._fail(self._not_joining(problem))
                 return
-            self._terminate(batch)
-            self._after("ec2-instance-terminate", self.next_batch)
+            self._tell(self._old(), "cordoning")
+            self._next_batch()
 
         self._after("eks-node-group-version-update", check_new)
 
-    def _minimal(self, batch: list[Any]) -> None:
-        before = self._problem()
+    def _next_batch(self) -> None:
+        old = self._old()
+        if not old:
+            self._scale_down()
+            return
+        batch = mock_random.sample(old, min(len(old), self._at_once(self.sizes[1])))
+        self._tell(batch, "draining", Force=self.force)
+        self._after(0.0, lambda: self._drained(batch), gate=lambda: all(self._drain_of(state).done for state in batch))
+
+    def _drained(self, batch: list[Any]) -> None:
+        stuck = [state for state in batch if self._drain_of(state).problem]
+        if stuck:
+            text = f"Reached max retries while trying to evict pods from nodes in node group {self.group.name}"
+            # Text and resource ids as in aws/containers-roadmap#1282.
+            self._fail(Failure("PodEvictionFailure", text, [state.instance.private_dns_name for state in stuck]))
+        else:
+            self._after("eks-node-drained", lambda: self._replace(batch))
+
+    def _replace(self, batch: list[Any]) -> None:
+        """Terminate drained nodes. The Auto Scaling group launches replacements up to its desired capacity."""
         self._terminate(batch)
 
         def launch_new() -> None:
             refused = self._launch()
 
             def check_new() -> None:
-                problem = refused or self._problem()
-                if problem and problem != before:
-                    self._give_up(problem)
+                missing = len(capacity.members(self.scaling)) < self.sizes[1]
+                problem = self._new_problem() or (refused if missing else "")
+                if problem:
+                    self._fail(self._not_joining(problem))
                 else:
-                    self.next_batch()
+                    self._next_batch()
 
             self._after("eks-node-group-version-update", check_new)
 
         self._after("ec2-instance-terminate", launch_new)
 
-    def _give_up(self, problem: str) -> None:
-        """Roll back: terminate the new instances and launch replacements from the previous template version."""
-        self._terminate([state for state in capacity.members(self.scaling) if self._is_new(state)])
-        self.finished(problem)
+    def _scale_down(self) -> None:
+        self._restore_sizes()
+        capacity.reconcile(self.scaling, _CAUSE)
+        self._after("eks-node-group-update", lambda: self.finished(None))
+
+    def _restore_sizes(self) -> None:
+        """Undo the surge, unless the autoscaler has grown the group in the meantime."""
+        if self._strategy == "DEFAULT" and self.scaling.desired_capacity <= self.surged:
+            self.scaling.max_size, self.scaling.desired_capacity = self.sizes
+
+    def _fail(self, failure: Failure) -> None:
+        """End the update with an error. Old nodes stay, and surplus new nodes go.
+
+        After a failed eviction, nodes that were already replaced stay replaced: EKS's next update skips "nodes that have
+        already been updated from a previous failed update". That EKS removes surplus nodes and uncordons the old ones
+        is NOT VERIFIED (2026-11-23).
+        """
+        self._tell(self.marked, "uncordoning")
+        self._restore_sizes()
+        new = self._new()
+        kept = max(0, self.scaling.desired_capacity - len(self._old())) if failure.code == "PodEvictionFailure" else 0
+        self._terminate(new[kept:])
+        self.finished(failure)
         capacity.reconcile(self.scaling, _CAUSE)
 
-    def _is_new(self, state: Any) -> bool:
-        return bool(state.template_version.number == self.scaling.ec2_launch_template.default_version_number)
-
-    def _problem(self) -> str:
-        """Return the problem that the realizer reports for the existing nodes."""
-        return self.cluster.progress_of(self.group).problem
+    @property
+    def _strategy(self) -> str:
+        return str(self.group.record["updateConfig"]["updateStrategy"])
 
     def _at_once(self, members: int) -> int:
         config = self.group.record["updateConfig"]
@@ -107,19 +168,58 @@ class _Renewal:
             return max(1, members * int(config["maxUnavailablePercentage"]) // 100)
         return int(config["maxUnavailable"])
 
+    def _old(self) -> list[Any]:
+        return [state for state in self._members() if not self._is_new(state)]
+
+    def _new(self) -> list[Any]:
+        return [state for state in self._members() if self._is_new(state)]
+
+    def _members(self) -> list[Any]:
+        return capacity.members(self.scaling) if self.scaling is not None else []
+
+    def _is_new(self, state: Any) -> bool:
+        """Return whether the instance has the wanted launch data, possibly from a failed update to the same version."""
+        wanted = self.scaling.ec2_launch_template.default_version()
+        return launch_templates.plain(state.template_version.data) == launch_templates.plain(wanted.data)
+
+    def _problem(self) -> str:
+        """Return the reason why an existing instance is not a node, if any."""
+        refused = (one["message"] for one in health.refused_nodes(self.cluster, self.group))
+        return self.cluster.progress_of(self.group).problem or next(refused, "")
+
+    def _new_problem(self) -> str:
+        problem = self._problem()
+        return problem if problem != self.before else ""
+
+    def _not_joining(self, problem: str) -> Failure:
+        text = f"Couldn't proceed with upgrade process as new nodes are not joining node group {self.group.name}: {problem}"
+        return Failure("NodeCreationFailure", text, self.group.group_names)
+
+    def _break(self, reason: str) -> None:
+        """End the update after an error of the local cloud."""
+        self.finished(Failure("Unknown", reason, self.group.group_names))
+
+    def _drain_of(self, state: Any) -> events.Progress:
+        return nodes.progress_of(self.cluster, state.instance)
+
+    def _tell(self, states: list[Any], action: events.NodeRequest, **details: Any) -> None:
+        if action == "cordoning":
+            self.marked += states
+        for state in states:
+            if state in capacity.members(self.scaling):
+                nodes.publish(self.cluster, state.instance, action, **details)
+
     def _launch(self) -> str:
-        """Reconcile the group's capacity and return EC2's error, if any."""
+        """Reconcile the group's capacity and return EC2's last error, if any."""
         done = capacity.reconcile(self.scaling, _CAUSE)
-        if not any(activity.error_code for activity in done):
-            return ""
-        return next((refusal.message for refusal in capacity.refusals(self.scaling)), "")
+        return next((str(activity.message) for activity in reversed(done) if activity.error_code), "")
 
     def _terminate(self, batch: list[Any]) -> None:
         for state in batch:
             if state in capacity.members(self.scaling):
                 capacity.start_termination(self.scaling, state, f"An instance was taken out of service {_CAUSE}.")
 
-    def _after(self, duration: str, then: Callable[[], None]) -> None:
+    def _after(self, duration: str | float, then: Callable[[], None], gate: Callable[[], bool] | None = None) -> None:
         durations.schedule(
             self.update,
             "status",
@@ -127,5 +227,10 @@ class _Renewal:
             "InProgress",
             duration,
             then=then,
-            gate=lambda: self.cluster.progress_of(self.group).done,
+            gate=gate or (lambda: self.cluster.progress_of(self.group).done),
+            fail=self._break,
         )
+
+
+def _zone(state: Any) -> str:
+    return str(state.instance.placement.zone)

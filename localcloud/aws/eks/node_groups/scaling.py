@@ -3,8 +3,11 @@
 https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html
 """
 
-from localcloud.aws.autoscaling import group_calls
+from typing import Any
+
+from localcloud.aws.autoscaling import group_calls, scheduled_actions
 from localcloud.aws.call import backend_of
+from localcloud.aws.ec2.capacity_reservations import all_reservations
 from localcloud.aws.eks.node_groups import launch, nodes
 from localcloud.aws.eks.state import Cluster, NodeGroup, Record
 
@@ -34,7 +37,19 @@ def create(cluster: Cluster, group: NodeGroup, name: str) -> None:
         "Tags": [{"Key": key, "Value": value, "PropagateAtLaunch": True} for key, value in owned.items()],
         **_launch_source(cluster, group, group.types),
     }
-    group_calls.create(backend_of("autoscaling", cluster.account, cluster.region), params)
+    autoscaling = backend_of("autoscaling", cluster.account, cluster.region)
+    group_calls.create(autoscaling, params)
+    if record["capacityType"] == "CAPACITY_BLOCK":
+        _end_with_block(autoscaling, cluster, group, name)
+
+
+def _end_with_block(autoscaling: Any, cluster: Cluster, group: NodeGroup, name: str) -> None:
+    """Schedule the scale-down before the Capacity Block of the launch template ends."""
+    specification = group.template.data.get("CapacityReservationSpecification") or {}
+    wanted = (specification.get("CapacityReservationTarget") or {}).get("CapacityReservationId")
+    for block in all_reservations(backend_of("ec2", cluster.account, cluster.region)):
+        if block.id == wanted and block.end is not None:
+            scheduled_actions.add_end_of_block(autoscaling, name, block.id, block.end)
 
 
 def resize(cluster: Cluster, group: NodeGroup, sizes: Record) -> None:

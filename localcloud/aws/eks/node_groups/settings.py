@@ -5,7 +5,7 @@ https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html and
 
 import re
 
-from localcloud.aws.eks.errors import invalid_parameter
+from localcloud.aws.eks.errors import invalid_parameter, refuse_over_quota
 from localcloud.aws.eks.state import Record
 
 NAME = re.compile(r"[0-9A-Za-z][A-Za-z0-9\-_]{0,62}")
@@ -41,6 +41,7 @@ def scaling(wanted: Record, current: Record) -> Record:
         raise invalid_parameter(f"Minimum capacity {least} can't be greater than desired size {desired}")
     if desired > most:
         raise invalid_parameter(f"desired capacity {desired} can't be greater than max size {most}")
+    refuse_over_quota("L-BD136A63", "Nodes per nodegroup", most - 1)
     return {"minSize": least, "maxSize": most, "desiredSize": desired}
 
 

@@ -164,7 +164,7 @@ def _watched(cluster: Cluster, live: Object, patience: Patience) -> Object:
     if version != nested(live, "metadata", "resourceVersion"):
         return now
     query = {"fieldSelector": f"metadata.name={name(live)}", "resourceVersion": version}
-    for event in cluster.api.watch(cluster.collection(live), WATCH_SECONDS, cluster.cancelled, **query):
+    for event in cluster.api.watch(cluster.collection(live), WATCH_SECONDS, cluster.cancellation.requested, **query):
         if event.get("type") == "MODIFIED":
             return event["object"]  # type: ignore[no-any-return]
         if event.get("type") == "DELETED":

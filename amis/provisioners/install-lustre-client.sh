@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# `mount -t lustre` for FSx for Lustre. The kernel module must match the kernel, and AWS publishes modules some time after a
+# kernel: without one, the AMI gets no client, and nodes that should mount a Lustre file system report that.
+# https://docs.aws.amazon.com/fsx/latest/LustreGuide/install-lustre-client.html, read 2026-11-23. NOT VERIFIED by an
+# installation here: neither the repository nor its key can be reached.
+set -o errexit -o nounset -o pipefail
+here=$(dirname "$(readlink --canonicalize "$0")")
+marker=/etc/gpumpi/no-lustre-client
+
+command -v mount.lustre >/dev/null && exit 0
+if command -v dnf >/dev/null; then
+  package=lustre-client
+else
+  keyring=/usr/share/keyrings/fsx-lustre.asc
+  codename=$(. /etc/os-release && echo "$VERSION_CODENAME")
+  curl --fail --silent --show-error --location --output "$keyring" \
+    https://fsx-lustre-client-repo-public-keys.s3.amazonaws.com/fsx-ubuntu-public-key.asc
+  echo "deb [signed-by=$keyring] https://fsx-lustre-client-repo.s3.amazonaws.com/ubuntu $codename main" \
+    >/etc/apt/sources.list.d/fsx-lustre.list
+  package=lustre-client-modules-$(uname --kernel-release)
+fi
+if ! "$here/install-packages.sh" "$package"; then
+  echo "warning: no Lustre client for kernel $(uname --kernel-release); this AMI cannot mount FSx for Lustre" >&2
+  install -D -m 0644 /dev/null "$marker"
+fi

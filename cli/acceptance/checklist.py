@@ -1,0 +1,111 @@
+"""Runs the checks of an acceptance in order and turns what each one saw into a row."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from cli.acceptance.report import Evidence, LeftOut, Row
+from cli.errors import CommandError
+from infra.facts.clients import Denied
+from infra.facts.model import FactsError
+
+UNDECLARED = "reports missing hardware, but the nodes do not declare emulated devices: a device or its driver is broken"
+
+
+@dataclass
+class Notebook:
+    """What one check looked at and found."""
+
+    evidence: list[Evidence] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    lacks: list[str] = field(default_factory=list)
+    """Hardware that the check needs and did not find."""
+    not_run: str = ""
+    """Why the check could not run after an earlier one."""
+    left_out: str = ""
+    """Why the stack has nothing to check here."""
+    parts: "dict[str, Notebook]" = field(default_factory=dict)
+    """Further rows that the check found, by name."""
+
+    def part(self, name: str) -> "Notebook":
+        return self.parts.setdefault(name, Notebook())
+
+    def saw(self, source: str, value: object) -> None:
+        self.evidence.append(Evidence(source, str(value)))
+
+    def fail(self, sentence: str) -> None:
+        self.failures.append(sentence)
+
+    def needs_hardware(self, sentence: str) -> None:
+        """Record missing hardware. It excuses the row only if the local cloud declares that devices are emulated."""
+        self.lacks.append(sentence)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One row to be."""
+
+    name: str
+    run: Callable[[Notebook], None]
+    """Fills the notebook. A CommandError fails the row; other exceptions are bugs and end the run."""
+    needs: tuple[str, ...] = ()
+    """Names of checks that must not have failed before this one."""
+
+
+Emulated = Callable[[], Mapping[str, str]]
+"""Returns what the nodes declare about their devices now (`emulation`); nothing on real hardware."""
+
+
+def row(name: str, notes: Notebook, emulated: Mapping[str, str], seconds: float) -> Row:
+    """Return the verdict on a check. Without a declaration in `emulated`, missing hardware is a failure."""
+    evidence = tuple(notes.evidence)
+    if notes.lacks and not emulated:
+        notes.failures.append(f"{'; '.join(notes.lacks)}: {UNDECLARED}")
+    if notes.not_run and not notes.failures:
+        return Row(name, "not run", notes.not_run, seconds, evidence)
+    if notes.failures:
+        return Row(name, "failed", "; ".join(notes.failures), seconds, evidence)
+    if notes.lacks:
+        declared = "; ".join(dict.fromkeys(emulated.values()))
+        return Row(name, "not on this hardware", f"{'; '.join(notes.lacks)} ({declared})", seconds, evidence)
+    if not evidence:
+        return Row(name, "failed", "the check looked at nothing", seconds)
+    return Row(name, "passed", "", seconds, evidence)
+
+
+def run(
+    checks: Iterable[Check],
+    emulated: Emulated,
+    *,
+    report: Callable[[str], None],
+    clock: Callable[[], float] = time.monotonic,
+) -> Iterator[Row | LeftOut]:
+    """Run the checks and yield their rows. A check whose predecessor failed is not run."""
+    bad: set[str] = set()
+    for check in checks:
+        if broken := [name for name in check.needs if name in bad]:
+            bad.add(check.name)
+            yield Row(check.name, "not run", f"an earlier check did not pass: {broken[0]}")
+            continue
+        report(f"{check.name} ...")
+        notes, started = Notebook(), clock()
+        try:
+            check.run(notes)
+        except (CommandError, FactsError, Denied) as error:
+            refused = f"you are not allowed to call {error}" if isinstance(error, Denied) else str(error)
+            notes.fail(refused or type(error).__name__)
+        for found in _rows(check.name, notes, emulated, round(clock() - started, 1)):
+            result = found.result if isinstance(found, Row) else "left out"
+            if result in ("failed", "not run"):
+                bad.add(check.name)
+            name = "" if found.name == check.name else f"{found.name}: "
+            report(f"  {name}{result}{': ' + found.reason if found.reason else ''}")
+            yield found
+
+
+def _rows(name: str, notes: Notebook, emulated: Emulated, seconds: float) -> Iterator[Row | LeftOut]:
+    """Yield the row of a check, then those of its parts, whose durations are not known."""
+    declared = emulated() if notes.lacks or any(part.lacks for part in notes.parts.values()) else {}
+    yield row(name, notes, declared, seconds)
+    for part, own in notes.parts.items():
+        yield LeftOut(part, own.left_out) if own.left_out else row(part, own, declared, 0.0)

@@ -1,0 +1,91 @@
+"""What a stack costs per hour now, and at most during an acceptance run. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cli.acceptance import prices
+
+NOT_INCLUDED = "without NAT gateways, volumes, file systems, addresses, traffic and taxes"
+
+
+@dataclass(frozen=True)
+class Bill:
+    """Price of a set of instances and, if there is one, of an EKS cluster."""
+
+    region: str
+    instances: Mapping[str, int]
+    """Number of instances by type."""
+    eks: bool
+
+    @property
+    def unknown(self) -> list[str]:
+        """Types without a known price."""
+        return sorted(one for one, number in self.instances.items() if number and self._price(one) is None)
+
+    @property
+    def known(self) -> float:
+        """Sum of the known prices."""
+        listed = sum((self._price(one) or 0.0) * number for one, number in self.instances.items())
+        return listed + (prices.EKS_CLUSTER if self.eks else 0.0)
+
+    def plus(self, more: Mapping[str, int]) -> "Bill":
+        total = {one: self.instances.get(one, 0) + more.get(one, 0) for one in {**self.instances, **more}}
+        return Bill(self.region, total, self.eks)
+
+    def _price(self, instance_type: str) -> float | None:
+        return prices.per_hour(instance_type, self.region)
+
+    def __str__(self) -> str:
+        if not self.unknown:
+            return f"{self.known:.2f} USD/h"
+        missing = ", ".join(f"{self.instances[one]} x {one}" for one in self.unknown)
+        known = f"{self.known:.2f} USD/h and " if self.known else ""
+        return f"unknown: {known}the price of {missing} in {self.region}"
+
+    def lines(self) -> list[str]:
+        """Return one line per kind of resource."""
+        found = [f"EKS control plane: {prices.EKS_CLUSTER:.2f} USD/h"] if self.eks else []
+        for name, number in sorted(self.instances.items()):
+            price = self._price(name)
+            each = "unknown" if price is None else f"{price * number:.2f} USD/h"
+            found += [f"{number} x {name}: {each}"] if number else []
+        return found
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "usdPerHour": None if self.unknown else round(self.known, 4),
+            "unknown": self.unknown,
+            "instances": dict(sorted(self.instances.items())),
+        }
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Cost of what runs, and of the maximum that an acceptance run starts."""
+
+    now: Bill
+    most: Bill
+    starts: Sequence[str] = ()
+    """Sentences about what the run starts."""
+
+    def text(self) -> str:
+        return f"now {self.now}; during acceptance at most {self.most}"
+
+    def lines(self) -> list[str]:
+        """Return what the verb prints before it asks."""
+        return [
+            f"cost of what runs: {self.now}",
+            *(f"  {line}" for line in self.now.lines()),
+            f"at most during acceptance: {self.most}",
+            *(f"  {line}" for line in self.starts),
+            f"  on-demand prices of {prices.DATE}, {NOT_INCLUDED}; see cli/acceptance/prices.py for the sources",
+        ]
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "text": self.text(),
+            "now": self.now.as_json(),
+            "most": self.most.as_json(),
+            "pricesOf": prices.DATE,
+            "notIncluded": NOT_INCLUDED,
+        }

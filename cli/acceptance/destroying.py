@@ -1,0 +1,78 @@
+"""Destroy the stack with Pulumi, then ask AWS what is left of it."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from cli.acceptance.aws_reads import ask
+from cli.acceptance.checklist import Notebook
+from cli.status.in_aws import EksAccount
+from infra.facts.clients import Clients
+from infra.naming import STACK_TAG, Naming
+
+NAME: Final = "destroy leaves nothing"
+GONE: Final = ("terminated", "shutting-down", "deleted", "deleting")
+"""States that no longer cost anything. EC2 shows such resources for up to an hour."""
+KINDS: Final = {
+    "instance": ("describe_instances", "Reservations", "InstanceId"),
+    "volume": ("describe_volumes", "Volumes", "VolumeId"),
+    "network interface": ("describe_network_interfaces", "NetworkInterfaces", "NetworkInterfaceId"),
+    "NAT gateway": ("describe_nat_gateways", "NatGateways", "NatGatewayId"),
+    "address": ("describe_addresses", "Addresses", "AllocationId"),
+    "endpoint": ("describe_vpc_endpoints", "VpcEndpoints", "VpcEndpointId"),
+    "VPC": ("describe_vpcs", "Vpcs", "VpcId"),
+}
+"""Kind -> operation, key of its list, key of the ID. A VPC exists as long as anything is in it."""
+
+
+def check(clients: Clients, stack: str, destroy: Callable[[str], None], notes: Notebook) -> None:
+    destroy(stack)
+    notes.saw(f"pulumi destroy --stack {stack}", "succeeded")
+    left = leftovers(clients, stack)
+    notes.saw(f"ec2 with tag {STACK_TAG}={stack}, eks, autoscaling, efs, ecr, s3", ", ".join(left) or "nothing is left")
+    if left:
+        notes.fail(f"left after destroy: {', '.join(left)}")
+
+
+def leftovers(clients: Clients, stack: str) -> list[str]:
+    """Return what costs money and still belongs to the stack. KMS keys stay scheduled for deletion, as documented."""
+    region, naming = clients.region, Naming(stack)
+    left = ask(region, lambda: _in_ec2(clients, stack))
+    if ask(region, lambda: EksAccount(stack, region).cluster()):
+        left.append(f"EKS cluster {naming.cluster}")
+    groups = ask(region, lambda: list(clients.autoscaling.get_paginator("describe_auto_scaling_groups").paginate()))
+    all_groups = [one for page in groups for one in page["AutoScalingGroups"]]
+    left += [f"Auto Scaling group {one['AutoScalingGroupName']}" for one in all_groups if _is_of(one.get("Tags", ()), stack)]
+    systems = ask(region, lambda: clients.efs.describe_file_systems()["FileSystems"])
+    left += [f"file system {one['FileSystemId']}" for one in systems if _is_of(one.get("Tags", ()), stack)]
+    pages = ask(region, lambda: list(clients.ecr.get_paginator("describe_repositories").paginate()))
+    names = [one["repositoryName"] for page in pages for one in page["repositories"]]
+    left += [f"image repository {name}" for name in names if name.startswith(f"{naming.cluster}/")]
+    buckets = ask(region, lambda: clients.s3.list_buckets()["Buckets"])
+    return left + [f"bucket {one['Name']}" for one in buckets if one["Name"].startswith(f"{naming.name('keys')}-")]
+
+
+def _in_ec2(clients: Clients, stack: str) -> list[str]:
+    """Return EC2 resources that still exist. DescribeTags would also name deleted ones."""
+    wanted = [{"Name": f"tag:{STACK_TAG}", "Values": [stack]}]
+    found = []
+    for kind, (operation, key, id_key) in KINDS.items():
+        for page in _pages(clients.ec2, operation, wanted):
+            listed = [one for entry in page[key] for one in entry["Instances"]] if key == "Reservations" else page[key]
+            found += [f"{kind} {one[id_key]}" for one in listed if _state(one) not in GONE]
+    return found
+
+
+def _pages(ec2: Any, operation: str, wanted: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    if ec2.can_paginate(operation):
+        return list(ec2.get_paginator(operation).paginate(Filters=wanted))
+    return [getattr(ec2, operation)(Filters=wanted)]
+
+
+def _state(described: Mapping[str, Any]) -> str:
+    """Return the state of an instance, a NAT gateway, an endpoint or a volume; empty if the kind has none."""
+    state = described.get("State", "")
+    return str(state["Name"] if isinstance(state, Mapping) else state)
+
+
+def _is_of(tags: Iterable[Mapping[str, str]], stack: str) -> bool:
+    return any(tag["Key"] == STACK_TAG and tag["Value"] == stack for tag in tags)

@@ -1,0 +1,61 @@
+"""NCCL on an EC2 cluster: the ranks run the program of smoke's NCCL level, and its verdict judges their reports."""
+
+import shlex
+from collections.abc import Sequence
+from typing import Final
+
+from cli.acceptance import smoke_levels
+from cli.acceptance.aws_reads import Instance
+from cli.acceptance.checklist import Notebook
+from cli.acceptance.remote import SSH_COPY, Remote
+from infra.facts.instance_types import InstanceType
+from infra.jobs import nccl_requirements, nccl_verdict, smoke
+from infra.jobs.cluster import Transport
+from infra.jobs.in_pods import text
+from infra.jobs.nccl_verdict import NcclExpected
+
+PROGRAMS: Final = "/opt/nccl-tests/all_reduce_perf /usr/local/cuda*/efa/test-cuda-*/all_reduce_perf"
+"""Where all_reduce_perf may be: in our AMIs, and in AWS's Deep Learning AMI (NOT VERIFIED: from public logs, 2026-11-22)."""
+NODES: Final = 2
+
+
+def check(notes: Notebook, remote: Remote, workers: Sequence[Instance], kind: InstanceType, file: str) -> None:
+    """Run all_reduce_perf on all GPUs of two workers; each check of the verdict becomes a row.
+
+    `kind`: type of the workers. `file`: path for the program on the nodes; the caller deletes it.
+    """
+    _, said = remote.run(f"ls {PROGRAMS} 2>/dev/null | head -n 1")
+    program = said.strip()
+    notes.saw(f"ls {PROGRAMS}", program or "nothing")
+    if not program:
+        notes.needs_hardware("all_reduce_perf is not on the nodes")
+        return
+    chosen = workers[:NODES]
+    wanted = expected(chosen, kind)
+    remote.put(file, text("nccl.py").encode())
+    copies = "\n".join(f"{SSH_COPY} {file} {one.address}:{file}" for one in chosen)
+    code, said = remote.run(f"cd; {copies}\n{command(wanted, program, file)}")
+    reports = smoke.nccl_reports(said)
+    notes.saw("mpiexec all_reduce_perf: exit code, ranks that reported", f"{code}, {len(reports)} of {wanted.ranks}")
+    if code and not reports:
+        notes.fail(f"mpiexec ended with {code}: {said.strip()[-500:]}")
+    smoke_levels.add_nccl(notes, nccl_verdict.checks(reports, wanted), wanted.instance_type)
+
+
+def expected(workers: Sequence[Instance], kind: InstanceType) -> NcclExpected:
+    network: Transport = "efa" if any(one.efa for one in workers) else "tcp"
+    return NcclExpected(len(workers), len(workers) * max(kind.gpus, 1), network, kind.name, kind.line_rate_gbps)
+
+
+def command(wanted: NcclExpected, program: str, file: str) -> str:
+    """Return the command for the head node. With EFA, NCCL_NET=Libfabric makes NCCL fail instead of using TCP."""
+    # Subsystems of the lines that nccl.py reads: an AMI may have chosen others in /etc/nccl.conf.
+    env = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET"}
+    if wanted.network == "efa":
+        env["NCCL_NET"] = "Libfabric"
+    settings = " ".join(f"{name}={value}" for name, value in env.items())
+    largest = nccl_requirements.largest_message(wanted.line_rate_gbps)
+    rank = (
+        f"PATH={shlex.quote(program.rpartition('/')[0])}:$PATH GPUMPI_NODE=$(hostname) {settings} exec python3 {file} {largest}"
+    )
+    return f"mpiexec -n {wanted.ranks} -N {wanted.ranks // max(wanted.workers, 1)} bash -c {shlex.quote(rank)}"

@@ -1,0 +1,41 @@
+"""Read the local cloud's declaration that GPUs and EFA devices are emulated. Pure.
+
+Only this declaration turns missing hardware into `not on this hardware`. It counts only if every node makes it, so a
+broken node on AWS can never be excused.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from infra.naming import EMULATED_DEVICES_FILE, EMULATED_LABEL
+
+
+def of_nodes(nodes: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return what Kubernetes nodes with devices declare, by node; empty unless all of them declare it."""
+    found = {one["metadata"]["name"]: one["metadata"].get("labels", {}).get(EMULATED_LABEL) for one in nodes}
+    if not all(value == "true" for value in found.values()):
+        return {}
+    return dict.fromkeys(found, f"the nodes declare emulated devices: label {EMULATED_LABEL}")
+
+
+def of_hosts(files: Mapping[str, str]) -> dict[str, str]:
+    """Return what hosts declare, by host; empty unless all of them declare it.
+
+    `files`: content of `EMULATED_DEVICES_FILE` on each host; empty where the file does not exist.
+    """
+    found: dict[str, str] = {}
+    for host, text in files.items():
+        try:
+            declared = json.loads(text)
+        except ValueError:
+            return {}
+        if not isinstance(declared, dict) or not declared:
+            return {}
+        found[host] = f"the hosts declare missing devices in {EMULATED_DEVICES_FILE}: {', '.join(map(str, declared.values()))}"
+    return found
+
+
+def text(emulated: Mapping[str, str]) -> str:
+    """Return the report's line about devices."""
+    return "; ".join(dict.fromkeys(emulated.values())) or "hardware"

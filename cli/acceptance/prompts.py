@@ -1,0 +1,36 @@
+"""The two questions that acceptance asks. Without a terminal, nobody can answer them."""
+
+import sys
+from collections.abc import Callable
+
+from cli.errors import CommandError
+from cli.exit_codes import REFUSED
+
+Ask = Callable[[str], str]
+
+
+def interactive() -> bool:
+    return sys.stdin.isatty()
+
+
+def read_line(question: str) -> str:
+    print(question, end=" ", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip()
+
+
+def confirm_cost(*, yes: bool, terminal: bool, ask: Ask = read_line) -> None:
+    """Ask whether to start. Raises CommandError unless the answer is yes."""
+    if yes:
+        return
+    if not terminal:
+        raise CommandError("nobody can confirm the cost: stdin is not a terminal. Add --yes", REFUSED)
+    if ask("Start? [y/N]").lower() not in ("y", "yes"):
+        raise CommandError("not confirmed; nothing was started", REFUSED)
+
+
+def confirm_destroy(stack: str, *, terminal: bool, ask: Ask = read_line) -> None:
+    """Ask for the stack's name. `--yes` does not answer this question. Raises CommandError unless it is typed exactly."""
+    if not terminal:
+        raise CommandError(f"--destroy needs a terminal: it destroys {stack} only if you type this name", REFUSED)
+    if (typed := ask(f"Type {stack} to destroy this stack after the checks:")) != stack:
+        raise CommandError(f"typed {typed!r}, not {stack!r}; nothing was started and nothing is destroyed", REFUSED)

@@ -1,0 +1,1 @@
+"""`scripts/cluster capacity`: find GPU capacity, and buy Capacity Blocks."""

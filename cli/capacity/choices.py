@@ -1,0 +1,104 @@
+"""What `capacity find` found, as comparable rows: what a run would cost in each place."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Final, Literal
+
+from infra.facts.capacity import MAXIMUM_IN_BLOCK, Found, RegionCapacity, Reservation, Wanted
+
+Kind = Literal["reservation", "block", "spot", "on-demand"]
+ORDER: Final[tuple[Kind, ...]] = ("reservation", "block", "spot", "on-demand")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One place where the nodes could run."""
+
+    kind: Kind
+    region: str
+    zone: str
+    nodes: int
+    hours: Decimal
+    total: Decimal | None
+    """USD for all nodes and hours, beyond what is paid already; None if a price is unknown."""
+    gpus: int
+    """GPUs of all nodes."""
+    start: datetime | None = None
+    end: datetime | None = None
+    id: str = ""
+    note: str = ""
+    fits: bool = True
+    """Whether it has room for all nodes."""
+
+    @property
+    def per_gpu_hour(self) -> Decimal | None:
+        if self.total is None or not self.gpus or not self.hours:
+            return None
+        return self.total / (self.gpus * self.hours)
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "kind": self.kind,
+            "region": self.region,
+            "zone": self.zone,
+            "nodes": self.nodes,
+            "hours": float(self.hours),
+            "start": self.start.isoformat() if self.start else None,
+            "end": self.end.isoformat() if self.end else None,
+            "usd": None if self.total is None else float(round(self.total, 2)),
+            "usdPerGpuHour": None if self.per_gpu_hour is None else float(round(self.per_gpu_hour, 4)),
+            "id": self.id or None,
+            "note": self.note,
+            "fits": self.fits,
+        }
+
+
+def choices(found: Found) -> list[Choice]:
+    """Return all choices, cheapest first. Those without enough room, and then those of unknown price, come last."""
+    rows = [row for region in found.regions for row in _of_region(found, region)]
+    return sorted(rows, key=_rank)
+
+
+def _rank(row: Choice) -> tuple[bool, bool, Decimal, int, str, str]:
+    start = row.start.isoformat() if row.start else ""
+    return (not row.fits, row.total is None, row.total or Decimal(), ORDER.index(row.kind), start, row.zone)
+
+
+def _of_region(found: Found, region: RegionCapacity) -> Iterator[Choice]:
+    wanted, gpus = found.wanted, found.gpus * found.wanted.nodes
+    hours = Decimal(wanted.hours)
+    yield from (_reserved(wanted, region.region, one, gpus) for one in region.reservations)
+    for block in region.blocks:
+        fits = block.count >= wanted.nodes
+        note = "" if fits else f"a block has at most {MAXIMUM_IN_BLOCK} nodes"
+        yield Choice(
+            *("block", region.region, block.zone, block.count, block.hours, block.fee, found.gpus * block.count),
+            *(block.start, block.end, block.id, note, fits),
+        )
+    price = found.on_demand.get(region.region)
+    for zone in region.zones:
+        if zone in region.spot_prices or zone in region.spot_scores:
+            yield _spot(region, zone, wanted, hours, gpus)
+        total = None if price is None else price * wanted.nodes * hours
+        note = "AWS does not tell whether there is capacity"
+        yield Choice("on-demand", region.region, zone, wanted.nodes, hours, total, gpus, note=note)
+
+
+def _reserved(wanted: Wanted, region: str, one: Reservation, gpus: int) -> Choice:
+    """Return the account's own reservation. It is paid, or billed whether it is used or not, so it costs nothing more."""
+    room = one.total if one.state != "active" else one.available
+    kind = "your Capacity Block" if one.kind == "capacity-block" else "your reservation, billed in any case"
+    note = f"{kind}: {one.state}, {room} of {one.total} free"
+    return Choice(
+        *("reservation", region, one.zone, wanted.nodes, Decimal(wanted.hours), Decimal(), gpus),
+        *(one.start, one.end, one.id, note, room >= wanted.nodes),
+    )
+
+
+def _spot(region: RegionCapacity, zone: str, wanted: Wanted, hours: Decimal, gpus: int) -> Choice:
+    price, score = region.spot_prices.get(zone), region.spot_scores.get(zone)
+    total = None if price is None else price * wanted.nodes * hours
+    note = "may be interrupted" if score is None else f"placement score {score} of 10, low for a single type"
+    return Choice("spot", region.region, zone, wanted.nodes, hours, total, gpus, note=note)

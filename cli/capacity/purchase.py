@@ -1,0 +1,149 @@
+"""Buy a Capacity Block, write it into the stack file, and wait until it is paid."""
+
+import difflib
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from botocore.exceptions import ClientError
+
+from cli.capacity import stack_edit
+from cli.capacity.screen import usd, when
+from cli.errors import CommandError, NotFound
+from cli.exit_codes import FAILED, REFUSED, UNREACHABLE
+from infra.config import preflight, stack_file
+from infra.facts.capacity import PLATFORM, BlockOffering, Wanted, offerings
+from infra.facts.clients import Clients, Denied, query
+from infra.facts.model import FactsError
+from infra.plan.specs import DRAIN_BEFORE_END
+
+PLACEHOLDER: Final = "cr-00000000000000000"
+PAID: Final = ("scheduled", "active")
+EVERY_SECONDS: Final = 5.0
+
+
+@dataclass(frozen=True)
+class Edit:
+    """The stack file with the reservation in it."""
+
+    path: Path
+    before: str
+    after: str
+    """With a placeholder for the ID until the block is bought."""
+    pool: str
+
+    def difference(self) -> str:
+        lines = difflib.unified_diff(
+            self.before.splitlines(), self.after.splitlines(), self.path.name, self.path.name, lineterm=""
+        )
+        return "\n".join(lines)
+
+    def write(self, reservation: str) -> None:
+        self.path.write_text(self.after.replace(PLACEHOLDER, reservation), encoding="utf-8")
+
+
+def current(clients: Clients, known: BlockOffering) -> BlockOffering:
+    """Return the offering as AWS offers it now. Raises CommandError if it is gone or has another price."""
+    wanted = Wanted(known.instance_type, known.count, known.asked_hours, known.start, known.end)
+    found: list[BlockOffering] = _asked(clients.region, lambda: offerings(clients, wanted, known.count, known.asked_hours))
+    place = known.zone, known.start, known.end
+    same = next((one for one in found if one.id == known.id), None)
+    same = same or next((one for one in found if (one.zone, one.start, one.end) == place), None)
+    if same is None:
+        raise NotFound(f"AWS no longer offers {known.id}; search again with `capacity find`")
+    if same.fee != known.fee:
+        raise CommandError(f"{known.id} now costs {usd(same.fee)}, not {usd(known.fee)}; search again", REFUSED)
+    return same
+
+
+def edit(path: Path, pool: str | None, offering: BlockOffering) -> Edit:
+    """Return the change of the stack file. Raises CommandError if the file would then have problems."""
+    raw = stack_file.read(path)
+    if raw.region != offering.region:
+        raise CommandError(f"{offering.id} is in {offering.region}, but aws:region of {path.name} is {raw.region}", REFUSED)
+    before = path.read_text(encoding="utf-8")
+    after, name = stack_edit.with_block(before, pool, offering.instance_type, PLACEHOLDER, offering.zone, offering.count)
+    _refuse_problems(path, after)
+    return Edit(path, before, after, name)
+
+
+def _refuse_problems(path: Path, text: str) -> None:
+    """Check the file before anything is paid."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder, path.name)
+        copy.write_text(text, encoding="utf-8")
+        examined = preflight.examine_aws(stack_file.read(copy), offline=True)
+    if examined.problems:
+        number = len(examined.problems)
+        message = f"{path.name}: {number} problem{'' if number == 1 else 's'}; nothing was bought"
+        raise CommandError(message, REFUSED, problems=(*examined.warnings, *examined.problems))
+
+
+def dry_run(clients: Clients, offering: BlockOffering) -> None:
+    """Ask AWS whether the purchase would be accepted."""
+    try:
+        _asked(clients.region, lambda: _purchase(clients, offering, DryRun=True))
+    except CommandError as error:
+        if "DryRunOperation" not in str(error):
+            raise
+
+
+def buy(clients: Clients, offering: BlockOffering) -> dict[str, Any]:
+    """Buy the block and return its reservation. This cannot be undone."""
+    answer = _asked(clients.region, lambda: _purchase(clients, offering))
+    reservation: dict[str, Any] = answer["CapacityReservation"]
+    return reservation
+
+
+def _purchase(clients: Clients, offering: BlockOffering, **more: Any) -> Any:
+    return clients.ec2.purchase_capacity_block(CapacityBlockOfferingId=offering.id, InstancePlatform=PLATFORM, **more)
+
+
+def wait_until_paid(
+    clients: Clients,
+    reservation: str,
+    limit: timedelta,
+    *,
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    pause: Callable[[float], object] = time.sleep,
+) -> str:
+    """Return the state once the payment has succeeded, or the last state at the time limit. Raises CommandError."""
+    deadline = now() + limit
+    while True:
+        question = {"CapacityReservationIds": [reservation]}
+        answer = _asked(clients.region, lambda: clients.ec2.describe_capacity_reservations(**question))  # noqa: B023
+        state = str(answer["CapacityReservations"][0]["State"])
+        if state in ("payment-failed", "failed", "cancelled"):
+            raise CommandError(f"AWS could not collect the payment: {reservation} is {state}", FAILED)
+        if state in PAID or now() >= deadline:
+            return state
+        pause(EVERY_SECONDS)
+
+
+def _asked(region: str, call: Callable[[], Any]) -> Any:
+    try:
+        return query(region, call)
+    except Denied as denied:
+        raise CommandError(f"you are not allowed to call {denied}", UNREACHABLE) from None
+    except FactsError as error:
+        cause = error.__context__
+        code = REFUSED if isinstance(cause, ClientError) else UNREACHABLE
+        raise CommandError(str(error), code) from None
+
+
+def what_up_will_do(offering: BlockOffering, pool: str) -> list[str]:
+    drain = offering.end - DRAIN_BEFORE_END
+    return [
+        f"pool {pool} uses the block in {offering.zone}, with at most {offering.count} nodes",
+        f"its nodes start at {when(offering.start)} UTC",
+        f"its nodes are drained from {when(drain)} UTC, 45 minutes before the end; jobs get SIGTERM then",
+    ]
+
+
+def renewed(offering: BlockOffering, reservation: dict[str, Any]) -> BlockOffering:
+    """Return the offering with the dates of the reservation."""
+    return replace(offering, start=reservation["StartDate"], end=reservation["EndDate"])

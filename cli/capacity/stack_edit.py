@@ -1,0 +1,84 @@
+"""Put a Capacity Block into a stack file. Comments, order and quotes of the file stay."""
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap
+from ruamel.yaml.error import YAMLError
+
+from cli.errors import CommandError
+from cli.exit_codes import REFUSED
+
+POOLS: Final = "gpumpi:pools"
+WIDTH: Final = 4096
+"""Wider than any line, so that none is wrapped."""
+
+
+def with_block(text: str, pool: str | None, instance_type: str, reservation: str, zone: str, nodes: int) -> tuple[str, str]:
+    """Return the changed file and the name of the changed pool. Raises CommandError if no pool fits.
+
+    The pool starts at size 0: its nodes come when the block starts.
+    """
+    yaml = _parser(text)
+    try:
+        document = yaml.load(text)
+    except YAMLError as error:
+        raise CommandError(f"the stack file is not YAML: {' '.join(str(error).split())}", REFUSED) from None
+    found = _pool(document, pool, instance_type)
+    found["capacity"] = _flow({"kind": "capacity-block", "reservationId": reservation})
+    found["minSize"] = 0
+    if "desiredSize" in found:
+        found["desiredSize"] = 0
+    found["maxSize"] = min(int(found.get("maxSize", nodes)), nodes)
+    if found.get("zone") not in (None, zone):
+        found["zone"] = zone
+    if found.get("placementGroup") not in (None, "auto", "none"):
+        del found["placementGroup"]
+    written = io.StringIO()
+    yaml.dump(document, written)
+    return written.getvalue(), str(found["name"])
+
+
+def _parser(text: str) -> YAML:
+    yaml = YAML()
+    yaml.preserve_quotes = True
+    yaml.width = WIDTH
+    sequence, offset = _indents(text)
+    yaml.indent(mapping=2, sequence=sequence, offset=offset)
+    return yaml
+
+
+def _indents(text: str) -> tuple[int, int]:
+    """Return how the file indents the pools: `- name` below or beside its key."""
+    lines = text.splitlines()
+    for number, line in enumerate(lines):
+        if line.strip().startswith(f"{POOLS}:"):
+            key = len(line) - len(line.lstrip())
+            item = next((one for one in lines[number + 1 :] if one.lstrip().startswith("- ")), "")
+            offset = max(len(item) - len(item.lstrip()) - key, 0)
+            return offset + 2, offset
+    return 4, 2
+
+
+def _pool(document: Any, name: str | None, instance_type: str) -> Any:
+    config = document.get("config") if isinstance(document, Mapping) else None
+    pools = config.get(POOLS) if isinstance(config, Mapping) else None
+    if not isinstance(pools, Sequence) or isinstance(pools, str):
+        raise CommandError(f"config.{POOLS}: is missing. Add a pool with instanceType: {instance_type}", REFUSED)
+    fitting = [one for one in pools if one.get("instanceType") == instance_type and name in (None, one.get("name"))]
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        names = ", ".join(str(one.get("name")) for one in fitting)
+        raise CommandError(f"{len(fitting)} pools have {instance_type}: {names}. Choose one with --pool", REFUSED)
+    which = f"pool {name} with" if name else "pool with"
+    raise CommandError(f"{POOLS}: there is no {which} instanceType: {instance_type}. Add one", REFUSED)
+
+
+def _flow(values: Mapping[str, str]) -> CommentedMap:
+    """Return a mapping that is written on one line."""
+    found = CommentedMap(values)
+    found.fa.set_flow_style()
+    return found

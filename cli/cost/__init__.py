@@ -1,0 +1,1 @@
+"""What a stack costs: the line of `init`, `submit` and `status`, and the spending so far."""

@@ -1,0 +1,50 @@
+"""One-line costs for `init` and `submit`."""
+
+from decimal import Decimal
+
+from infra.cost.prices import Prices, snapshot
+from infra.facts import Facts
+from infra.jobs.cluster import ClusterDescription
+from infra.jobs.model import Job
+from infra.jobs.sizing import worker_size, workers_per_node
+from infra.plan.bill import LEVELS, Bill, Level, bill
+from infra.settings.stack import Settings
+
+
+def of_stack(settings: Settings, facts: Facts | None, prices: Prices) -> str:
+    """Return what a stack costs per hour, such as `cost: 0.37 USD per hour idle, 44.30 configured, 88.35 maximum`."""
+    try:
+        found = bill(settings, facts, prices)
+    except LookupError:
+        found = bill(settings, None, prices)
+    return f"cost in USD per hour: {', '.join(_level(found, level) for level in LEVELS)} ({_source(prices, found)})"
+
+
+def _level(found: Bill, level: Level) -> str:
+    total = found.total(level)
+    return f"{total.hourly:,.2f} {level}" if total.is_known else f"{level} unknown ({', '.join(total.unknown)})"
+
+
+def _source(prices: Prices, found: Bill) -> str:
+    kind = "AWS Price List" if prices.kind == "Price List" else "snapshot"
+    return f"{kind}, {prices.date}{', not verified' if found.not_verified else ''}"
+
+
+def of_job(job: Job, cluster: ClusterDescription) -> str | None:
+    """Return what the nodes of a job cost per hour, with the prices of the snapshot; None outside AWS."""
+    pool = cluster.pool(job.pool)
+    if pool is None or not pool.instance_type or not cluster.region:
+        return None
+    each = max(1, workers_per_node(job, worker_size(job, pool), pool, cluster.cpu_request_factor))
+    nodes = -(-job.workers // each)
+    what = f"cost: {nodes} x {pool.instance_type}"
+    if pool.market == "capacity-block":
+        return f"{what}, prepaid (Capacity Block)"
+    prices = snapshot(cluster.region)
+    price = prices.spot_price(pool.instance_type, None) if pool.market == "spot" else prices.on_demand(pool.instance_type)
+    market = ", spot" if pool.market == "spot" else ""
+    if price is None:
+        return f"{what}{market}: unknown, there is no price in {cluster.region}"
+    total: Decimal = price.usd * nodes
+    mark = "" if price.verified else ", not verified"
+    return f"{what}{market}: {total:,.2f} USD per hour (snapshot, {price.date}{mark})"

@@ -1,0 +1,132 @@
+"""`cost`: what a stack has cost so far."""
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from cli import job_objects, options
+from cli.cluster_access import Access
+from cli.console import Listing, make_console, print_json
+from cli.cost.spending import Spending, Spent, spending
+from cli.errors import CommandError
+from cli.exit_codes import OK, UNREACHABLE, USAGE
+from cli.job_state import JobState
+from infra.config import stack_file
+from infra.config.preflight import examine_aws
+from infra.facts import ec2, price_list
+from infra.facts.clients import Clients, Denied, query
+from infra.facts.price_list import Wanted
+from infra.facts.spending import Run, runs, typed
+from infra.naming import Naming
+from infra.settings.stack import Settings
+
+UNITS = {"h": "hours", "d": "days", "w": "weeks"}
+
+
+def command(
+    stack: options.Stack,
+    since: Annotated[
+        str | None, typer.Option(help="Start: 12h, 7d, 2w, or a date such as 2026-11-01.", show_default="the first instance")
+    ] = None,
+    config_dir: options.ConfigDir = options.STACK_FILES,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.Context = None,
+    as_json: options.Json = False,
+) -> int:
+    """Instance hours times today's prices, per pool, cost center, namespace and job, and the GPU hours that no job used.
+    Without traffic, storage, the control plane and the network: `plan` shows what they cost per hour. Auto Scaling
+    remembers six weeks.
+    """
+    now = datetime.now(UTC)
+    begin = parse_since(since, now) if since else None
+    raw = stack_file.read(stack_file.find(stack, config_dir))
+    settings = None if stack_file.is_existing(raw.values) else examine_aws(raw, offline=True).settings
+    if settings is None:
+        raise CommandError(f"{stack} has no AWS settings that can be read. See `validate -s {stack}`", USAGE)
+    found = examine(settings, Access(kubeconfig, context), since=begin, now=now)
+    if as_json:
+        print_json({"stack": stack, **found.as_json()})
+    else:
+        show(make_console(), stack, found)
+    return OK
+
+
+def parse_since(text: str, now: datetime) -> datetime:
+    """Read `7d` or a date. Raises CommandError."""
+    if match := re.fullmatch(r"(\d+)([hdw])", text):
+        return now - timedelta(**{UNITS[match[2]]: int(match[1])})
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise CommandError(f"--since: {text} is no period and no date. Use 12h, 7d, 2w, or 2026-11-01", USAGE) from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def examine(settings: Settings, access: Access, *, since: datetime | None, now: datetime) -> Spending:
+    """Read instances, prices and jobs, and add them up. Raises CommandError if AWS refuses."""
+    region = settings.region
+    clients = query(region, lambda: Clients(region))
+    try:
+        found = typed(
+            query(region, lambda: runs(clients, settings.stack)), {pool.name: pool.instance_type for pool in settings.pools}
+        )
+        types = {run.instance_type for run in found} - {""}
+        described = query(region, lambda: ec2.instance_types(clients, types)) if types else {}
+    except Denied as denied:
+        raise CommandError(f"you are not allowed to call {denied}", UNREACHABLE) from None
+    spot = frozenset(run.instance_type for run in found if run.market == "spot")
+    prices = price_list.read(Wanted(region, frozenset(types), spot))
+    jobs, reason = _jobs(settings, access)
+    begin = since or _first(found, now)
+    gpus = {name: one.gpus for name, one in described.items()}
+    spent = spending(found, jobs, prices, gpus, since=begin, now=now)
+    spent.unknown += [one for one in (prices.missing, reason) if one]
+    return spent
+
+
+def _first(found: Sequence[Run], now: datetime) -> datetime:
+    return min((run.started for run in found), default=now)
+
+
+def _jobs(settings: Settings, access: Access) -> tuple[list[JobState] | None, str]:
+    """Return the jobs that the cluster still knows, or the reason why they could not be read."""
+    if not settings.is_eks:
+        return None, "jobs: an EC2 cluster keeps no records of jobs"
+    try:
+        cluster = access.connect()
+        described = cluster.description()
+        if described.cluster != Naming(settings.stack).cluster:
+            return None, f"jobs: the kubeconfig belongs to cluster {described.cluster}"
+        return [job for one in described.namespaces for job in job_objects.all_jobs(cluster, one.name)], ""
+    except CommandError as error:
+        return None, f"jobs: {error}"
+
+
+def show(console: Console, stack: str, found: Spending) -> None:
+    console.print(Text(f"{stack}: since {found.since:%Y-%m-%d %H:%M} UTC", "bold"))
+    listing = Listing("", "instance hours", "GPU hours", "USD", right=("instance hours", "GPU hours", "USD"))
+    for name, spent in found.pools.items():
+        _row(listing, f"pool {name}", spent)
+    for name, spent in found.cost_centers.items():
+        _row(listing, f"cost center {name or '(none)'}", spent)
+    for name, spent in found.namespaces.items():
+        _row(listing, f"namespace {name}", spent)
+    for (space, name), spent in found.jobs.items():
+        _row(listing, f"job {name} in {space}", spent)
+    _row(listing, "total of all instances", found.total)
+    console.print(listing)
+    for name, hours in found.idle_gpu_hours.items():
+        if hours:
+            console.print(Text(f"pool {name}: {hours:,.2f} GPU hours without a job", "yellow"))
+    for sentence in found.unknown:
+        console.print(Text(f"unknown: {sentence}", "yellow"))
+
+
+def _row(listing: Listing, name: str, spent: Spent) -> None:
+    usd = f"at least {spent.usd:,.2f}" if spent.unknown else f"{spent.usd:,.2f}"
+    listing.add_row(name, f"{spent.instance_hours:,.2f}", f"{spent.gpu_hours:,.2f}", usd)

@@ -1,0 +1,39 @@
+"""Periods of time on the command line, such as `10m` and `2d 3h`."""
+
+import re
+from datetime import timedelta
+from typing import Final
+
+from cli.errors import CommandError
+from cli.exit_codes import USAGE
+
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_PART: Final = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
+
+
+def parse(text: str) -> timedelta:
+    """Return the period.
+
+    >>> parse("10m"), parse("1d12h")
+    (datetime.timedelta(seconds=600), datetime.timedelta(days=1, seconds=43200))
+    """
+    compact = text.replace(" ", "")
+    parts = _PART.findall(compact)
+    if not parts or "".join(number + unit for number, unit in parts) != compact:
+        raise CommandError(f"{text!r} is not a period. Use seconds, minutes, hours or days: 30s, 10m, 2h, 1d.", USAGE)
+    return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in parts))
+
+
+def shown(period: timedelta) -> str:
+    """Return a period with its two largest units.
+
+    >>> shown(timedelta(days=2, hours=3, minutes=20)), shown(timedelta(minutes=44, seconds=59)), shown(timedelta(seconds=20))
+    ('2 d 3 h', '44 min', '0 min')
+    """
+    minutes = int(period.total_seconds() // 60)
+    days, hours, rest = minutes // 1440, minutes // 60 % 24, minutes % 60
+    if days:
+        return f"{days} d {hours} h" if hours else f"{days} d"
+    if hours:
+        return f"{hours} h {rest} min" if rest else f"{hours} h"
+    return f"{rest} min"

@@ -1,0 +1,1 @@
+"""`image`: build the job images of `images/` and push them to a registry."""

@@ -1,0 +1,69 @@
+"""Programs that build container images. They have the same commands, so that any of them will do."""
+
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, get_args
+
+from cli.errors import CommandError
+
+Name = Literal["docker", "podman", "finch", "buildah"]
+NAMES: Final[tuple[Name, ...]] = get_args(Name)
+"""In the order in which they are tried."""
+PLATFORM: Final = "linux/amd64"
+"""AWS's images with EFA exist for x86 only."""
+STDERR: Final = 2
+"""File descriptor for the builder's output: stdout is for the result."""
+
+
+@dataclass(frozen=True)
+class Builder:
+    name: str
+
+    def build_command(self, context: Path, dockerfile: str, reference: str, arguments: Mapping[str, str]) -> list[str]:
+        given = [part for name, value in arguments.items() for part in ("--build-arg", f"{name}={value}")]
+        options = ["--platform", PLATFORM, "--file", str(context / dockerfile), "--tag", reference, *given]
+        return [self.name, "build", *options, str(context)]
+
+    def build(self, context: Path, dockerfile: str, reference: str, arguments: Mapping[str, str]) -> None:
+        self._run(self.build_command(context, dockerfile, reference, arguments), "build the image")
+
+    def push(self, reference: str) -> None:
+        self._run([self.name, "push", reference], f"push {reference}")
+
+    def login(self, registry: str, user: str, password: str) -> None:
+        """Log in to a registry. The password is passed through stdin: other users can read command lines."""
+        command = [self.name, "login", "--username", user, "--password-stdin", registry]
+        done = subprocess.run(command, input=password, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise CommandError(f"{self.name} could not log in to {registry}: {_last_line(done.stderr)}")
+
+    def _run(self, command: list[str], purpose: str) -> None:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=STDERR, check=False)
+        if done.returncode:
+            raise CommandError(f"{self.name} could not {purpose} (exit code {done.returncode}); its output above has the reason")
+
+
+def choose(name: str | None) -> Builder:
+    """Return the wanted builder, or the first that works on this machine."""
+    reasons = []
+    for one in [name] if name else NAMES:
+        if (reason := _unusable(one)) is None:
+            return Builder(one)
+        reasons.append(reason)
+    fix = f"Install or start {'it' if name else 'one of them'}"
+    raise CommandError(f"no program can build images: {'; '.join(reasons)}. {fix}")
+
+
+def _unusable(name: str) -> str | None:
+    """Return why a builder cannot be used. `version` fails if docker's daemon or finch's virtual machine does not run."""
+    if shutil.which(name) is None:
+        return f"{name} is not on PATH"
+    done = subprocess.run([name, "version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    return f"`{name} version` fails ({_last_line(done.stderr)})" if done.returncode else None
+
+
+def _last_line(text: str) -> str:
+    return (text.strip().splitlines() or ["no reason given"])[-1].rstrip(".")

@@ -1,0 +1,109 @@
+"""The recipes of job images: one folder in `images/` with a Dockerfile."""
+
+import hashlib
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from cli.errors import CommandError, NotFound
+from cli.installation import CLONE
+from infra.config.messages import all_of, did_you_mean
+from infra.jobs.cluster import PoolDescription
+from infra.jobs.model import MpiImplementation
+from infra.jobs.smoke import IMAGES
+
+ROOT: Final = CLONE or Path()
+TAG_CHARACTERS: Final = 12
+NOT_VERIFIED: Final = "written from the sources of AWS's images (2026-08-21) and tested with stubs; see docs/images.md"
+"""What was never run with these recipes; true until a user reports a build from AWS's images."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A Dockerfile and the files that it copies into the image."""
+
+    name: str
+    content: str
+    """What the image contains."""
+    base: str
+    """The image that it derives from, unless the user names another."""
+    files: tuple[str, ...]
+    """The Dockerfile and the files that it copies, as paths in the repository."""
+
+    @property
+    def dockerfile(self) -> str:
+        return self.files[0]
+
+    def tag(self, base: str, arguments: Mapping[str, str]) -> str:
+        """Return the default tag: it changes with the Dockerfile, the files that it copies, the base and the build arguments.
+
+        Tags in ECR repositories of a stack are immutable, so a changed recipe needs another tag.
+        """
+        digest = hashlib.sha256(repr((base, sorted(arguments.items()))).encode())
+        for file in self.files:
+            content = hashlib.sha256((ROOT / file).read_bytes()).hexdigest()
+            digest.update(f"{file} {(ROOT / file).stat().st_mode & 0o100:o} {content}\n".encode())
+        return digest.hexdigest()[:TAG_CHARACTERS]
+
+    @property
+    def default_tag(self) -> str:
+        """Tag of the image that `image build` creates without further options."""
+        return self.tag(self.base, {})
+
+    def write_context(self, folder: Path) -> None:
+        """Copy the recipe's files, and nothing else, to the folder that the builder reads."""
+        for file in self.files:
+            (folder / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / file, folder / file)
+
+
+def read(dockerfile: Path) -> Recipe:
+    text = dockerfile.read_text(encoding="utf-8")
+    joined = text.replace("\\\n", " ")
+    copied = [word for line in re.findall(r"^COPY (.+)", joined, re.MULTILINE) for word in line.split()[:-1]]
+    files = (str(dockerfile.relative_to(ROOT)), *sorted(copied))
+    return Recipe(dockerfile.parent.name, _only(r'image\.title="(.+?)"', text), _only(r"^ARG BASE=(\S+)", text), files)
+
+
+def _only(pattern: str, text: str) -> str:
+    (found,) = re.findall(pattern, text, re.MULTILINE)
+    return str(found)
+
+
+def every_recipe() -> list[Recipe]:
+    return [read(file) for file in sorted((ROOT / "images").glob("*/Dockerfile"))]
+
+
+def _by_name() -> dict[str, Recipe]:
+    return {recipe.name: recipe for recipe in every_recipe()}
+
+
+def find(name: str) -> Recipe:
+    known = _by_name()
+    if name not in known:
+        raise NotFound(f"there is no recipe {name}{did_you_mean(name, known) or f'; the recipes are {all_of(known)}'}")
+    return known[name]
+
+
+def default_image(pool: PoolDescription | None, implementation: MpiImplementation) -> str:
+    """Return the image of jobs that this program itself runs on a pool.
+
+    GPU nodes get the recipe `mpi`, with CUDA, NCCL and EFA. An installation without the recipes uses the image for other
+    nodes.
+    """
+    if pool and pool.gpus and implementation == "OpenMPI" and (recipe := _by_name().get("mpi")):
+        return f"{recipe.name}:{recipe.default_tag}"
+    return IMAGES[implementation]
+
+
+def valid_tag(tag: str) -> str:
+    """Return the tag. Raises CommandError if registries would reject it.
+
+    https://github.com/opencontainers/distribution-spec/blob/v1.1.0/spec.md#pulling-manifests
+    """
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}", tag):
+        raise CommandError(f"--tag: {tag!r} is not a tag. Use letters, digits, `.`, `_` and `-`, at most 128 characters", 2)
+    return tag

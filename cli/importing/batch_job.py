@@ -1,0 +1,60 @@
+"""Job of batch/v1.
+
+https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/job-v1/
+"""
+
+from cli.importing import containers
+from cli.importing.draft import Draft
+from cli.importing.pytorchjob import how
+from cli.importing.source import Source
+from infra.jobs import starters
+
+
+def read(draft: Draft, source: Source) -> None:
+    """Read the job. Its pods become workers, one rank each unless the command starts more."""
+    containers.metadata(draft, source)
+    spec = source.at("spec")
+    pods, parallel = spec.at("completions").value or 1, spec.at("parallelism").value or 1
+    spec.take("completions")
+    if parallel == pods:
+        spec.take("parallelism")
+    else:
+        spec.change("parallelism", to=f"{pods}, because all workers of a job run at the same time")
+    draft.set("workers", pods)
+    draft.set("activeDeadlineSeconds", spec.take("activeDeadlineSeconds"))
+    draft.set("ttlSecondsAfterFinished", spec.take("ttlSecondsAfterFinished"))
+    draft.set("maxRestarts", spec.take("backoffLimit"))
+    spec.take("completionMode")
+    spec.drop("suspend", why="the queue suspends the job until it fits")
+    for key in ("podFailurePolicy", "successPolicy", "backoffLimitPerIndex", "maxFailedIndexes", "podReplacementPolicy"):
+        spec.drop(key, why="a job fails or succeeds as a whole")
+    containers.template_metadata(draft, spec.at("template"))
+    pod = spec.at("template", "spec")
+    main = containers.pod(pod)
+    containers.pod_settings(draft, pod)
+    containers.ports(draft, main)
+    draft.set("workingDir", main.take("workingDir"))
+    draft.set("image", main.take("image"))
+    containers.environment(draft, main)
+    containers.volumes(draft, pod, main)
+    containers.resources(draft, main)
+    _command(draft, main)
+
+
+def _command(draft: Draft, main: Source) -> None:
+    words = containers.command(main)
+    mpi = starters.mpi_starter(words) or starters.mpi_in_shell(words)
+    if mpi:
+        draft.set("launcher", "mpijob", f"the command starts {mpi}, which needs workers with sshd")
+        comment = f"{mpi} runs once, in the launcher"
+    else:
+        why = (
+            ""
+            if starters.torch_starter(words)
+            else "; the image needs PyTorch. A Job that needs none runs as it is: kubectl apply"
+        )
+        draft.set("launcher", "torchrun", f"workers without SSH{why}")
+        comment = how(words)
+    draft.set("command", words or None, comment)
+    if not mpi and not starters.torch_starter(words):
+        draft.set("slots", 1, "one process per pod, as before")

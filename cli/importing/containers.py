@@ -1,0 +1,265 @@
+"""What all formats share: a pod template with a container becomes image, environment, resources and volumes of a job."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from cli.importing.draft import Draft
+from cli.importing.source import Source
+from infra.jobs import mpi_environment
+from infra.jobs.pod_overrides import VOLUME_KINDS, PodVolume
+from infra.jobs.pod_rules import OUR_VOLUMES, RESERVED_LABELS
+from infra.jobs.pods import SSH_PORT
+from infra.jobs.quantities import bytes_of
+from infra.jobs.rank_environment import MASTER_PORT
+from infra.naming import EFA_RESOURCE, GPU_RESOURCE
+
+QUEUE: Final = "kueue.x-k8s.io/queue-name"
+PRIORITY: Final = "kueue.x-k8s.io/priority-class"
+USER: Final = 1000
+SECRET: Final = re.compile(r"secret:(?P<name>[^/]+)/(?P<key>.+)")
+"""Value with which `--set` refers to a key of a Secret."""
+
+LAUNCHER_PORTS: Final = (SSH_PORT, MASTER_PORT)
+KINDS: Final = tuple(str(PodVolume.model_fields[kind].alias) for kind in VOLUME_KINDS)
+"""Kinds of volumes that `podOverrides` has."""
+RANKS_RESTART: Final = "the launcher repeats the job up to maxRestarts times"
+_POD: Final[Mapping[str, str]] = {
+    "nodeSelector": "the pool chooses the nodes",
+    "serviceAccountName": "pods run as the service account of the namespace's jobs",
+    "serviceAccount": "pods run as the service account of the namespace's jobs",
+    "priorityClassName": "set priority to a priority class of the queue",
+    "schedulerName": "the queue and the default scheduler place the pods",
+    "hostNetwork": "Pod Security forbids it, and no transport needs it",
+    "hostIPC": "Pod Security forbids it; every worker has its own /dev/shm",
+    "hostPID": "Pod Security forbids it",
+    "initContainers": "use setup for a command that runs once before the ranks",
+    "subdomain": "the launcher gives pods their names",
+    "hostname": "the launcher gives pods their names",
+}
+_CONTAINER: Final[Mapping[str, str]] = {
+    "imagePullPolicy": "nodes always pull tags, and pull digests once",
+    "stdin": "nothing is attached to ranks",
+    "tty": "nothing is attached to ranks",
+    "readinessProbe": "the launcher checks its workers itself",
+    "livenessProbe": "the launcher checks its workers itself",
+    "startupProbe": "the launcher checks its workers itself",
+    "lifecycle": "use checkpointSignal and terminationGracePeriodSeconds",
+}
+
+
+def metadata(draft: Draft, source: Source) -> None:
+    """Read the name and the labels that Kueue reads."""
+    source.take("apiVersion")
+    source.take("kind")
+    about = source.at("metadata")
+    draft.set("name", about.take("name"))
+    if start := about.take("generateName"):
+        draft.set("generateName", start)
+    about.drop("namespace", why="submit puts the job into a job namespace; choose one with --namespace")
+    about.drop("labels", QUEUE, why="jobs wait in the queue of their namespace")
+    if priority := about.at("labels", PRIORITY).value:
+        draft.set("priority", priority, f"from the label {PRIORITY}")
+        about.take("labels", PRIORITY)
+
+
+def template_metadata(draft: Draft, template: Source, role: str = "worker") -> None:
+    """Read labels and annotations of a pod template."""
+    for key in ("labels", "annotations"):
+        found = template.at("metadata", key)
+        kept = {name: str(value) for name, value in (found.value or {}).items() if not name.startswith(RESERVED_LABELS)}
+        for name in kept:
+            found.take(name)
+        found.drop(why="the launcher and the queue set the others")
+        draft.override(role, key, kept)
+
+
+def pod_settings(draft: Draft, spec: Source, role: str = "worker") -> None:
+    """Read what a job has of the pods of a role."""
+    draft.override(role, "tolerations", spec.take("tolerations"))
+    if affinity := spec.take("affinity"):
+        draft.override(role, "affinity", affinity)
+        draft.comments["podOverrides"] = "affinity as in the source: the nodes of the pool must have these labels"
+    draft.set("terminationGracePeriodSeconds", spec.take("terminationGracePeriodSeconds"))
+    if names := [one.take("name") for one in spec.each("imagePullSecrets")]:
+        draft.set("imagePullSecrets", names, "Secrets that must exist in the job's namespace")
+
+
+def pod(spec: Source, name: str | None = None) -> Source:
+    """Note what a job does not keep of a pod, and return the container that matters: the one of this name, else the first."""
+    for key, why in _POD.items():
+        spec.drop(key, why=why)
+    spec.change("restartPolicy", to=RANKS_RESTART)
+    containers = spec.each("containers")
+    chosen = next((one for one in containers if name and one.at("name").value == name), containers[0] if containers else None)
+    for number, one in enumerate(containers):
+        if chosen is None or one.path != chosen.path:
+            spec.drop("containers", number, why="a job has one container; merge it into the image or run it as a job of its own")
+    _security(spec)
+    if chosen is None:
+        return spec.at("containers", 0)
+    chosen.take("name")
+    for key, why in _CONTAINER.items():
+        chosen.drop(key, why=why)
+    _security(chosen)
+    return chosen
+
+
+def _security(one: Source) -> None:
+    """Pods of a job run as user 1000 under Pod Security `restricted`."""
+    for key in ("runAsUser", "runAsGroup", "fsGroup"):
+        if one.at("securityContext", key).value == USER:
+            one.take("securityContext", key)
+        else:
+            one.drop("securityContext", key, why=f"pods run as user and group {USER}")
+    for key, wanted in (("runAsNonRoot", True), ("allowPrivilegeEscalation", False), ("privileged", False)):
+        if one.at("securityContext", key).value == wanted:
+            one.take("securityContext", key)
+    one.drop("securityContext", "privileged", why="Pod Security forbids it; device plugins give pods their devices")
+    one.drop("securityContext", "capabilities", why="pods have no capabilities; Open MPI and NCCL need none")
+    one.drop("securityContext", why="pods comply with the Pod Security Standard restricted")
+
+
+def command(container: Source) -> list[str]:
+    """Return command and args."""
+    entry, arguments = container.take("command") or [], container.take("args") or []
+    if arguments and not entry:
+        container.change("args", to="command, because the image's ENTRYPOINT is not in this file. Put it before the arguments")
+    return [str(word) for word in [*entry, *arguments]]
+
+
+def ports(draft: Draft, container: Source, role: str = "worker") -> None:
+    """Read the ports, except those of the launcher itself."""
+    found = []
+    for one in container.each("ports"):
+        if one.at("containerPort").value in LAUNCHER_PORTS:
+            one.drop(why="the launcher uses this port")
+        else:
+            found.append({key: one.take(key) for key in ("name", "containerPort", "protocol") if one.at(key).value is not None})
+    draft.override(role, "ports", found)
+
+
+def environment(draft: Draft, container: Source) -> None:
+    """Read the variables. Those that place and number ranks are the launcher's."""
+    if sources := container.take("envFrom"):
+        known = draft.values.get("envFrom", [])
+        draft.set("envFrom", [*known, *(one for one in sources if one not in known)], "must exist in the job's namespace")
+    values: dict[str, str] = {}
+    secrets: dict[str, dict[str, str]] = {}
+    for one in container.each("env"):
+        name = str(one.take("name"))
+        if mpi_environment.is_reserved(name):
+            for key in ("value", "valueFrom"):
+                one.drop(key, why=f"the launcher or the device plugin sets {name}")
+        elif secret := one.at("valueFrom", "secretKeyRef").value:
+            secrets[name] = {key: str(one.take("valueFrom", "secretKeyRef", key)) for key in ("name", "key") if key in secret}
+        elif one.at("valueFrom").value is not None:
+            one.drop("valueFrom", why=f"{name} needs a value or a Secret; job files have no other sources")
+        elif match := SECRET.fullmatch(str(one.at("value").value)):
+            one.take("value")
+            secrets[name] = match.groupdict()
+        else:
+            values[name] = str(one.take("value") or "")
+            former = draft.env_sources.get(name)
+            if former is not None and former.at("value").value != one.at("value").value:
+                former.untake("value")
+                former.change("value", to=f"{values[name]!r} of another container: all pods of a job have one environment")
+            draft.env_sources[name] = one
+    draft.add("env", values)
+    draft.add("secretEnv", secrets)
+
+
+def resources(draft: Draft, container: Source) -> None:
+    """Read what one worker gets: limits, else requests."""
+    limits, requests = container.at("resources", "limits"), container.at("resources", "requests")
+    amounts = {**(requests.value or {}), **(limits.value or {})}
+    found: dict[str, Any] = {}
+    for name, amount in amounts.items():
+        for where in (limits, requests):
+            if where.at(name).value not in (None, amount):
+                where.change(name, to=f"{amount}, the limit: pods of a job request what they may use")
+        if not _amount(draft, found, name, amount):
+            continue
+        limits.take(name)
+        requests.take(name)
+    draft.add("resources", found)
+
+
+def _amount(draft: Draft, found: dict[str, Any], name: str, amount: Any) -> bool:
+    """Store one amount; return whether a job has a place for it."""
+    if name == GPU_RESOURCE:
+        draft.set("gpusPerWorker", _whole(amount))
+    elif name == EFA_RESOURCE:
+        found["efa"] = _whole(amount)
+    elif name in ("cpu", "memory"):
+        found[name] = str(amount)
+    elif name == "hugepages-2Mi":
+        found["hugepagesMib"] = _mib(amount)
+    elif name.startswith("rdma/"):
+        found["rdma"] = _whole(amount)
+    else:
+        return False
+    return True
+
+
+def _whole(amount: Any) -> Any:
+    return int(amount) if str(amount).isdigit() else amount
+
+
+def _mib(amount: Any) -> Any:
+    try:
+        return bytes_of(str(amount)) // 2**20
+    except ValueError:
+        return amount
+
+
+def volumes(draft: Draft, spec: Source, container: Source, role: str = "worker") -> None:
+    """Read claims, shared memory, and volumes that Pod Security allows."""
+    by_name = {str(one.at("name").value): one for one in spec.each("volumes")}
+    claims = []
+    for mount in container.each("volumeMounts"):
+        name, path = str(mount.take("name")), str(mount.at("mountPath").value)
+        volume = by_name.get(name)
+        if volume is None:
+            mount.drop("mountPath", why=f"the pod has no volume {name}")
+        elif path.rstrip("/") == "/dev/shm":
+            _shared_memory(draft, mount, volume)
+        elif claim := volume.at("persistentVolumeClaim", "claimName").value:
+            volume.take("name")
+            volume.take("persistentVolumeClaim")
+            read_only = mount.take("readOnly") or volume.at("persistentVolumeClaim", "readOnly").value
+            entry = {"name": claim, "mountPath": mount.take("mountPath")}
+            claims.append({**entry, "readOnly": True} if read_only else entry)
+            mount.drop("subPath", why="the whole volume is mounted; use the folder in the command")
+        else:
+            _other_volume(draft, role, mount, volume)
+    if claims:
+        draft.set("volumes", claims, "claims must exist in the job's namespace")
+
+
+def _shared_memory(draft: Draft, mount: Source, volume: Source) -> None:
+    mount.take("mountPath")
+    volume.take("name")
+    volume.take("emptyDir", "medium")
+    if size := volume.take("emptyDir", "sizeLimit"):
+        draft.add("resources", {"sharedMemoryMib": _mib(size)})
+    volume.change("hostPath", to="a /dev/shm of its own for every worker; its size is resources.sharedMemoryMib")
+
+
+def _other_volume(draft: Draft, role: str, mount: Source, volume: Source) -> None:
+    name, path = str(volume.take("name")), str(mount.at("mountPath").value)
+    kind = next((key for key in volume.value if key != "name"), "")
+    known = draft.values.get("podOverrides", {}).get(role, {}).get("volumes", [])
+    if kind == "emptyDir" and (path == "/tmp" or path.startswith("/tmp/")):
+        mount.take("mountPath")
+        volume.change("emptyDir", to="/tmp, which every pod has to itself")
+    elif kind not in KINDS:
+        mount.take("mountPath")
+        whys = {"hostPath": f"Pod Security forbids it. {path} needs a claim, or set writableRoot and create it in the container"}
+        volume.drop(kind, why=whys.get(kind, f"put the files of {path} into the image or on a claim"))
+    elif any(one["name"] == name for one in known):
+        mount.drop(why="a volume of a pod has one mount path; mount its parent folder, or use it in the command")
+    else:
+        keys = [key for key in ("mountPath", "subPath", "readOnly") if mount.at(key).value]
+        own = f"{name}-volume" if name in OUR_VOLUMES else name
+        draft.override(role, "volumes", [{"name": own, **{key: mount.take(key) for key in keys}, kind: volume.take(kind)}])

@@ -1,0 +1,71 @@
+"""The job file that an import writes: its fields in the model's order, each with the reason for its value."""
+
+import textwrap
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import yaml
+
+from cli.importing.source import Source
+from infra.jobs.model import Job
+
+WIDTH: Final = 110
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes texts of several lines as blocks."""
+
+
+def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+
+
+_Dumper.add_representer(str, _text)
+
+
+@dataclass
+class Draft:
+    """Fields of a job, by their names in job files."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    comments: dict[str, str] = field(default_factory=dict)
+    env_sources: dict[str, Source] = field(default_factory=dict)
+    """Where each variable in `env` comes from."""
+
+    def set(self, key: str, value: Any, comment: str = "") -> None:
+        """Set a field, unless the value is None."""
+        if value is None:
+            return
+        self.values[key] = value
+        if comment:
+            self.comments[key] = comment
+
+    def add(self, key: str, entries: dict[str, Any], comment: str = "") -> None:
+        """Add entries to a field that is a mapping."""
+        if entries:
+            self.set(key, {**self.values.get(key, {}), **entries}, comment)
+
+    def override(self, role: str, key: str, value: Any) -> None:
+        """Add to a field of `podOverrides` of a role, unless the value is empty. Lists and mappings grow."""
+        if not value:
+            return
+        overrides = self.values.setdefault("podOverrides", {}).setdefault(role, {})
+        former = overrides.get(key)
+        if isinstance(value, list):
+            overrides[key] = [*(former or []), *value]
+        else:
+            overrides[key] = {**(former or {}), **value}
+
+    def as_yaml(self, title: str) -> str:
+        """Return the job file, with `title` as its first comment."""
+        names = [field.alias or name for name, field in Job.model_fields.items()]
+        keys = sorted(self.values, key=names.index)
+        return _comment(title) + "".join(self._field(key) for key in keys)
+
+    def _field(self, key: str) -> str:
+        dumped = yaml.dump({key: self.values[key]}, Dumper=_Dumper, sort_keys=False, width=WIDTH, allow_unicode=True)
+        return _comment(self.comments.get(key, "")) + dumped
+
+
+def _comment(text: str) -> str:
+    return "".join(f"# {line}\n" for line in textwrap.wrap(text, WIDTH))

@@ -1,0 +1,97 @@
+"""PyTorchJob of kubeflow.org/v1.
+
+https://github.com/kubeflow/training-operator/blob/v1.9.3/pkg/apis/kubeflow.org/v1/pytorch_types.go
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from cli.importing import containers
+from cli.importing.draft import Draft
+from cli.importing.mpijob import run_policy
+from cli.importing.source import Source
+from infra.jobs import starters
+
+CONTAINER: Final = "pytorch"
+_ELASTIC: Final[Mapping[str, str]] = {
+    "minReplicas": "the job always has all its workers",
+    "maxReplicas": "the job always has all its workers",
+    "metrics": "the job always has all its workers",
+    "standalone": "the number of workers decides",
+}
+_RENDEZVOUS: Final = ("rdzvBackend", "rdzvHost", "rdzvPort", "rdzvId", "rdzvConf")
+
+
+def read(draft: Draft, source: Source) -> None:
+    """Read the job. Master and workers become workers; the first worker is the master."""
+    containers.metadata(draft, source)
+    spec = source.at("spec")
+    draft.set("launcher", "torchrun")
+    run_policy(draft, spec)
+    _elastic(draft, spec)
+    roles = [spec.at("pytorchReplicaSpecs", role) for role in ("Master", "Worker")]
+    roles = [one for one in roles if one.value is not None]
+    draft.set("workers", sum(_number(one.take("replicas")) for one in roles), "Master and Worker replicas together")
+    for one in roles:
+        one.change("restartPolicy", to=containers.RANKS_RESTART)
+    _template(draft, roles)
+    slots(draft, spec, "nprocPerNode")
+
+
+def _number(value: Any) -> int:
+    return value if isinstance(value, int) else 1
+
+
+def _elastic(draft: Draft, spec: Source) -> None:
+    elastic = spec.at("elasticPolicy")
+    for key, why in _ELASTIC.items():
+        elastic.drop(key, why=why)
+    for key in _RENDEZVOUS:
+        elastic.change(key, to="the rendezvous that the launcher sets up, with PET_* variables")
+    if "maxRestarts" not in draft.values and elastic.at("maxRestarts").value is not None:
+        draft.set("maxRestarts", elastic.take("maxRestarts"), "from elasticPolicy.maxRestarts")
+    elastic.drop("maxRestarts", why="runPolicy.backoffLimit is set")
+
+
+def _template(draft: Draft, roles: list[Source]) -> None:
+    """Read the last role, whose pods are the workers, then compare the others with it."""
+    *others, chosen = roles
+    pod = chosen.at("template", "spec")
+    main = containers.pod(pod, CONTAINER)
+    containers.template_metadata(draft, chosen.at("template"))
+    containers.pod_settings(draft, pod)
+    containers.ports(draft, main)
+    draft.set("workingDir", main.take("workingDir"))
+    draft.set("image", main.take("image"))
+    containers.environment(draft, main)
+    containers.volumes(draft, pod, main)
+    containers.resources(draft, main)
+    words = containers.command(main)
+    draft.set("command", words or None, how(words))
+    for other in others:
+        for key in ("labels", "annotations"):
+            if other.at("template", "metadata", key).value == chosen.at("template", "metadata", key).value:
+                other.take("template", "metadata", key)
+            other.drop("template", "metadata", key, why="all workers of a job are equal")
+        if other.at("template", "spec").value == pod.value:
+            other.change("template", to="a worker's template; both are the same")
+        else:
+            other.drop("template", why="the master differs from the workers; all workers of a job are equal")
+
+
+def how(words: list[str]) -> str:
+    """Return how the launcher torchrun starts a command, as a comment."""
+    starter = starters.torch_starter(words)
+    return f"{starter} runs once per worker, as before" if starter else "torchrun starts the command once per rank"
+
+
+def slots(draft: Draft, source: Source, key: str) -> None:
+    """Read the number of ranks per worker: a number, or a word such as `auto` for one per GPU."""
+    value = source.at(key).value
+    if value is None or str(value).isdigit():
+        source.take(key)
+        given = int(value) if value is not None else None
+        default = None if draft.values.get("gpusPerWorker") or starters.torch_starter(draft.values.get("command", ())) else 1
+        draft.set("slots", given or default, "" if given else "one process per pod, because the source sets no number")
+    else:
+        source.change(key, to="slots, by default one rank per GPU, or one per vCPU without GPUs")

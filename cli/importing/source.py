@@ -1,0 +1,106 @@
+"""A foreign manifest that records which of its fields were used, so that none is dropped silently."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from infra.config.problems import path_text
+
+Path = tuple[str | int, ...]
+
+NO_PLACE: Final = "job files have no such field"
+
+
+@dataclass(frozen=True)
+class Note:
+    """A field of the source that the job does not have as it was."""
+
+    path: str
+    action: str
+    """`dropped`, `changed`, or `kept` although it may not mean what it did."""
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.action}: {self.text}"
+
+
+@dataclass
+class _Record:
+    used: set[Path] = field(default_factory=set)
+    notes: list[Note] = field(default_factory=list)
+
+
+class Source:
+    """A value in a manifest and its path. Views of the same document share their record."""
+
+    def __init__(self, value: Any, path: Path = (), record: _Record | None = None) -> None:
+        self.value, self.path = value, path
+        self._record = _Record() if record is None else record
+
+    def at(self, *keys: str | int) -> "Source":
+        """Return a view of a field; its value is None if the document does not have the field."""
+        value = self.value
+        for key in keys:
+            if isinstance(value, Mapping):
+                value = value.get(key)
+            elif isinstance(value, list) and isinstance(key, int) and key < len(value):
+                value = value[key]
+            else:
+                value = None
+        return Source(value, (*self.path, *keys), self._record)
+
+    def each(self, *keys: str | int) -> list["Source"]:
+        """Return views of the elements of a list."""
+        whole = self.at(*keys)
+        return [whole.at(number) for number in range(len(whole.value))] if isinstance(whole.value, list) else []
+
+    def take(self, *keys: str | int) -> Any:
+        """Return a field and record that the job has it."""
+        one = self.at(*keys)
+        self._record.used.add(one.path)
+        return one.value
+
+    def untake(self, *keys: str | int) -> None:
+        """Record that the job has lost a field again."""
+        self._record.used.discard(self.at(*keys).path)
+
+    def drop(self, *keys: str | int, why: str) -> None:
+        """Record that the job lacks a field, if the document has it."""
+        self._note("dropped", why, keys)
+
+    def change(self, *keys: str | int, to: str) -> None:
+        """Record that the job has a field in another form, if the document has it."""
+        self._note("changed", to, keys)
+
+    def _note(self, action: str, text: str, keys: Path) -> None:
+        one = self.at(*keys)
+        inside = [(*one.path, *path) for path in leaves(one.value)] or [one.path]
+        is_used = all(self._is_used(path) for path in inside)
+        self._record.used.add(one.path)
+        if one.value is not None and not is_used:
+            self._record.notes.append(Note(path_text(one.path), action, text))
+
+    def notes(self) -> list[Note]:
+        """Return all notes of the document. Fields that nobody looked at are among them."""
+        left = [Note(path_text(path), "dropped", NO_PLACE) for path in leaves(self.value) if not self._is_used(path)]
+        return [*self._record.notes, *left]
+
+    def _is_used(self, path: Path) -> bool:
+        return any(path[:length] in self._record.used for length in range(1, len(path) + 1))
+
+
+def leaves(value: Any, path: Path = ()) -> Iterator[Path]:
+    """Yield the paths of all values that are neither mappings nor lists, and of empty ones.
+
+    >>> list(leaves({"a": [1, {"b": 2}], "c": {}}))
+    [('a', 0), ('a', 1, 'b'), ('c',)]
+    """
+    inner: list[tuple[str | int, Any]] = []
+    if isinstance(value, Mapping):
+        inner = list(value.items())
+    elif isinstance(value, list):
+        inner = list(enumerate(value))
+    if not inner and path:
+        yield path
+    for key, one in inner:
+        yield from leaves(one, (*path, key))

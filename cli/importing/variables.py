@@ -1,0 +1,97 @@
+"""Template variables, such as `$NUM_NODES`, `${IMAGE_URI}` and `<account>`, which people fill with envsubst or by hand."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any, Final
+
+from cli.importing.source import Path
+from infra.config.problems import path_text
+
+_NAME: Final = re.compile(r"(?<!\$)\$\{(?P<braced>[A-Za-z_]\w*)\}|(?<!\$)\$(?P<plain>[A-Za-z_]\w*)|<(?P<angle>[A-Za-z][\w-]*)>")
+_ESCAPED: Final = re.compile(r"\$\$(?=[A-Za-z_{])")
+"""`$$NAME` is `$NAME` after envsubst: https://github.com/a8m/envsubst. Kubernetes' own `$$(NAME)` stays."""
+_ASSIGNED: Final = re.compile(r"\b([A-Za-z_]\w*)\+?=|\b(?:for|read|local|export)\s+(?:-\w+\s+)*([A-Za-z_]\w*)")
+_SHELLS: Final = ("sh", "bash", "dash", "ash", "zsh")
+
+
+@dataclass(frozen=True)
+class Unset:
+    """A variable that `--set` did not give."""
+
+    name: str
+    path: str
+
+
+def fill(value: Any, given: Mapping[str, str], path: Path = ()) -> Any:
+    """Return the document with the variables that `given` has. A value that was only a number becomes one."""
+    if isinstance(value, Mapping):
+        return {str(fill(key, given)): fill(one, given, (*path, key)) for key, one in value.items()}
+    if isinstance(value, list):
+        return [fill(one, given, (*path, number)) for number, one in enumerate(value)]
+    if not isinstance(value, str):
+        return value
+    filled = _NAME.sub(lambda match: given.get(_name(match), match[0]), value)
+    if given:
+        filled = _ESCAPED.sub("$", filled)
+    is_number = filled != value and re.fullmatch(r"\d+", filled) and not _is_text(path)
+    return int(filled) if is_number else filled
+
+
+def _is_text(path: Path) -> bool:
+    """Return whether Kubernetes wants a string here even if it looks like a number."""
+    return "command" in path or "args" in path or path[-1:] == ("value",)
+
+
+def unset(value: Any, path: Path = ()) -> Iterator[Unset]:
+    """Yield variables that nothing expands: outside of a shell's text, Kubernetes passes `$NAME` on as it is."""
+    if isinstance(value, Mapping):
+        for key, one in value.items():
+            if key in ("command", "args") and isinstance(one, list):
+                yield from _unset_in_command(value, key, (*path, key))
+            elif not (key == "value" and _refers_to_itself(value)):
+                yield from unset(one, (*path, key))
+    elif isinstance(value, list):
+        for number, one in enumerate(value):
+            yield from unset(one, (*path, number))
+    elif isinstance(value, str):
+        yield from (Unset(_name(match), path_text(path)) for match in _NAME.finditer(value))
+
+
+def left_to_shell(words: Sequence[str], known: Set[str]) -> list[str]:
+    """Return the variables in the text of `sh -c` that neither the text nor `known` sets, without PATH and its like."""
+    if not _is_shell(words):
+        return []
+    text = "\n".join(words[1:])
+    own = {one for match in _ASSIGNED.finditer(text) for one in match.groups() if one}
+    found = dict.fromkeys(_name(match) for match in _NAME.finditer(text) if not match["angle"])
+    return [name for name in found if name not in own | known | _OF_SHELLS]
+
+
+_OF_SHELLS: Final = frozenset({"PATH", "HOME", "PWD", "USER", "HOSTNAME", "LD_LIBRARY_PATH", "PYTHONPATH", "RANDOM", "SECONDS"})
+
+
+def _is_shell(words: Sequence[Any]) -> bool:
+    return bool(words) and str(words[0]).rpartition("/")[2] in _SHELLS
+
+
+def _unset_in_command(container: Mapping[str, Any], key: str, path: Path) -> Iterator[Unset]:
+    if _is_shell([*(container.get("command") or []), *(container.get("args") or [])]):
+        return
+    for number, word in enumerate(container[key]):
+        yield from unset(word, (*path, number))
+
+
+def _refers_to_itself(variable: Mapping[str, Any]) -> bool:
+    """Return whether an environment variable extends one of the image, like PATH: `$PATH:/opt/bin`."""
+    text = str(variable.get("value"))
+    return not _NAME.fullmatch(text) and any(_name(match) == variable.get("name") for match in _NAME.finditer(text))
+
+
+def names(text: str) -> set[str]:
+    """Return the names of all variables in a text."""
+    return {_name(match) for match in _NAME.finditer(text)}
+
+
+def _name(match: "re.Match[str]") -> str:
+    return match["braced"] or match["plain"] or match["angle"]

@@ -1,0 +1,59 @@
+"""Explains why jobs wait, from their pods, events and Kueue's workloads. Each list is read once per namespace."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+from cli import foreign_jobs, job_objects
+from cli.cluster_access import Cluster, Object
+from cli.errors import CommandError
+from cli.job_state import JobState, lacks_reason, waits_for
+from infra.naming import GPU_RESOURCE
+
+LONGEST = 110
+"""Maximum number of characters in a reason in a table; --json shows the full text."""
+
+
+@dataclass
+class Waits:
+    """The reasons why the jobs of a cluster wait. `on_error` gets the reason for each query that fails."""
+
+    cluster: Cluster
+    on_error: Callable[[str], None] = lambda reason: None
+    _read: dict[tuple[str, str], list[Object]] = field(default_factory=dict)
+
+    def reason(self, state: JobState) -> str:
+        """Return why the job waits; empty if it does not wait or the reason is unknown."""
+        if state.phase not in ("Queued", "Starting", "Running"):
+            return ""
+        pods = [one for one in self._list("Pod", state.namespace) if foreign_jobs.job_of(one) == state.name]
+        workloads = self._list("Workload", state.namespace) if state.phase == "Queued" else []
+        held = next((one for one in workloads if job_objects.is_of(one, state)), None)
+        events = self._list("Event", state.namespace) if lacks_reason(state, pods) else []
+        return waits_for(state, pods, held, events)
+
+    def _list(self, kind: str, namespace: str) -> list[Object]:
+        if (kind, namespace) not in self._read:
+            fields = {"type": "Warning"} if kind == "Event" else None
+            self._read[kind, namespace] = self._query(partial(self.cluster.list, kind, namespace, fields=fields))
+        return self._read[kind, namespace]
+
+    def _query(self, question: Callable[[], list[Object]]) -> list[Object]:
+        try:
+            return question()
+        except CommandError as error:
+            self.on_error(str(error))
+            return []
+
+
+def shortened(reason: str) -> str:
+    """Shorten the reason why a job waits: reduce Kueue's message to the missing GPUs, and truncate others.
+
+    >>> shortened("waits in the queue: x, insufficient unused quota for nvidia.com/gpu in flavor train, 2 more needed, y")
+    'waits in the queue: 2 more nvidia.com/gpu of pool train needed'
+    """
+    lacking = re.search(rf"insufficient unused quota for {re.escape(GPU_RESOURCE)} in flavor ([\w-]+), (\d+) more needed", reason)
+    if lacking:
+        return f"{reason.partition(':')[0]}: {lacking[2]} more {GPU_RESOURCE} of pool {lacking[1]} needed"
+    return reason if len(reason) <= LONGEST else f"{reason[: LONGEST - 1]}…"

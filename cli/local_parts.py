@@ -1,0 +1,74 @@
+"""Dead parts of local clouds: verbs that need one fail at once and name it, instead of waiting for an answer."""
+
+import os
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from cli.errors import CommandError
+from cli.exit_codes import REFUSED, UNREACHABLE
+from cli.installation import CLONE
+from cli.installation import command as program
+
+if TYPE_CHECKING:
+    from localcloud.instance import LocalCloud  # not in the wheel, and slow to import
+
+DEFAULT_HOME: Final = (CLONE or Path()) / ".local" / "cloud"
+BACKEND: Final = "PULUMI_BACKEND_URL"
+LOOPBACK: Final = "127.0.0.1"
+
+
+def home_option(cloud: "LocalCloud") -> str:
+    """Return the option that selects this local cloud; empty for the default one."""
+    return "" if cloud.folder == DEFAULT_HOME else f" --home {shlex.quote(str(cloud.folder))}"
+
+
+def refuse_dead(cloud: "LocalCloud") -> None:
+    """Raise CommandError if a process of a cluster of this local cloud is dead."""
+    from localcloud import mending
+
+    _refuse(cloud, mending.dead_parts(cloud))
+
+
+def _refuse(cloud: "LocalCloud", dead: list[str]) -> None:
+    if dead:
+        fix = f"{program()} local start{home_option(cloud)}"
+        raise CommandError(f"not running: {', '.join(dead)}. Restart with: {fix}", UNREACHABLE)
+
+
+def refuse_other_account(cloud: "LocalCloud", wanted: str | None) -> None:
+    """Raise CommandError if the local cloud runs with an account of the other kind."""
+    if wanted is None or not cloud.is_running():
+        return
+    kind = cloud.control().send("GET", "account")["kind"]
+    if kind != wanted:
+        fix = f"{program()} local stop{home_option(cloud)}"
+        raise CommandError(f"the running local cloud has an account of the kind {kind}. Stop it first: {fix}", REFUSED)
+
+
+def refuse_dead_cluster(server: str, *, nodes: bool = False) -> None:
+    """Raise CommandError if this address belongs to a local cluster with dead parts; with `nodes`, also if a process of
+    one of its nodes is dead."""
+    if CLONE is None or urlsplit(server).hostname != LOOPBACK:
+        return
+    from localcloud import mending
+    from localcloud.instance import LocalCloud
+
+    for cloud in map(LocalCloud, _homes()):
+        _refuse(cloud, mending.dead_parts_behind(cloud, server, nodes=nodes))
+
+
+def hint(server: str) -> str:
+    """Return what to do if the API server at this address does not answer, as the end of a sentence."""
+    local = CLONE is not None and urlsplit(server).hostname == LOOPBACK
+    return f"; if it is a local cloud's, `{program()} local start` restarts its dead parts" if local else ""
+
+
+def _homes() -> Iterator[Path]:
+    """Yield the default local cloud and the one that `local env` selected in this shell."""
+    yield DEFAULT_HOME
+    kind, _, folder = os.environ.get(BACKEND, "").partition("://")
+    if kind == "file" and Path(folder).parent != DEFAULT_HOME:
+        yield Path(folder).parent

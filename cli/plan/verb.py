@@ -1,0 +1,117 @@
+"""`plan`: show what `pulumi up` will do, whether AWS allows it, and what it costs. Creates nothing."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Annotated
+
+import typer
+
+from cli import options
+from cli.console import make_console, print_json
+from cli.errors import CommandError
+from cli.exit_codes import USAGE
+from cli.installation import CLONE
+from cli.plan import changes
+from cli.plan.changes import Changes
+from cli.plan.report import Report
+from cli.plan.screen import screen
+from infra.checks import limits, of_rules, permissions
+from infra.checks.model import Answer
+from infra.config import preflight, stack_file
+from infra.config.preflight import Examined
+from infra.config.stack_file import RawStack
+from infra.cost.prices import Prices, snapshot
+from infra.facts import Facts, price_list
+from infra.facts.price_list import Wanted
+from infra.plan.bill import Bill, bill
+from infra.settings.stack import Settings
+
+
+def command(
+    stack: options.Stack,
+    no_preview: Annotated[bool, typer.Option("--no-preview", help="Do not run `pulumi preview`.")] = False,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Query nothing: prices come from a dated snapshot, and checks are unknown.")
+    ] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 6 if a check or a price is unknown.")] = False,
+    config_dir: options.ConfigDir = options.STACK_FILES,
+    as_json: options.Json = False,
+) -> int:
+    """Creates nothing. Exits with 0 if no check refuses, and with 3 if one does; unknown checks are warnings."""
+    raw = stack_file.read(stack_file.find(stack, config_dir))
+    if stack_file.is_existing(raw.values):
+        raise CommandError(f"{stack} is an existing Kubernetes cluster: nothing is bought. Use `validate -s {stack}`", USAGE)
+    report = examine(raw, offline=offline, look_ahead=_preview(stack, no_preview=no_preview, offline=offline))
+    if as_json:
+        print_json(report.as_json(strict=strict))
+    else:
+        make_console().print(screen(report, strict=strict))
+    return report.code(strict=strict)
+
+
+def _preview(stack: str, *, no_preview: bool, offline: bool) -> Callable[[], Changes]:
+    if no_preview or offline:
+        option = "--no-preview" if no_preview else "--offline"
+        return lambda: Changes({}, not_previewed=option)
+    if CLONE is None:
+        return lambda: Changes({}, not_previewed="`pulumi preview` needs a clone of the repository")
+    return lambda: changes.preview(stack)
+
+
+def examine(raw: RawStack, *, offline: bool, look_ahead: Callable[[], Changes]) -> Report:
+    """Run the checks, the price queries and the preview in parallel."""
+    with ThreadPoolExecutor(2) as threads:
+        ahead = threads.submit(look_ahead)
+        asked = threads.submit(_prices, raw, offline=offline)
+        examined = preflight.examine_aws(raw, offline=offline)
+        settings = examined.settings
+        found = _bill(settings, examined.facts, asked.result())
+        return Report(
+            _heading(raw, examined),
+            raw.stack,
+            raw.region,
+            tuple(_answers(examined, found)),
+            found,
+            ahead.result(),
+            has_unreserved=settings is not None and any(not pool.is_reserved for pool in settings.pools),
+        )
+
+
+def _answers(examined: Examined[Settings, Facts], found: Bill | None) -> Iterator[Answer]:
+    """Answer every check. Those that only `plan` has need a stack file without errors."""
+    settings, facts = examined.settings, examined.facts
+    yield from of_rules.answers(examined)
+    if settings is not None and facts is not None and not examined.problems:
+        with ThreadPoolExecutor(2) as threads:
+            asked = threads.submit(permissions.answer, settings, facts)
+            yield from limits.answers(settings, facts)
+            yield asked.result()
+    if settings is not None and found is not None:
+        yield from of_rules.of_budget(settings, found)
+
+
+def _prices(raw: RawStack, *, offline: bool) -> Prices:
+    """Query the prices of a stack, whether or not it has problems."""
+    settings = preflight.examine_aws(raw, offline=True).settings
+    if offline or settings is None:
+        return snapshot(raw.region)
+    return price_list.read(Wanted.of(settings))
+
+
+def _bill(settings: Settings | None, facts: Facts | None, prices: Prices) -> Bill | None:
+    """Return the bill. With facts that a broken stack file leaves incomplete, it is calculated from the file alone."""
+    if settings is None:
+        return None
+    try:
+        return bill(settings, facts, prices)
+    except LookupError:
+        return bill(settings, None, prices)
+
+
+def _heading(raw: RawStack, examined: Examined[Settings, Facts]) -> str:
+    settings, facts = examined.settings, examined.facts
+    if settings is None:
+        return raw.stack
+    kind = f"EKS cluster, Kubernetes {settings.eks.kubernetes_version}" if settings.is_eks else "EC2 cluster"
+    account = f"; account {facts.caller.account}" if facts else ""
+    return f"{settings.cluster_name}: {kind}, in {settings.region}{account}"

@@ -1,0 +1,42 @@
+"""Run the `pulumi` program on the stacks of this clone."""
+
+import os
+import subprocess
+import sys
+from typing import Any, Final
+
+from cli.errors import CommandError, NotFound
+from cli.installation import CLONE
+
+PASSPHRASE_PROBLEMS: Final = {
+    "incorrect passphrase": "the passphrase of the stack is wrong",
+    "passphrase must be set": "the passphrase of the stack is not set",
+}
+"""Texts in Pulumi's errors: https://github.com/pulumi/pulumi/blob/v3.246.0/pkg/secrets/passphrase/manager.go"""
+
+
+def run(*arguments: str, text: str | None = None) -> str:
+    """Return what `pulumi` prints. `text` is its input. Raises NotFound if there is no such stack."""
+    done = _run(*arguments, input=text or "", capture_output=True, text=True)
+    if done.returncode:
+        reason = done.stderr.strip() or done.stdout.strip()
+        if problem := next((problem for text, problem in PASSPHRASE_PROBLEMS.items() if text in reason), None):
+            raise CommandError(f"{problem}; set PULUMI_CONFIG_PASSPHRASE to the passphrase with which the stack was created")
+        kind = NotFound if "no stack named" in reason else CommandError
+        raise kind(f"pulumi {' '.join(arguments[:2])}: {reason}")
+    return done.stdout
+
+
+def destroy(stack: str) -> None:
+    """Run `pulumi destroy`, with its output on stderr. Raises CommandError."""
+    done = _run("destroy", "--yes", "--stack", stack, stdin=subprocess.DEVNULL, stdout=sys.stderr)
+    if done.returncode:
+        raise CommandError(f"pulumi destroy ended with exit code {done.returncode}; its output is above")
+
+
+def _run(*arguments: str, **options: Any) -> "subprocess.CompletedProcess[str]":
+    command = ["pulumi", *arguments, "--non-interactive"]
+    try:
+        return subprocess.run(command, cwd=CLONE, env=os.environ, check=False, **options)
+    except FileNotFoundError:
+        raise CommandError("pulumi is not on PATH; install it: https://www.pulumi.com/docs/install/") from None

@@ -1,0 +1,96 @@
+"""Records of jobs: what the job controller keeps after a job has ended, also after the job was deleted."""
+
+import json
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
+
+from cli.cluster_access import Cluster
+from cli.job_state import JobState
+from infra.naming import RECORD_KEY, RECORD_LABEL
+
+VERSION = 1
+COMPLETE_SECONDS, PAUSE_SECONDS = 20.0, 0.5
+PHASES = {"Setup": "Queued", "Restarting": "Starting"}
+"""Phases of records that `jobs` shows under another name."""
+
+
+@dataclass(frozen=True)
+class JobRecord:
+    """The record of one job."""
+
+    config_map: str
+    content: Mapping[str, Any]
+
+    @property
+    def key(self) -> tuple[str, str, datetime]:
+        """What identifies the job: jobs may have the name of an earlier one."""
+        return self.content["namespace"], self.content["name"], _time(self.content["created"])
+
+    def gpu_hours(self, now: datetime) -> float:
+        """Return the GPU hours so far."""
+        open_ones = [one for one in self.content["workers"] if one["to"] is None]
+        running = sum(one["gpus"] * max(0.0, (now - _time(one["from"])).total_seconds()) for one in open_ones)
+        return float((self.content["gpuSeconds"] + running) / 3600)
+
+    def state(self) -> JobState:
+        """Return the state of a job that does not exist any more."""
+        found = self.content
+        return JobState(
+            name=found["name"],
+            namespace=found["namespace"],
+            kind="",
+            object_name=found["name"],
+            launcher=found.get("launcher", ""),
+            pool=found.get("pool", ""),
+            workers=found.get("size", 0),
+            phase=PHASES.get(found["phase"], found["phase"]),
+            reason=found["reason"],
+            failures=found["failures"],
+            created=_time(found["created"]),
+            ended=_time(found["ended"]) if found["ended"] else None,
+        )
+
+    def as_json(self, now: datetime) -> dict[str, Any]:
+        """Return the fields that `jobs --all --json` adds."""
+        kept = ("restarts", "failures", "disruptions", "exitCode", "phases", "attempts", "setup", "workers")
+        return {"gpuHours": round(self.gpu_hours(now), 3), **{key: self.content[key] for key in kept if key in self.content}}
+
+
+def all_records(cluster: Cluster, namespace: str | None) -> list[JobRecord]:
+    """Return the records of one namespace or of all namespaces. Records of a newer format are left out."""
+    found = cluster.list_labeled("ConfigMap", RECORD_LABEL, namespace)
+    return [record for one in found if (record := _read(one)) is not None]
+
+
+def of_job(records: Iterable[JobRecord], state: JobState) -> JobRecord | None:
+    """Return the record of a job that exists."""
+    return next((one for one in records if one.key == (state.namespace, state.name, state.created)), None)
+
+
+def await_end(cluster: Cluster, state: JobState) -> None:
+    """Wait until the controller has completed the record of a deleted job; it would write a deleted record again."""
+    polling = Retrying(retry=retry_if_result(bool), stop=stop_after_delay(COMPLETE_SECONDS), wait=wait_fixed(PAUSE_SECONDS))
+    with suppress(RetryError):  # without a controller, the record stays as it is
+        polling(_is_open, cluster, state)
+
+
+def _is_open(cluster: Cluster, state: JobState) -> bool:
+    record = of_job(all_records(cluster, state.namespace), state)
+    return record is not None and record.content["ended"] is None
+
+
+def _read(config_map: Mapping[str, Any]) -> JobRecord | None:
+    try:
+        content = json.loads(config_map["data"][RECORD_KEY])
+        return JobRecord(config_map["metadata"]["name"], content) if content["version"] == VERSION else None
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text.replace("Z", "+00:00")).astimezone(UTC)

@@ -1,0 +1,220 @@
+"""The folder of a job on the shared volume of a Kubernetes cluster: sent, read and removed by short-lived pods."""
+
+import json
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import IO, Final
+
+from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
+
+from cli import job_objects, pod_streams
+from cli.cluster_access import Cluster, Object
+from cli.console import say
+from cli.errors import CommandError, NotFound
+from cli.exit_codes import REFUSED, UNREACHABLE
+from cli.installation import NAME
+from cli.job_state import STUCK, containers
+from cli.pod_streams import Container
+from cli.workdir.selection import Selection, select
+from cli.workdir.sending import Sent, send
+from infra.jobs import files
+from infra.jobs.files import JobFiles
+from infra.jobs.pieces import Piece
+from infra.jobs.pods import PlacedJob
+from infra.naming import JOB_LABEL
+
+START_SECONDS: Final = 300.0
+"""Time limit for the queue, a node and the image of a pod that reads or writes files."""
+POLL_SECONDS: Final = 0.5
+JOB_NAME_LABEL: Final = "batch.kubernetes.io/job-name"
+
+
+class Files:
+    """Files of a job that is about to be submitted."""
+
+    def __init__(self, placed: PlacedJob, folder: Path | None, limit_mib: int) -> None:
+        """Choose the files to send. Raises CommandError if they cannot be sent; nothing has been created then."""
+        self._placed, self._id = placed, _new_id()
+        self._files = files.of(placed, self._id)
+        self._selection: Selection | None = None
+        if folder is not None:
+            if self._files is None:
+                raise CommandError(no_volume(placed), REFUSED)
+            self._selection = select(folder, limit_mib)
+
+    def used_by(self, pieces: Sequence[Piece]) -> list[Piece]:
+        """Return the job's objects with the folder in which ranks start, and with copies of the logs."""
+        if self._files is None:
+            return list(pieces)
+        return files.used_by(pieces, self._files, workdir=self._selection is not None, logs=True)
+
+    def create(self, cluster: Cluster) -> None:
+        """Record the folder, and send the files. Raises CommandError; nothing is left then."""
+        if self._files is None:
+            return
+        remove_expired(cluster, self._namespace)
+        record = files.record(self._placed, self._files, self._id)
+        cluster.create(record)
+        if self._selection is None:
+            return
+        try:
+            sent = self._send(cluster, self._selection, self._files)
+        except BaseException:
+            self.remove(cluster)
+            raise
+        for left_out in self._selection.left_out:
+            say(f"{NAME}: not sent: {left_out}")
+        say(f"{NAME}: sent {sent} from {self._selection.root}")
+
+    def _send(self, cluster: Cluster, selection: Selection, target: JobFiles) -> Sent:
+        with running(cluster, files.helper(self._placed, self._id)) as where:
+
+            def place(words: Sequence[str], stdin: IO[bytes], size: int) -> tuple[int, bytes, bytes]:
+                ran = pod_streams.run(cluster, where, words, stdin)
+                return ran.code, ran.out, ran.err
+
+            return send(selection, place, target.jobs, target.folder)
+
+    def remove(self, cluster: Cluster) -> None:
+        """Remove the files of a job that could not be created."""
+        if self._files is not None:
+            _remove(cluster, cluster.get("ConfigMap", f"{self._placed.job.name}-{files.ROLE}-{self._id}", self._namespace))
+
+    @property
+    def _namespace(self) -> str:
+        return self._placed.namespace.name
+
+
+def no_volume(placed: PlacedJob) -> str:
+    name = placed.namespace.name
+    fix = "Mount one without readOnly, or add storage to the stack (storage.efs), or build the code into the image"
+    return f"workdir: the job mounts no writable volume of namespace {name}, so there is no place for the folder. {fix}."
+
+
+def remove_workdir(cluster: Cluster, namespace: str, job: str) -> bool:
+    """Remove the sent folder and the kept logs of a job, even if the job no longer exists. Return whether there were any.
+
+    The folder is removed in the background, once the ranks have ended.
+    """
+    records = cluster.list("ConfigMap", namespace, {**files.SELECTOR, JOB_LABEL: job})
+    for record in records:
+        _remove(cluster, record)
+    return bool(records)
+
+
+def remove_expired(cluster: Cluster, namespace: str) -> None:
+    """Remove files of jobs that Kubernetes deleted long ago, because their time to live had passed."""
+    records = cluster.list("ConfigMap", namespace, files.SELECTOR)
+    old = [one for one in records if is_old(one, datetime.now(UTC))]
+    existing = {state.name for state in job_objects.all_jobs(cluster, namespace)} if old else set()
+    for record in old:
+        if record["metadata"]["labels"][JOB_LABEL] not in existing:
+            _remove(cluster, record)
+
+
+def is_old(record: Object, now: datetime) -> bool:
+    created = datetime.fromisoformat(record["metadata"]["creationTimestamp"].replace("Z", "+00:00"))
+    return now - created > timedelta(days=files.KEPT_DAYS)
+
+
+def _remove(cluster: Cluster, record: Object) -> None:
+    metadata = record["metadata"]
+    cluster.create(_renamed(json.loads(record["data"]["remover.json"])))
+    cluster.delete("ConfigMap", metadata["name"], metadata["namespace"])
+
+
+def _renamed(manifest: Object) -> Object:
+    """Return a helper with a name of its own: several can run at the same time."""
+    return {**manifest, "metadata": {**manifest["metadata"], "name": f"{files.ROLE}-{_new_id()}"}}
+
+
+def _new_id() -> str:
+    return secrets.token_hex(4)
+
+
+# --- kept logs ---------------------------------------------------------------------------------------------------------
+
+
+def kept_logs(cluster: Cluster, namespace: str, job: str) -> dict[str, list[str]]:
+    """Return the lines of each pod of the job's last run that were kept on the volume. Raises NotFound if there are none."""
+    records = cluster.list("ConfigMap", namespace, {**files.SELECTOR, JOB_LABEL: job})
+    if not records:
+        raise NotFound(f"no logs of job {job} are kept in namespace {namespace}")
+    last = max(records, key=lambda one: str(one["metadata"]["creationTimestamp"]))
+    with running(cluster, _renamed(json.loads(last["data"]["helper.json"]))) as where:
+        ran = pod_streams.run(cluster, where, ["/bin/sh", "-c", _READ_LOGS, "logs", last["data"]["folder"]])
+    return by_pod(ran.out.decode(errors="replace"))
+
+
+_READ_LOGS: Final = """cd "$1/logs" 2> /dev/null || exit 0
+for file in $(ls -tr); do echo "/$file"; sed 's/^/ /' "$file"; done"""
+"""Oldest first. Names of pods have no spaces."""
+
+
+def by_pod(text: str) -> dict[str, list[str]]:
+    """Return the lines by pod.
+
+    >>> by_pod("/a-worker-0\\n one\\n two\\n/a-worker-1\\n")
+    {'a-worker-0': ['one', 'two'], 'a-worker-1': []}
+    """
+    found: dict[str, list[str]] = {}
+    lines: list[str] = []
+    for line in text.split("\n"):
+        if line.startswith("/"):
+            lines = found.setdefault(line[1:], [])
+        elif line:
+            lines.append(line[1:])
+    return found
+
+
+# --- pods --------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def running(cluster: Cluster, job: Object) -> Iterator[Container]:
+    """Run a helper, and delete it afterwards. Raises CommandError if it does not start."""
+    name, namespace = job["metadata"]["name"], job["metadata"]["namespace"]
+    cluster.create(job)
+    try:
+        polling = Retrying(
+            retry=retry_if_result(lambda found: found is None),
+            stop=stop_after_delay(START_SECONDS),
+            wait=wait_fixed(POLL_SECONDS),
+        )
+        try:
+            where = polling(_started, cluster, name, namespace)
+        except RetryError:
+            reason = _why_not(cluster, name, namespace)
+            raise CommandError(f"the pod for the files did not start in {START_SECONDS:.0f} s: {reason}", UNREACHABLE) from None
+        assert where is not None  # the condition of the retries
+        yield where
+    finally:
+        cluster.delete("Job", name, namespace)
+
+
+def _pods(cluster: Cluster, job: str, namespace: str) -> list[Object]:
+    return cluster.list("Pod", namespace, {JOB_NAME_LABEL: job})
+
+
+def _started(cluster: Cluster, job: str, namespace: str) -> Container | None:
+    for pod in _pods(cluster, job, namespace):
+        for one in containers(pod):
+            if "running" in one.get("state", {}):
+                return Container(pod["metadata"]["name"], namespace, one["name"])
+            waiting = one.get("state", {}).get("waiting", {})
+            if waiting.get("reason") in STUCK:
+                message = " ".join(str(waiting.get("message", "")).split())
+                raise CommandError(f"the pod for the files cannot start: {waiting['reason']}: {message}")
+    return None
+
+
+def _why_not(cluster: Cluster, job: str, namespace: str) -> str:
+    for pod in _pods(cluster, job, namespace):
+        for condition in pod["status"].get("conditions", ()):
+            if condition["status"] == "False" and condition.get("message"):
+                return str(condition["message"])
+        return "its container is still being created"
+    return "the queue has not admitted it"

@@ -1,0 +1,147 @@
+"""Checks of the account's limits besides vCPUs, and of service-linked roles."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from infra.checks.model import Answer, no, unknown
+from infra.config.messages import all_of
+from infra.facts import Facts, FactsError, account_limits
+from infra.facts.account_limits import (
+    ADDRESSES,
+    CLUSTERS,
+    GATEWAYS,
+    INTERFACES,
+    LIMITS,
+    NODES,
+    ROLES,
+    SERVICE_ROLES,
+    VPCS,
+    AccountLimits,
+    Limit,
+)
+from infra.facts.clients import Clients, Denied, query
+from infra.facts.simulation import simulate
+from infra.plan.efa_interfaces import efa_layout
+from infra.plan.placement import has_efa, nat_zones
+from infra.settings.pools import Spot
+from infra.settings.stack import Settings
+
+SERVICE_LINKED: Final = "service-linked roles"
+ROLES_OF_EC2_CLUSTER: Final = 2
+"""Roles of the head node and of the workers."""
+ROLES_OF_EKS: Final = 4
+"""Roles of the cluster, of its nodes, and of the add-ons vpc-cni and EFS CSI driver."""
+
+
+def answers(settings: Settings, facts: Facts) -> Iterator[Answer]:
+    """Compare what `up` creates with what the account may still create. A stack that exists already has most of it."""
+    try:
+        found = account_limits.read(facts.region, services(settings))
+    except (Denied, FactsError) as error:
+        yield from (unknown(one.name, str(error)) for one in LIMITS)
+        yield unknown(SERVICE_LINKED, str(error))
+        return
+    for limit, number in wanted(settings, facts).items():
+        yield judge(limit, number, found, facts.region)
+    yield _service_linked(settings, facts, found)
+
+
+def wanted(settings: Settings, facts: Facts) -> dict[Limit, int]:
+    """Return how many of each limited resource `up` creates; for node groups, the largest maximum size."""
+    network, existing = settings.network, facts.existing
+    exists = existing.own_vpc is not None or existing.cluster_version is not None or bool(existing.pools)
+    found: dict[Limit, int] = {}
+    if not network.is_existing and not exists:
+        found[VPCS] = 1
+        if network.nat != "none":
+            found[GATEWAYS] = 1
+            found[ADDRESSES] = len(nat_zones(settings, facts)) + _head_address(settings)
+    if not exists:
+        found[INTERFACES] = _interfaces(settings, facts)
+        found[ROLES] = _roles(settings)
+        if settings.is_eks:
+            found[CLUSTERS] = 1
+    if settings.is_eks:
+        found[NODES] = max([settings.eks.system.max_size, *(pool.max_size for pool in settings.pools)])
+    return found
+
+
+def services(settings: Settings) -> frozenset[str]:
+    """Return the services that need their service-linked role."""
+    found = {"autoscaling.amazonaws.com"}
+    if settings.is_eks:
+        found |= {"eks.amazonaws.com", "eks-nodegroup.amazonaws.com"}
+    if any(isinstance(pool.capacity, Spot) for pool in settings.pools):
+        found.add("spot.amazonaws.com")
+    if settings.storage.efs != "none" and not settings.storage.efs.is_existing:
+        found.add("elasticfilesystem.amazonaws.com")
+    return frozenset(found)
+
+
+def judge(limit: Limit, number: int, found: AccountLimits, region: str) -> Answer:
+    """Compare one limit."""
+    used = found.limits[limit]
+    if used.allowed is None or used.used is None:
+        return unknown(limit.name, used.reason)
+    if used.used + number <= used.allowed:
+        return Answer(limit.name, "yes")
+    request = (
+        f"aws service-quotas request-service-quota-increase --service-code {limit.service} --quota-code {limit.code} "
+        f"--desired-value {used.used + number} --region {'us-east-1' if limit is ROLES else region}"
+    )
+    if limit is NODES:
+        need = f"a pool has up to {number} nodes, but the quota is {used.allowed:g}"
+        return no(limit.name, f"{need}. Request an increase (`{request}`) or lower maxSize.")
+    have = f"the account has {used.used} of {used.allowed:g}"
+    return no(limit.name, f"the stack needs {number}, and {have}. Request an increase (`{request}`).")
+
+
+def _head_address(settings: Settings) -> int:
+    return 0 if settings.is_eks or not settings.ec2.ssh.cidrs else 1
+
+
+def _interfaces(settings: Settings, facts: Facts) -> int:
+    """Count the interfaces of all nodes at their maximum size: one per node, or the EFA layout of the type."""
+    total = settings.eks.system.max_size if settings.is_eks else 1
+    for pool in settings.pools:
+        instance = facts.instance_types.get(pool.instance_type)
+        each = len(efa_layout(instance)) if instance and has_efa(pool, instance) else 1
+        total += pool.max_size * each
+    return total
+
+
+def _roles(settings: Settings) -> int:
+    flow_logs = 0 if settings.network.is_existing else 1
+    if not settings.is_eks:
+        return ROLES_OF_EC2_CLUSTER + flow_logs
+    storage = settings.storage.efs != "none"
+    pods = len(settings.platform.namespaces) + (1 if settings.platform.autoscaler else 0)
+    return ROLES_OF_EKS - (0 if storage else 1) + flow_logs + pods
+
+
+def _service_linked(settings: Settings, facts: Facts, found: AccountLimits) -> Answer:
+    """AWS creates missing roles during `up`, if the caller may create them."""
+    if found.roles_unknown:
+        return unknown(SERVICE_LINKED, found.roles_unknown)
+    refused = [service for service in sorted(found.missing_roles) if not _may_create(facts, service)]
+    if not refused:
+        made = all_of(SERVICE_ROLES[one] for one in sorted(found.missing_roles))
+        return Answer(SERVICE_LINKED, "yes", (f"AWS creates {made}",) if found.missing_roles else ())
+    create = "; ".join(f"aws iam create-service-linked-role --aws-service-name {one}" for one in refused)
+    names = all_of(SERVICE_ROLES[one] for one in refused)
+    return no(SERVICE_LINKED, f"the account has no {names}, and you may not create it. Ask an administrator to run `{create}`.")
+
+
+def _may_create(facts: Facts, service: str) -> bool:
+    principal = facts.caller.principal_arn
+    if facts.caller.is_root or principal is None:
+        return True
+    resource = f"arn:{facts.partition}:iam::{facts.caller.account}:role/aws-service-role/{service}/{SERVICE_ROLES[service]}"
+    try:
+        clients = query(facts.region, lambda: Clients(facts.region))
+        context = {"iam:AWSServiceName": service}
+        actions = ["iam:CreateServiceLinkedRole"]
+        results = query(facts.region, lambda: simulate(clients, principal, actions, resource, context))
+    except (Denied, FactsError):
+        return True
+    return all(one.decision != "denied" for one in results)

@@ -1,0 +1,34 @@
+"""A check and its answer."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Verdict = Literal["yes", "no", "unknown"]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Answer of one check."""
+
+    check: str
+    verdict: Verdict
+    sentences: tuple[str, ...] = ()
+    """For `no`: what is wrong and the fix. For `unknown`: why. For `yes`: what was found."""
+    warnings: tuple[str, ...] = ()
+    """What does not stop `pulumi up`, such as a quota below `maxSize`."""
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "check": self.check,
+            "verdict": self.verdict,
+            "sentences": list(self.sentences),
+            "warnings": list(self.warnings),
+        }
+
+
+def no(check: str, *sentences: str) -> Answer:
+    return Answer(check, "no", sentences)
+
+
+def unknown(check: str, *reasons: str) -> Answer:
+    return Answer(check, "unknown", reasons)

@@ -1,0 +1,24 @@
+"""Table in docs/plan.md: which operation of AWS answers which check."""
+
+from collections.abc import Iterator
+
+from infra.checks import limits, of_rules, permissions
+from infra.facts.account_limits import LIMITS
+
+
+def rows() -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield each check with the operations that answer it."""
+    yield of_rules.STACK_FILE, ()
+    for group in of_rules.GROUPS:
+        yield group.name, group.operations
+    for limit in LIMITS:
+        quota = () if limit.quota_is_in_summary else ("servicequotas:GetServiceQuota",)
+        yield limit.name, (*quota, *filter(None, (limit.counted_by,)))
+    yield limits.SERVICE_LINKED, ("iam:GetRole", permissions.OPERATION)
+    yield permissions.NAME, (permissions.OPERATION,)
+
+
+def markdown() -> str:
+    lines = ["| check | AWS operations |", "|---|---|"]
+    lines += [f"| {name} | {', '.join(f'`{one}`' for one in operations) or 'none'} |" for name, operations in rows()]
+    return "\n".join(lines) + "\n"

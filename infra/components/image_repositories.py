@@ -1,0 +1,75 @@
+"""ECR repositories for job images."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pulumi
+import pulumi_aws as aws
+
+from infra.naming import COMPONENT, Naming
+
+UNTAGGED_DAYS: Final = 14
+KEPT_IMAGES: Final = 50
+
+
+@dataclass(frozen=True)
+class ImageRepositoriesArgs:
+    naming: Naming
+    names: Sequence[str]
+    """Names of the repositories, below the cluster's name."""
+
+
+class ImageRepositories(pulumi.ComponentResource):
+    """Creates a repository for each name that
+    - has immutable tags, is encrypted, and scans images on push
+    - deletes untagged images after some days, and all but the newest images
+    - cannot be deleted while it contains images
+    """
+
+    def __init__(self, name: str, args: ImageRepositoriesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(f"{COMPONENT}:ImageRepositories", name, None, opts)
+        child = pulumi.ResourceOptions(parent=self)
+        for image in args.names:
+            repository = aws.ecr.Repository(
+                f"{name}-{image}",
+                name=f"{args.naming.cluster}/{image}",
+                image_tag_mutability="IMMUTABLE",
+                image_scanning_configuration={"scan_on_push": True},
+                # The AWS managed key `aws/ecr`: nodes that pull need no permissions for the key.
+                # https://docs.aws.amazon.com/AmazonECR/latest/userguide/encryption-at-rest.html
+                encryption_configurations=[{"encryption_type": "KMS"}],
+                tags=args.naming.tags(Name=f"{name}-{image}"),
+                opts=child,
+            )
+            aws.ecr.LifecyclePolicy(
+                f"{name}-{image}-lifecycle", repository=repository.name, policy=json.dumps(EXPIRY), opts=child
+            )
+        self.register_outputs({})
+
+
+def _expire(priority: int, description: str, **selection: object) -> dict[str, object]:
+    return {"rulePriority": priority, "description": description, "selection": selection, "action": {"type": "expire"}}
+
+
+EXPIRY: Final = {
+    "rules": [
+        _expire(
+            1,
+            f"Delete untagged images after {UNTAGGED_DAYS} days",
+            tagStatus="untagged",
+            countType="sinceImagePushed",
+            countUnit="days",
+            countNumber=UNTAGGED_DAYS,
+        ),
+        _expire(
+            2,
+            f"Keep the newest {KEPT_IMAGES} images",
+            tagStatus="any",
+            countType="imageCountMoreThan",
+            countNumber=KEPT_IMAGES,
+        ),
+    ]
+}
+"""https://docs.aws.amazon.com/AmazonECR/latest/userguide/LifecyclePolicies.html"""

@@ -1,0 +1,73 @@
+"""Trust policies of roles as pure functions: who may assume a role, and on whose behalf.
+
+A service acts for many accounts. Where a service reports on whose behalf it acts, the trust policy requires this account:
+https://docs.aws.amazon.com/IAM/latest/UserGuide/confused-deputy.html#cross-service-confused-deputy-prevention
+"""
+
+from infra.components.iam import Account, Policy, document
+
+
+def assumed_by_instances() -> Policy:
+    """Trust policy of a role for EC2 instances.
+
+    It needs no source condition: EC2 reports none, and only principals with iam:PassRole in this account can attach the
+    role to an instance.
+    """
+    return document(
+        {"Sid": "Service", "Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}
+    )
+
+
+def assumed_by_cluster(account: Account, cluster: str) -> Policy:
+    """Trust policy of a cluster's own role, for one cluster of this account only.
+
+    https://docs.aws.amazon.com/eks/latest/userguide/cross-service-confused-deputy-prevention.html
+    """
+    return _assumed_for("Service", "eks.amazonaws.com", account, account.arn("eks", f"cluster/{cluster}"))
+
+
+def assumed_by_flow_logs(account: Account) -> Policy:
+    """Trust policy of the role that delivers VPC flow logs, for flow logs of this account and Region only.
+
+    https://docs.aws.amazon.com/vpc/latest/userguide/flow-logs-iam-role.html
+    """
+    return _assumed_for("FlowLogs", "vpc-flow-logs.amazonaws.com", account, account.arn("ec2", "vpc-flow-log/*"))
+
+
+def _assumed_for(sid: str, service: str, account: Account, source: str) -> Policy:
+    """Trust policy of a role that a service assumes only on behalf of these resources of the account."""
+    return document(
+        {
+            "Sid": sid,
+            "Effect": "Allow",
+            "Principal": {"Service": service},
+            "Action": "sts:AssumeRole",
+            "Condition": {"StringEquals": {"aws:SourceAccount": account.id}, "ArnLike": {"aws:SourceArn": source}},
+        }
+    )
+
+
+def assumed_by_pods(account: Account, cluster: str, namespace: str, service_account: str) -> Policy:
+    """Trust policy of a role for the pods of one service account in one cluster (EKS Pod Identity).
+
+    The session tags restrict the role to the cluster: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-role.html.
+    A condition on aws:SourceArn would be risky, because AWS does not document its value for Pod Identity; guessed values
+    have locked pods out (https://github.com/awslabs/mountpoint-s3-csi-driver/issues/781, which also shows that
+    aws:SourceAccount works).
+    """
+    return document(
+        {
+            "Sid": "PodIdentity",
+            "Effect": "Allow",
+            "Principal": {"Service": "pods.eks.amazonaws.com"},
+            "Action": ["sts:AssumeRole", "sts:TagSession"],
+            "Condition": {
+                "StringEquals": {
+                    "aws:SourceAccount": account.id,
+                    "aws:RequestTag/eks-cluster-arn": account.arn("eks", f"cluster/{cluster}"),
+                    "aws:RequestTag/kubernetes-namespace": namespace,
+                    "aws:RequestTag/kubernetes-service-account": service_account,
+                }
+            },
+        }
+    )

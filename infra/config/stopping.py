@@ -1,0 +1,31 @@
+"""End the Pulumi program with an error that the user sees exactly once."""
+
+import warnings
+from typing import Final, NoReturn
+
+import pulumi
+
+SHOWN: Final = 32
+"""Exit code of a program whose error was already shown. After `pulumi.RunError`, the official language host's script exits with
+1, and the host adds "an unhandled error occurred: Program exited with non-zero exit code: 1".
+pulumi/pulumi@v3.246.0:sdk/python/cmd/pulumi-language-python-exec and pulumi-language-python/main.go (Run)
+"""
+
+
+class Stopped(SystemExit):
+    """The program has reported an error and ends."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(SHOWN)
+        self.text = text
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def stop(text: str) -> NoReturn:
+    """Report an error, without a traceback, and end the program. Raises Stopped."""
+    pulumi.log.error(text)
+    # The requests that the SDK has queued are dropped with the program; Python would print a warning for each.
+    warnings.filterwarnings("ignore", message="coroutine .* was never awaited", category=RuntimeWarning)
+    raise Stopped(text)

@@ -1,0 +1,89 @@
+"""Priced items other than instances, and how AWS's Price List names them.
+
+Each item is one row of the Price List in a Region. In most Regions, usage types have a prefix (`USE2-`, `EU-`). Instances
+have a query of their own: `INSTANCE_FILTERS`.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+Item = Literal[
+    "eks-cluster-hour",
+    "eks-extended-support-hour",
+    "nat-gateway-hour",
+    "nat-gateway-gb",
+    "public-ipv4-hour",
+    "gp3-gb-month",
+    "gp3-iops-month",
+    "efs-gb-month",
+    "efs-infrequent-access-gb-month",
+    "efs-read-gb",
+    "efs-write-gb",
+    "vpc-endpoint-hour",
+    "vpc-endpoint-gb",
+    "kms-key-month",
+    "kms-request",
+    "logs-ingested-gb",
+    "logs-stored-gb-month",
+    "zone-traffic-gb",
+    "s3-gb-month",
+    "internet-egress-gb",
+]
+
+
+@dataclass(frozen=True)
+class PriceRow:
+    """Where the Price List has the price of an item."""
+
+    service: str
+    """`ServiceCode` of GetProducts."""
+    usage_type: str
+    """Attribute `usagetype`, without the Region prefix."""
+    unit: str
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    """Further attributes that select the row."""
+
+    def has_usage_type(self, found: str) -> bool:
+        """Compare a row's usage type. `RegionalNatGateway-Hours` is not `NatGateway-Hours`, `USE2-NatGateway-Hours` is.
+
+        >>> ITEMS["nat-gateway-hour"].has_usage_type("USE2-NatGateway-Hours")
+        True
+        """
+        return re.fullmatch(rf"(?:[A-Z0-9]+-)?{re.escape(self.usage_type)}", found) is not None
+
+
+INSTANCE_SERVICE: Final = "AmazonEC2"
+INSTANCE_FILTERS: Final = {
+    "productFamily": "Compute Instance",
+    "operatingSystem": "Linux",
+    "preInstalledSw": "NA",
+    "capacitystatus": "Used",
+    "tenancy": "Shared",
+    "marketoption": "OnDemand",  # without it, prices of Capacity Blocks are mixed in
+}
+"""Filters for the on-demand price of an instance type, besides `regionCode` and `instanceType`."""
+
+ITEMS: Final[Mapping[Item, PriceRow]] = {
+    "eks-cluster-hour": PriceRow("AmazonEKS", "AmazonEKS-Hours:perCluster", "Hours"),
+    "eks-extended-support-hour": PriceRow("AmazonEKS", "AmazonEKS-Hours:extendedSupport", "Hours"),
+    "nat-gateway-hour": PriceRow("AmazonEC2", "NatGateway-Hours", "Hrs", {"productFamily": "NAT Gateway"}),
+    "nat-gateway-gb": PriceRow("AmazonEC2", "NatGateway-Bytes", "GB", {"productFamily": "NAT Gateway"}),
+    "public-ipv4-hour": PriceRow("AmazonVPC", "PublicIPv4:InUseAddress", "Hrs"),
+    "gp3-gb-month": PriceRow("AmazonEC2", "EBS:VolumeUsage.gp3", "GB-Mo"),
+    "gp3-iops-month": PriceRow("AmazonEC2", "EBS:VolumeP-IOPS.gp3", "IOPS-Mo"),
+    "efs-gb-month": PriceRow("AmazonEFS", "TimedStorage-ByteHrs", "GB-Mo"),
+    "efs-infrequent-access-gb-month": PriceRow("AmazonEFS", "IATimedStorage-ByteHrs", "GB-Mo"),
+    "efs-read-gb": PriceRow("AmazonEFS", "ETDataAccess-Bytes", "GB", {"accessType": "Read"}),
+    "efs-write-gb": PriceRow("AmazonEFS", "ETDataAccess-Bytes", "GB", {"accessType": "Write"}),
+    "vpc-endpoint-hour": PriceRow("AmazonVPC", "VpcEndpoint-Hours", "Hrs", {"productFamily": "VpcEndpoint"}),
+    "vpc-endpoint-gb": PriceRow("AmazonVPC", "VpcEndpoint-Bytes", "GB", {"productFamily": "VpcEndpoint"}),
+    "kms-key-month": PriceRow("awskms", "KMS-Keys", "Keys"),
+    "kms-request": PriceRow("awskms", "KMS-Requests", "Requests"),
+    "logs-ingested-gb": PriceRow("AmazonCloudWatch", "DataProcessing-Bytes", "GB"),
+    "logs-stored-gb-month": PriceRow("AmazonCloudWatch", "TimedStorage-ByteHrs", "GB-Mo"),
+    "zone-traffic-gb": PriceRow("AWSDataTransfer", "DataTransfer-Regional-Bytes", "GB"),
+    "s3-gb-month": PriceRow("AmazonS3", "TimedStorage-ByteHrs", "GB-Mo"),
+    "internet-egress-gb": PriceRow("AWSDataTransfer", "DataTransfer-Out-Bytes", "GB"),
+}

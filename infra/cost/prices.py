@@ -1,0 +1,93 @@
+"""Prices of one Region: from AWS's Price List, or from the dated snapshot next to this file.
+
+A price that is not known is None, never zero.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, Literal, cast
+
+from infra.cost.items import Item
+
+SNAPSHOT: Final = Path(__file__).with_name("prices.json")
+HOURS_PER_MONTH: Final = 730
+"""AWS's own convention for monthly prices: https://calculator.aws"""
+
+Kind = Literal["Price List", "snapshot"]
+
+
+@dataclass(frozen=True)
+class Price:
+    """A price in USD for one unit."""
+
+    usd: Decimal
+    source: str
+    date: str
+    verified: bool = True
+    """False if nobody has compared it with a price list of AWS."""
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Prices of a Region. Spot prices depend on the zone; a snapshot has one per Region."""
+
+    region: str
+    kind: Kind
+    date: str
+    """Date of the query or, for a snapshot, of its newest source."""
+    instances: Mapping[str, Price] = field(default_factory=dict)
+    """Instance type -> on-demand price per hour, Linux."""
+    items: Mapping[Item, Price] = field(default_factory=dict)
+    spot: Mapping[tuple[str, str], Price] = field(default_factory=dict)
+    """(Instance type, zone) -> current spot price per hour. The zone is empty in a snapshot."""
+    missing: str | None = None
+    """Reason why some prices could not be read."""
+
+    def item(self, name: Item) -> Price | None:
+        return self.items.get(name)
+
+    def on_demand(self, instance_type: str) -> Price | None:
+        return self.instances.get(instance_type)
+
+    def spot_price(self, instance_type: str, zone: str | None) -> Price | None:
+        """Return the spot price in a zone or, if only that is known, in the Region."""
+        return self.spot.get((instance_type, zone or "")) or self.spot.get((instance_type, ""))
+
+
+def snapshot(region: str) -> Prices:
+    """Return the prices of the dated snapshot. A Region that it lacks has no prices."""
+    content = _content()
+    instances = _of_region(content["instances"], region)
+    items = _of_region(content["items"], region)
+    spot = {(name, ""): price for name, price in _of_region(content["spot"], region).items()}
+    used = [*instances.values(), *items.values()]
+    newest = max((price.date for price in used), default=max(one["date"] for one in content["sources"].values()))
+    return Prices(region, "snapshot", newest, instances, cast(Mapping[Item, Price], items), spot)
+
+
+def capacity_block_rates() -> dict[str, Price]:
+    """Return instance type -> price per instance-hour of Capacity Blocks, as users have reported it."""
+    return _sourced(_content()["capacityBlocks"])
+
+
+@cache
+def _content() -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(SNAPSHOT.read_text(encoding="utf-8"))
+    return content
+
+
+def _of_region(table: Mapping[str, Mapping[str, Mapping[str, str]]], region: str) -> dict[str, Price]:
+    return _sourced(table.get(region, {}))
+
+
+def _sourced(by_source: Mapping[str, Mapping[str, str]]) -> dict[str, Price]:
+    sources = _content()["sources"]
+    return {
+        name: Price(Decimal(usd), sources[source]["title"], sources[source]["date"], sources[source]["verified"])
+        for source, prices in by_source.items()
+        for name, usd in prices.items()
+    }

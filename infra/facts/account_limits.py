@@ -1,0 +1,127 @@
+"""What an account has and may have in a Region: VPCs, addresses, network interfaces, clusters, roles. Only `plan` reads it."""
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+from infra.facts.account import quota_value
+from infra.facts.clients import Clients, Denied, query
+from infra.facts.model import FactsError
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A quota, and the operation that counts what the account has."""
+
+    name: str
+    service: str
+    code: str
+    counted_by: str
+    """Operation, such as `ec2:DescribeVpcs`."""
+    quota_is_in_summary: bool = False
+    """Whether `iam:GetAccountSummary` has the quota too. Service Quotas has those of IAM only in us-east-1."""
+
+
+VPCS: Final = Limit("VPCs per Region", "vpc", "L-F678F1CE", "ec2:DescribeVpcs")
+GATEWAYS: Final = Limit("Internet gateways per Region", "vpc", "L-A4707A72", "ec2:DescribeInternetGateways")
+ADDRESSES: Final = Limit("EC2-VPC Elastic IPs", "ec2", "L-0263D0A3", "ec2:DescribeAddresses")
+INTERFACES: Final = Limit("Network interfaces per Region", "vpc", "L-DF5E4CA3", "ec2:DescribeNetworkInterfaces")
+CLUSTERS: Final = Limit("EKS clusters", "eks", "L-1194D53C", "eks:ListClusters")
+NODES: Final = Limit("Nodes per managed node group", "eks", "L-BD136A63", "")
+ROLES: Final = Limit("IAM roles", "iam", "L-FE177D64", "iam:GetAccountSummary", quota_is_in_summary=True)
+LIMITS: Final = (VPCS, GATEWAYS, ADDRESSES, INTERFACES, CLUSTERS, NODES, ROLES)
+
+SERVICE_ROLES: Final = {
+    "eks.amazonaws.com": "AWSServiceRoleForAmazonEKS",
+    "eks-nodegroup.amazonaws.com": "AWSServiceRoleForAmazonEKSNodegroup",
+    "autoscaling.amazonaws.com": "AWSServiceRoleForAutoScaling",
+    "spot.amazonaws.com": "AWSServiceRoleForEC2Spot",
+    "elasticfilesystem.amazonaws.com": "AWSServiceRoleForAmazonElasticFileSystem",
+}
+"""Service -> its service-linked role."""
+
+
+@dataclass(frozen=True)
+class Used:
+    """A quota's value and its use; None if it could not be read."""
+
+    allowed: float | None
+    used: int | None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class AccountLimits:
+    limits: Mapping[Limit, Used] = field(default_factory=dict)
+    missing_roles: frozenset[str] = frozenset()
+    """Services without their service-linked role."""
+    roles_unknown: str = ""
+    """Reason why service-linked roles could not be read."""
+
+
+def read(region: str, services: frozenset[str]) -> AccountLimits:
+    """Query quotas and use in parallel. What cannot be read has a reason."""
+    clients = query(region, lambda: Clients(region))
+    _ = clients.ec2, clients.eks, clients.iam, clients.quotas
+    with ThreadPoolExecutor(len(LIMITS) * 2 + 1) as threads:
+        allowed = {limit: threads.submit(_tried, region, partial(_allowed, clients, limit)) for limit in LIMITS}
+        used = {limit: threads.submit(_tried, region, partial(_used, clients, limit)) for limit in LIMITS}
+        roles = threads.submit(_tried, region, lambda: _missing(clients, services))
+        limits = {limit: _combined(allowed[limit].result(), used[limit].result()) for limit in LIMITS}
+        missing, reason = roles.result()
+    return AccountLimits(limits, missing if missing is not None else frozenset(), reason)
+
+
+def _tried(region: str, call: Callable[[], Any]) -> tuple[Any, str]:
+    try:
+        return query(region, call), ""
+    except Denied as denied:
+        return None, f"you may not call {denied}"
+    except FactsError as error:
+        return None, str(error)
+
+
+def _combined(allowed: tuple[Any, str], used: tuple[Any, str]) -> Used:
+    reason = allowed[1] or used[1] or ("" if allowed[0] is not None else "AWS reports no value")
+    return Used(allowed[0], used[0], reason)
+
+
+def _allowed(clients: Clients, limit: Limit) -> float | None:
+    if limit.quota_is_in_summary:
+        return float(clients.iam.get_account_summary()["SummaryMap"]["RolesQuota"])
+    return quota_value(clients, limit.service, limit.code)
+
+
+def _used(clients: Clients, limit: Limit) -> int:
+    match limit:
+        case _ if limit is VPCS:
+            return _count(clients.ec2, "describe_vpcs", "Vpcs")
+        case _ if limit is GATEWAYS:
+            return _count(clients.ec2, "describe_internet_gateways", "InternetGateways")
+        case _ if limit is ADDRESSES:
+            return len(clients.ec2.describe_addresses()["Addresses"])
+        case _ if limit is INTERFACES:
+            return _count(clients.ec2, "describe_network_interfaces", "NetworkInterfaces")
+        case _ if limit is CLUSTERS:
+            return _count(clients.eks, "list_clusters", "clusters")
+        case _ if limit is ROLES:
+            return int(clients.iam.get_account_summary()["SummaryMap"]["Roles"])
+    return 0
+
+
+def _count(client: Any, operation: str, key: str) -> int:
+    return sum(len(page[key]) for page in client.get_paginator(operation).paginate())
+
+
+def _missing(clients: Clients, services: frozenset[str]) -> frozenset[str]:
+    return frozenset(service for service in services if not _exists(clients, SERVICE_ROLES[service]))
+
+
+def _exists(clients: Clients, role: str) -> bool:
+    try:
+        clients.iam.get_role(RoleName=role)
+    except clients.iam.exceptions.NoSuchEntityException:
+        return False
+    return True

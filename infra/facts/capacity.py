@@ -1,0 +1,338 @@
+"""Where GPU capacity is: reservations of the account, Capacity Blocks, Spot, and offerings by zone, in many Regions.
+
+One Region is read by one thread. A Region that refuses a question keeps the reason.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any, Final
+
+from botocore.exceptions import ClientError
+
+from infra.cost import prices as known_prices
+from infra.cost.items import INSTANCE_FILTERS, INSTANCE_SERVICE
+from infra.facts.clients import Clients, Denied, is_error, query
+from infra.facts.instance_types import InstanceType
+from infra.facts.model import FactsError
+
+THREADS: Final = 12
+PLATFORM: Final = "Linux/UNIX"
+NO_BLOCKS: Final = (
+    *("InvalidAction", "Unsupported", "UnsupportedOperation", "InvalidParameterValue"),
+    *("InvalidParameterCombination", "OperationNotPermitted"),
+)
+"""Errors of Regions that sell no blocks of a type."""
+MAXIMUM_IN_BLOCK: Final = 64
+ONE_DAY: Final = 24
+DURATIONS: Final = (*(24 * days for days in range(1, 15)), *(24 * days for days in range(21, 183, 7)))
+"""Hours that Capacity Blocks can last: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-blocks-how-it-works.html"""
+_OPEN: Final = ("active", "pending", "scheduled", "payment-pending", "assessing", "delayed")
+_REGIONS_PER_SCORE: Final = 10
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What `capacity find` looks for."""
+
+    instance_type: str
+    nodes: int
+    hours: int
+    start: datetime | None = None
+    end: datetime | None = None
+    """Latest end of a Capacity Block."""
+    spot: bool = False
+
+    @property
+    def durations(self) -> tuple[int, ...]:
+        """Durations of Capacity Blocks that are nearest to the wanted one: the next longer one and the next shorter one."""
+        longer = [one for one in DURATIONS if one >= self.hours][:1]
+        shorter = [one for one in DURATIONS if one < self.hours][-1:] if longer != [self.hours] else []
+        return (*longer, *shorter)
+
+
+@dataclass(frozen=True)
+class Reservation:
+    id: str
+    kind: str
+    """`default` or `capacity-block`."""
+    state: str
+    zone: str
+    total: int
+    available: int
+    start: datetime | None
+    end: datetime | None
+
+
+@dataclass(frozen=True)
+class BlockOffering:
+    """A Capacity Block that can be bought."""
+
+    id: str
+    region: str
+    zone: str
+    instance_type: str
+    count: int
+    start: datetime
+    end: datetime
+    hours: Decimal
+    fee: Decimal | None
+    """Price of the whole block; None if AWS reports none."""
+    asked_hours: int
+    """Duration in the query that found it."""
+    currency: str = "USD"
+
+
+@dataclass(frozen=True)
+class RegionCapacity:
+    """What one Region answers."""
+
+    region: str
+    zones: tuple[str, ...] = ()
+    """Zones that offer the type."""
+    zone_names: Mapping[str, str] = field(default_factory=dict)
+    """ID of a zone -> its name; read only for Spot."""
+    reservations: tuple[Reservation, ...] = ()
+    blocks: tuple[BlockOffering, ...] = ()
+    largest_block: int | None = None
+    """Number of nodes in the largest block, if no block has as many as requested."""
+    spot_prices: Mapping[str, Decimal] = field(default_factory=dict)
+    """Zone -> price per instance-hour."""
+    spot_scores: Mapping[str, int] = field(default_factory=dict)
+    """Zone -> placement score, 1 to 10."""
+    refusals: tuple[str, ...] = ()
+    """Questions that the Region refused, with the reason."""
+
+
+@dataclass(frozen=True)
+class Found:
+    wanted: Wanted
+    regions: tuple[RegionCapacity, ...]
+    gpus: int
+    """Number of GPUs of the type; 0 if no Region describes it."""
+    on_demand: Mapping[str, Decimal]
+    """Region -> on-demand price per hour."""
+    price_source: str
+
+
+Progress = Callable[[int, int], None]
+"""Called with the number of Regions that have answered, and of all."""
+
+
+def enabled_regions(home: str) -> tuple[str, ...]:
+    """Return the Regions that the account can use. Raises FactsError."""
+    try:
+        found = query(home, lambda: Clients(home).ec2.describe_regions()["Regions"])
+    except Denied as denied:
+        raise FactsError(f"the Regions of the account are unknown: you are not allowed to call {denied}") from None
+    return tuple(sorted(one["RegionName"] for one in found))
+
+
+def find(wanted: Wanted, regions: Sequence[str], home: str, progress: Progress = lambda done, of: None) -> Found:
+    """Query all Regions in parallel. Raises FactsError only if nothing at all can be queried."""
+    first = Clients(home)
+    clients = {region: Clients(region, first) for region in regions}
+    for one in clients.values():
+        _ = one.ec2  # creating boto3 clients is not thread-safe
+    pricing, scorer = first.pricing("us-east-1"), first.ec2
+    with ThreadPoolExecutor(THREADS) as threads:
+        asked = {threads.submit(_region, one, wanted): region for region, one in clients.items()}
+        prices = threads.submit(_on_demand, pricing, wanted.instance_type)
+        found: dict[str, RegionCapacity] = {}
+        for done in as_completed(asked):
+            found[asked[done]] = done.result()
+            progress(len(found), len(asked))
+        offering = [region for region in regions if found[region].zones]
+        scores = _scores(scorer, wanted, offering, threads) if wanted.spot else {}
+        gpus = _gpus(clients[offering[0]], wanted.instance_type) if offering else 0
+        on_demand, source = prices.result()
+    scored = tuple(_with_scores(found[region], scores.get(region, {})) for region in regions)
+    return Found(wanted, scored, gpus, on_demand, source)
+
+
+# --- one Region ---------------------------------------------------------------------------------------------------------
+
+
+def _region(clients: Clients, wanted: Wanted) -> RegionCapacity:
+    refusals: list[str] = []
+
+    def asked(what: str, call: Callable[[], Any], otherwise: Any) -> Any:
+        try:
+            return query(clients.region, call)
+        except Denied as denied:
+            refusals.append(f"{what}: you are not allowed to call {denied}")
+        except FactsError as error:
+            refusals.append(f"{what}: {error}")
+        return otherwise
+
+    name = wanted.instance_type
+    zones = asked("offerings", lambda: _zones(clients.ec2, name), ())
+    result = RegionCapacity(clients.region, zones)
+    if zones:
+        reservations = asked("reservations", lambda: _reservations(clients.ec2, name), ())
+        blocks, largest = asked("Capacity Blocks", lambda: _blocks(clients, wanted), ((), None))
+        spot = asked("Spot prices", lambda: _spot(clients.ec2, name), {}) if wanted.spot else {}
+        names = asked("zones", lambda: _zone_names(clients.ec2), {}) if wanted.spot else {}
+        result = RegionCapacity(clients.region, zones, names, reservations, blocks, largest, spot)
+    return replace(result, refusals=tuple(refusals))
+
+
+def _zones(ec2: Any, name: str) -> tuple[str, ...]:
+    filters = [{"Name": "instance-type", "Values": [name]}]
+    pages = ec2.get_paginator("describe_instance_type_offerings").paginate(LocationType="availability-zone", Filters=filters)
+    return tuple(sorted(one["Location"] for page in pages for one in page["InstanceTypeOfferings"]))
+
+
+def _zone_names(ec2: Any) -> dict[str, str]:
+    return {zone["ZoneId"]: zone["ZoneName"] for zone in ec2.describe_availability_zones()["AvailabilityZones"]}
+
+
+def _reservations(ec2: Any, name: str) -> tuple[Reservation, ...]:
+    filters = [{"Name": "instance-type", "Values": [name]}, {"Name": "state", "Values": [*_OPEN]}]
+    pages = ec2.get_paginator("describe_capacity_reservations").paginate(Filters=filters)
+    return tuple(
+        Reservation(
+            id=one["CapacityReservationId"],
+            kind=one.get("ReservationType", "default"),
+            state=one["State"],
+            zone=one["AvailabilityZone"],
+            total=one["TotalInstanceCount"],
+            available=one["AvailableInstanceCount"],
+            start=one.get("StartDate"),
+            end=one.get("EndDate"),
+        )
+        for page in pages
+        for one in page["CapacityReservations"]
+    )
+
+
+def _blocks(clients: Clients, wanted: Wanted) -> tuple[tuple[BlockOffering, ...], int | None]:
+    """Return the offerings and, if there are none of the wanted size, the largest size that is offered."""
+    nodes = min(wanted.nodes, MAXIMUM_IN_BLOCK)
+    try:
+        found = {one.id: one for hours in wanted.durations for one in offerings(clients, wanted, nodes, hours)}
+        if found or nodes == 1:
+            return tuple(found.values()), None
+        return (), _largest(clients, wanted, nodes)
+    except ClientError as error:
+        if is_error(error, *NO_BLOCKS):
+            return (), None
+        raise
+
+
+def _largest(clients: Clients, wanted: Wanted, too_many: int) -> int | None:
+    """Find the largest size by bisection."""
+    least, most = 0, too_many
+    while most - least > 1:
+        middle = (least + most) // 2
+        if any(offerings(clients, wanted, middle, hours) for hours in wanted.durations):
+            least = middle
+        else:
+            most = middle
+    return least or None
+
+
+def offerings(clients: Clients, wanted: Wanted, nodes: int, hours: int) -> list[BlockOffering]:
+    """Return the Capacity Blocks of one size and duration that AWS offers."""
+    dates = {"StartDateRange": wanted.start, "EndDateRange": wanted.end}  # EndDateRange is the latest end, not start
+    answer = clients.ec2.get_paginator("describe_capacity_block_offerings").paginate(
+        InstanceType=wanted.instance_type,
+        InstanceCount=nodes,
+        CapacityDurationHours=hours,
+        **{name: moment for name, moment in dates.items() if moment is not None},
+    )
+    return [_offering(clients.region, one, hours) for page in answer for one in page["CapacityBlockOfferings"]]
+
+
+def _offering(region: str, described: Mapping[str, Any], asked_hours: int) -> BlockOffering:
+    minutes = described.get("CapacityBlockDurationMinutes") or 60 * described["CapacityBlockDurationHours"]
+    return BlockOffering(
+        id=described["CapacityBlockOfferingId"],
+        region=region,
+        zone=described["AvailabilityZone"],
+        instance_type=described["InstanceType"],
+        count=described["InstanceCount"],
+        start=described["StartDate"],
+        end=described["EndDate"],
+        hours=Decimal(minutes) / 60,
+        fee=Decimal(described["UpfrontFee"]) if described.get("UpfrontFee") else None,
+        asked_hours=asked_hours,
+        currency=described.get("CurrencyCode", "USD"),
+    )
+
+
+def _spot(ec2: Any, name: str) -> dict[str, Decimal]:
+    """Return the newest price of each zone."""
+    pages = ec2.get_paginator("describe_spot_price_history").paginate(
+        InstanceTypes=[name], ProductDescriptions=[PLATFORM], StartTime=datetime.now(UTC)
+    )
+    rows = sorted((row for page in pages for row in page["SpotPriceHistory"]), key=lambda row: row["Timestamp"])
+    return {row["AvailabilityZone"]: Decimal(row["SpotPrice"]) for row in rows}
+
+
+# --- all Regions --------------------------------------------------------------------------------------------------------
+
+
+def _scores(ec2: Any, wanted: Wanted, regions: Sequence[str], threads: ThreadPoolExecutor) -> dict[str, dict[str, int]]:
+    """Return Region -> zone ID -> placement score. AWS answers with the ten best zones; errors leave scores out."""
+
+    def ask(some: Sequence[str]) -> list[Mapping[str, Any]]:
+        try:
+            answer = ec2.get_spot_placement_scores(
+                InstanceTypes=[wanted.instance_type],
+                TargetCapacity=wanted.nodes,
+                SingleAvailabilityZone=True,
+                RegionNames=list(some),
+            )
+        except ClientError:
+            return []
+        found: list[Mapping[str, Any]] = answer["SpotPlacementScores"]
+        return found
+
+    parts = [regions[start : start + _REGIONS_PER_SCORE] for start in range(0, len(regions), _REGIONS_PER_SCORE)]
+    scores: dict[str, dict[str, int]] = {}
+    for one in (one for part in threads.map(ask, parts) for one in part):
+        scores.setdefault(one["Region"], {})[one["AvailabilityZoneId"]] = one["Score"]
+    return scores
+
+
+def _with_scores(found: RegionCapacity, by_id: Mapping[str, int]) -> RegionCapacity:
+    names = found.zone_names
+    return replace(found, spot_scores={names[one]: score for one, score in by_id.items() if one in names})
+
+
+def _gpus(clients: Clients, name: str) -> int:
+    try:
+        answer = query(clients.region, lambda: clients.ec2.describe_instance_types(InstanceTypes=[name]))
+    except (Denied, FactsError):
+        return 0
+    return InstanceType.from_ec2(answer["InstanceTypes"][0]).gpus
+
+
+def _on_demand(pricing: Any, name: str) -> tuple[dict[str, Decimal], str]:
+    """Return Region -> on-demand price from the Price List, or from the snapshot if the list does not answer."""
+    filters = {"instanceType": name, **INSTANCE_FILTERS}
+    terms = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in filters.items()]
+
+    def read() -> dict[str, Decimal]:
+        pages = pricing.get_paginator("get_products").paginate(ServiceCode=INSTANCE_SERVICE, Filters=terms)
+        rows = [json.loads(row) for page in pages for row in page["PriceList"]]
+        return {row["product"]["attributes"]["regionCode"]: max(_rates(row), default=Decimal()) for row in rows}
+
+    try:
+        return {region: usd for region, usd in query("us-east-1", read).items() if usd}, "AWS Price List"
+    except (Denied, FactsError) as error:
+        reason = f"you are not allowed to call {error}" if isinstance(error, Denied) else str(error)
+    content = known_prices.SNAPSHOT
+    snapshot = {region: known_prices.snapshot(region).on_demand(name) for region in json.loads(content.read_text())["instances"]}
+    return {region: price.usd for region, price in snapshot.items() if price}, f"snapshot in infra/cost ({reason})"
+
+
+def _rates(row: Mapping[str, Any]) -> Iterable[Decimal]:
+    for term in row.get("terms", {}).get("OnDemand", {}).values():
+        for rate in term["priceDimensions"].values():
+            if rate["unit"] == "Hrs" and "USD" in rate["pricePerUnit"]:
+                yield Decimal(rate["pricePerUnit"]["USD"])

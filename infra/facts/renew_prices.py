@@ -1,0 +1,47 @@
+"""Renew the dated snapshot of prices: `python -m infra.facts.renew_prices REGION...`. Queries AWS's Price List."""
+
+import json
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from infra.cost.prices import SNAPSHOT, Price
+from infra.facts import price_list
+from infra.facts.price_list import PRICE_LIST, Wanted
+
+
+def renew(region: str) -> int:
+    """Read the prices of all instance types that the snapshot has anywhere, and store them. Return how many were found."""
+    content = json.loads(SNAPSHOT.read_text(encoding="utf-8"))
+    names = {name for by_source in content["instances"].values() for types in by_source.values() for name in types}
+    found = price_list.read(Wanted(region, frozenset(names), frozenset()))
+    if not found.items:
+        raise SystemExit(f"renew_prices: {region}: {found.missing or 'the Price List has no prices'}; nothing was written")
+    date = datetime.now(UTC).date().isoformat()
+    source = f"price-list-{date}"
+    content["sources"][source] = {"title": PRICE_LIST, "date": date, "verified": True}
+    content["instances"][region] = {source: _text(found.instances), **_kept(content["instances"], region, found.instances)}
+    items = {str(name): price for name, price in found.items.items()}
+    content["items"][region] = {source: _text(items), **_kept(content["items"], region, items)}
+    SNAPSHOT.write_text(json.dumps(content, indent=1), encoding="utf-8")
+    return len(found.instances) + len(found.items)
+
+
+def _text(prices: Mapping[str, Price]) -> dict[str, str]:
+    return {name: str(price.usd) for name, price in sorted(prices.items())}
+
+
+def _kept(
+    table: Mapping[str, Mapping[str, Mapping[str, str]]], region: str, renewed: Mapping[str, Price]
+) -> dict[str, dict[str, str]]:
+    """Return the prices of other sources that were not renewed."""
+    kept = {
+        source: {name: usd for name, usd in prices.items() if name not in renewed}
+        for source, prices in table.get(region, {}).items()
+    }
+    return {source: prices for source, prices in kept.items() if prices}
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        print(f"{name}: {renew(name)} prices")

@@ -1,0 +1,59 @@
+"""vCPUs that the account already uses of each quota: running instances of others, and On-Demand Capacity Reservations."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from infra.facts.clients import Clients
+from infra.facts.vcpu_quotas import quota
+from infra.naming import STACK_TAG
+
+RUNNING = ("pending", "running")
+
+
+def vcpus_in_use(clients: Clients, stack: str) -> dict[str, int]:
+    """Return quota code -> vCPUs. The stack's own instances do not count: its sizes include them.
+
+    A reservation uses quota whether or not instances run in it, and those instances use none.
+    """
+    found: Counter[str] = Counter()
+    each: dict[str, int] = {}
+    for instance in _instances(clients):
+        vcpus = _vcpus(instance)
+        each[instance["InstanceType"]] = vcpus
+        limit = quota(instance["InstanceType"], spot=instance.get("InstanceLifecycle") == "spot")
+        if limit and not _is_own(instance, stack) and not instance.get("CapacityReservationId"):
+            found[limit.code] += vcpus
+    for reservation in _reservations(clients):
+        limit, name = quota(reservation["InstanceType"], spot=False), reservation["InstanceType"]
+        if limit:
+            if name not in each:
+                described = clients.ec2.describe_instance_types(InstanceTypes=[name])["InstanceTypes"]
+                each[name] = described[0]["VCpuInfo"]["DefaultVCpus"]
+            found[limit.code] += each[name] * reservation["TotalInstanceCount"]
+    return dict(found)
+
+
+def _instances(clients: Clients) -> Iterator[Mapping[str, Any]]:
+    running = {"Name": "instance-state-name", "Values": list(RUNNING)}
+    for page in clients.ec2.get_paginator("describe_instances").paginate(Filters=[running]):
+        for reservation in page["Reservations"]:
+            yield from reservation["Instances"]
+
+
+def _reservations(clients: Clients) -> Iterator[Mapping[str, Any]]:
+    """Yield the active On-Demand Capacity Reservations of this account; Capacity Blocks use no vCPU quota."""
+    active = {"Name": "state", "Values": ["active"]}
+    for page in clients.ec2.get_paginator("describe_capacity_reservations").paginate(Filters=[active]):
+        for one in page["CapacityReservations"]:
+            if one.get("ReservationType", "default") == "default":
+                yield one
+
+
+def _vcpus(instance: Mapping[str, Any]) -> int:
+    options = instance.get("CpuOptions") or {}
+    return int(options.get("CoreCount", 0)) * int(options.get("ThreadsPerCore", 1))
+
+
+def _is_own(instance: Mapping[str, Any], stack: str) -> bool:
+    return any(tag["Key"] == STACK_TAG and tag["Value"] == stack for tag in instance.get("Tags", ()))

@@ -1,0 +1,43 @@
+"""Whether IAM would allow actions, from SimulatePrincipalPolicy. It evaluates the policies, and calls nothing."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from infra.facts.clients import Clients
+
+Decision = Literal["allowed", "denied", "unknown"]
+PAGE = 1000
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """Decision about one action."""
+
+    action: str
+    decision: Decision
+    missing_keys: tuple[str, ...] = ()
+    """Condition keys whose value only the real request has."""
+
+
+def simulate(
+    clients: Clients, principal: str, actions: Sequence[str], resource: str, context: Mapping[str, str]
+) -> list[Simulated]:
+    """Ask IAM about actions on one resource. Missing condition keys make a refusal `unknown`."""
+    entries = [{"ContextKeyName": key, "ContextKeyValues": [value], "ContextKeyType": "string"} for key, value in context.items()]
+    pages = clients.iam.get_paginator("simulate_principal_policy").paginate(
+        PolicySourceArn=principal, ActionNames=list(actions), ResourceArns=[resource], ContextEntries=entries, MaxItems=PAGE
+    )
+    return [_simulated(one) for page in pages for one in page["EvaluationResults"]]
+
+
+def _simulated(result: Mapping[str, Any]) -> Simulated:
+    """Read one result. Decisions per ARN are in `ResourceSpecificResults`; the rest is about a template of an ARN."""
+    action: str = result["EvalActionName"]
+    specific = result.get("ResourceSpecificResults") or [result]
+    missing = tuple(dict.fromkeys(key for one in (result, *specific) for key in one.get("MissingContextValues", ())))
+    decisions = {one.get("EvalResourceDecision") or one.get("EvalDecision") for one in specific}
+    if decisions == {"allowed"}:
+        return Simulated(action, "allowed")
+    refused = "explicitDeny" in decisions or not missing
+    return Simulated(action, "denied" if refused else "unknown", missing)

@@ -1,0 +1,141 @@
+"""When each instance of a stack ran: from EC2, and for instances that EC2 has forgotten, from scaling activities."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Final, Literal
+
+from infra.facts.clients import Clients
+from infra.naming import COST_TAG, POOL_TAG, ROLE_TAG, STACK_TAG, SYSTEM_POOL, Naming
+
+Market = Literal["on-demand", "spot", "capacity-block"]
+
+EKS_CLUSTER_TAG: Final = "eks:cluster-name"
+EKS_GROUP_TAG: Final = "eks:nodegroup-name"
+_LAUNCHED: Final = re.compile(r"Launching a new EC2 instance: (i-[0-9a-f]+)")
+_TERMINATED: Final = re.compile(r"Terminating EC2 instance: (i-[0-9a-f]+)")
+_ENDED: Final = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?:GMT|UTC)\)")
+"""Time in `StateTransitionReason`: `User initiated (2026-11-23 13:00:00 GMT)`."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One instance, from its launch to its end."""
+
+    instance: str
+    pool: str
+    instance_type: str
+    zone: str
+    market: Market
+    cost_center: str
+    started: datetime
+    ended: datetime | None = None
+    """None while it runs."""
+
+    def seconds(self, since: datetime, now: datetime) -> float:
+        """Return the seconds between `since` and `now` in which the instance ran."""
+        return max(0.0, (min(self.ended or now, now) - max(self.started, since)).total_seconds())
+
+
+def runs(clients: Clients, stack: str) -> list[Run]:
+    """Return the instances of a stack, oldest first. EC2 shows ended ones for an hour, Auto Scaling for six weeks."""
+    activities = list(_activities(clients, stack))
+    ends = {found[1]: one for one, _ in activities if (found := _TERMINATED.match(one["Description"]))}
+    known = {run.instance: run for one in _instances(clients, stack) if (run := _of_instance(one, ends))}
+    pools = _pools(known.values(), activities)
+    for activity, group in activities:
+        launched = _LAUNCHED.match(activity["Description"])
+        if launched and activity["StatusCode"] == "Successful" and launched[1] not in known:
+            known[launched[1]] = _of_activity(launched[1], activity, pools[group["AutoScalingGroupName"]], ends.get(launched[1]))
+    return sorted(known.values(), key=lambda run: (run.started, run.instance))
+
+
+def _instances(clients: Clients, stack: str) -> Iterator[Mapping[str, Any]]:
+    own = {"Name": f"tag:{STACK_TAG}", "Values": [stack]}
+    for page in clients.ec2.get_paginator("describe_instances").paginate(Filters=[own]):
+        for reservation in page["Reservations"]:
+            yield from reservation["Instances"]
+
+
+def _of_instance(instance: Mapping[str, Any], ends: Mapping[str, Mapping[str, Any]]) -> Run | None:
+    tags = {tag["Key"]: tag["Value"] for tag in instance.get("Tags", ())}
+    ended: datetime | None = None
+    if instance["State"]["Name"] in ("shutting-down", "terminated", "stopping", "stopped"):
+        reason = _ENDED.search(instance.get("StateTransitionReason", ""))
+        ended = datetime.fromisoformat(f"{reason[1]}+00:00") if reason else _ended(ends.get(instance["InstanceId"]))
+        ended = ended or instance["LaunchTime"]  # nobody knows when: count nothing rather than too much
+    return Run(
+        instance["InstanceId"],
+        tags.get(POOL_TAG) or ("head node" if ROLE_TAG in tags else SYSTEM_POOL),
+        instance["InstanceType"],
+        instance["Placement"]["AvailabilityZone"],
+        _market(instance.get("InstanceLifecycle")),
+        tags.get(COST_TAG, ""),
+        instance["LaunchTime"].astimezone(UTC),
+        ended.astimezone(UTC) if ended else None,
+    )
+
+
+def _activities(clients: Clients, stack: str) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """Yield the activities of the stack's groups, each with its group. EKS tags the groups that it makes."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for tag, value in ((STACK_TAG, stack), (EKS_CLUSTER_TAG, Naming(stack).cluster)):
+        own = {"Name": f"tag:{tag}", "Values": [value]}
+        for page in clients.autoscaling.get_paginator("describe_auto_scaling_groups").paginate(Filters=[own]):
+            found |= {group["AutoScalingGroupName"]: group for group in page["AutoScalingGroups"]}
+    for name, group in found.items():
+        for page in clients.autoscaling.get_paginator("describe_scaling_activities").paginate(AutoScalingGroupName=name):
+            for activity in page["Activities"]:
+                yield activity, group
+
+
+@dataclass(frozen=True)
+class _Pool:
+    name: str
+    instance_type: str
+    cost_center: str
+
+
+def _pools(known: Iterable[Run], activities: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> dict[str, _Pool]:
+    """Return the pool of each group: from its tags, or from the tags of its instances."""
+    by_instance = {run.instance: run for run in known}
+    found: dict[str, _Pool] = {}
+    for _, group in activities:
+        tags = {tag["Key"]: tag["Value"] for tag in group.get("Tags", ())}
+        mine = next((run for one in group.get("Instances", ()) if (run := by_instance.get(one["InstanceId"]))), None)
+        cluster, named = tags.get(EKS_CLUSTER_TAG, ""), tags.get(EKS_GROUP_TAG, "")
+        of_group = named.removeprefix(f"{cluster}-").rpartition("-")[0] or named
+        found[group["AutoScalingGroupName"]] = _Pool(
+            mine.pool if mine else tags.get(POOL_TAG) or of_group or SYSTEM_POOL,
+            mine.instance_type if mine else "",
+            mine.cost_center if mine else tags.get(COST_TAG, ""),
+        )
+    return found
+
+
+def _of_activity(instance: str, activity: Mapping[str, Any], pool: _Pool, end: Mapping[str, Any] | None) -> Run:
+    """Return an instance that EC2 has forgotten."""
+    zone = re.search(r'"Availability Zone": ?"([^"]+)"', activity.get("Details", ""))
+    started = activity["StartTime"].astimezone(UTC)
+    ended = _ended(end) or started
+    return Run(instance, pool.name, pool.instance_type, zone[1] if zone else "", "on-demand", pool.cost_center, started, ended)
+
+
+def _ended(activity: Mapping[str, Any] | None) -> datetime | None:
+    if activity is None:
+        return None
+    moment: datetime = activity.get("EndTime") or activity["StartTime"]
+    return moment.astimezone(UTC)
+
+
+def _market(lifecycle: str | None) -> Market:
+    match lifecycle:
+        case "spot" | "capacity-block":
+            return lifecycle
+    return "on-demand"
+
+
+def typed(found: Iterable[Run], types: Mapping[str, str]) -> list[Run]:
+    """Fill in the types of instances whose group has none now, from the pools of the stack file."""
+    return [run if run.instance_type else replace(run, instance_type=types.get(run.pool, "")) for run in found]

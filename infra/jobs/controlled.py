@@ -1,0 +1,139 @@
+"""Changes to a job's objects in clusters with a job controller: it restarts the job as a whole, and runs `setup` first.
+
+Kubernetes and mpi-operator repeat a failed attempt. The controller judges each attempt, and fails the job when it may not be
+repeated any more: it distinguishes lost nodes from failures, which a Job cannot.
+"""
+
+import copy
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from infra.jobs import standalone
+from infra.jobs.in_pods import shell
+from infra.jobs.pieces import Piece
+from infra.jobs.pods import SAFE_TO_EVICT, Manifest, PlacedJob, container, launcher_pod
+from infra.jobs.quantities import millis_of
+from infra.naming import HELD_QUEUE, POLICY_ANNOTATION, ROLE_LABEL, job_labels
+
+POLICY_VERSION: Final = 1
+DISRUPTIONS: Final = 100
+"""Attempts of a job that Kubernetes allows in addition to its restarts: lost nodes and preemption do not count."""
+SETUP: Final = "setup"
+FORMER_CONTAINER: Final = "prepare"
+"""Init container that runs `setup` in clusters without a job controller."""
+QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
+
+
+def controlled(pieces: Sequence[Piece], placed: PlacedJob) -> list[Piece]:
+    """Return the objects of a job for a cluster with a job controller. The main object is the first one."""
+    main, *others = (replace(piece, manifest=copy.deepcopy(piece.manifest)) for piece in pieces)
+    main.manifest["metadata"].setdefault("annotations", {})[POLICY_ANNOTATION] = json.dumps(policy(placed), sort_keys=True)
+    _allow_disruptions(main.manifest, placed)
+    for piece in others:
+        _serve_until_the_end(piece.manifest, placed)
+    if not placed.job.setup:
+        return [main, *others]
+    for piece in (main, *others):
+        _hold(piece, placed)
+    return [main, replace(main, manifest=setup(placed), owner="main"), *others]
+
+
+def policy(placed: PlacedJob) -> Manifest:
+    """Return what the controller does for the job (`POLICY` in infra/platform/job_controller/in_pod/job.py)."""
+    job = placed.job
+    deadline = {} if job.active_deadline_seconds is None else {"activeDeadlineSeconds": job.active_deadline_seconds}
+    return {
+        "version": POLICY_VERSION,
+        "pool": job.pool,
+        "workers": job.workers,
+        "maxRestarts": job.max_restarts,
+        "noRetryExitCodes": list(job.no_retry_exit_codes),
+        **deadline,
+        **({"hold": {"queue": placed.namespace.queue}} if job.setup else {}),
+    }
+
+
+def _allow_disruptions(main: Manifest, placed: PlacedJob) -> None:
+    spec, attempts = main["spec"], placed.job.max_restarts + DISRUPTIONS
+    match placed.job.launcher:
+        case "mpijob":
+            spec["runPolicy"]["backoffLimit"] = attempts
+        case "standalone":
+            spec["backoffLimit"] = attempts
+            spec.pop("activeDeadlineSeconds", None)  # it would count the time in which the workers wait in the queue
+        case "torchrun":
+            # Kubernetes pauses 10 seconds before it repeats an index, and twice as long each time. With one limit for all
+            # indexes, it would count all pods of an attempt, and pause for 10 minutes after a failure of 8 workers.
+            del spec["backoffLimit"]
+            spec |= {"backoffLimitPerIndex": attempts, "maxFailedIndexes": 0}
+
+
+def _serve_until_the_end(manifest: Manifest, placed: PlacedJob) -> None:
+    """Let the cleanup controller of a `standalone` job watch the launcher's Job: only the job controller knows the last
+    attempt."""
+    if manifest["metadata"]["labels"].get(ROLE_LABEL) != standalone.KEEPER:
+        return
+    if manifest["kind"] == "Role":
+        names = [standalone.launcher_name(placed.job.name)]
+        manifest["rules"].append({"apiGroups": ["batch"], "resources": ["jobs"], "resourceNames": names, "verbs": ["get"]})
+    if manifest["kind"] == "Job":
+        manifest["spec"].pop("activeDeadlineSeconds", None)
+        (made,) = manifest["spec"]["template"]["spec"]["containers"]
+        made["command"][standalone.FAILURES_ARGUMENT] = standalone.WATCH_JOB
+
+
+# --- setup -------------------------------------------------------------------------------------------------------------
+
+
+def setup(placed: PlacedJob) -> Manifest:
+    """Return the Job that runs `setup`. The queue admits it apart from the ranks, so it may take longer than the 30
+    minutes after which the queue evicts a job whose pods are not all ready."""
+    job = placed.job
+    amounts = job.setup_resources
+    memory = {"memory": amounts.memory}
+    request = max(1, int(millis_of(amounts.cpu) * placed.cluster.cpu_request_factor))
+    resources = {"requests": {"cpu": f"{request}m", **memory}, "limits": {"cpu": amounts.cpu, **memory}}
+    main = container(placed, SETUP, shell("prepare.sh", *job.setup), {}, resources=resources)
+    metadata = placed.metadata(f"{job.name}-{SETUP}", SETUP)
+    metadata["labels"] |= placed.queue_label
+    pod = {"labels": job_labels(job.name, job.launcher, SETUP), "annotations": dict(SAFE_TO_EVICT)}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": metadata,
+        "spec": {
+            "backoffLimit": job.max_restarts,
+            "podReplacementPolicy": "Failed",
+            "activeDeadlineSeconds": job.setup_deadline_seconds,
+            "template": {"metadata": pod, "spec": launcher_pod(placed, [main], restartPolicy="Never")},
+        },
+    }
+
+
+def _hold(piece: Piece, placed: PlacedJob) -> None:
+    """Keep the ranks out of the queue until the controller releases them, and let no pod of theirs run `setup`."""
+    manifest = piece.manifest
+    for pod in _pods(manifest):
+        kept = [one for one in pod.get("initContainers", ()) if one["name"] != FORMER_CONTAINER]
+        pod.pop("initContainers", None)
+        if kept:
+            pod["initContainers"] = kept
+    if manifest["kind"] == "StatefulSet":
+        manifest["spec"]["replicas"] = 0
+    if piece.owner is not None:
+        return
+    if placed.namespace.queue:
+        manifest["metadata"]["labels"][QUEUE_LABEL] = HELD_QUEUE
+    elif placed.job.launcher == "mpijob":
+        manifest["spec"]["runPolicy"]["suspend"] = True
+    else:
+        manifest["spec"]["suspend"] = True
+
+
+def _pods(manifest: Manifest) -> list[Manifest]:
+    """Return the pod specs in an object."""
+    spec = manifest.get("spec", {})
+    templates = [one["template"] for one in spec.get("mpiReplicaSpecs", {}).values()]
+    return [one["spec"] for one in [*templates, *([spec["template"]] if "template" in spec else [])]]

@@ -1,0 +1,3 @@
+# `setup` of an MPI job.
+run "$@"
+exit "$code"

@@ -1,0 +1,153 @@
+"""Verdict of the smoke job's NCCL level, from what each rank's NCCL logged and from nccl-tests' table. Pure."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from infra.jobs.cluster import Transport
+from infra.jobs.nccl_requirements import JUDGED_BYTES, floor, gpudirect_required
+from infra.jobs.smoke_verdict import NOT_HERE, NOT_RUN, Check, count, judged, listed
+
+RUN, NETWORK, GPUDIRECT, BANDWIDTH = "NCCL", "NCCL network", "GPUDirect", "NCCL bandwidth"
+NAMES: Final = (RUN, NETWORK, GPUDIRECT, BANDWIDTH)
+
+NetworkReport = dict[str, Any]
+"""Report of one rank, as infra/jobs/in_pods/nccl.py prints it."""
+
+NO_PROGRAM: Final = (
+    "the image has no all_reduce_perf. Use an image with nccl-tests: --image NAME, or build one with "
+    "`scripts/cluster image build mpi`"
+)
+
+
+@dataclass(frozen=True)
+class NcclExpected:
+    """Results that NCCL must give on a pool."""
+
+    workers: int
+    ranks: int
+    network: Transport
+    instance_type: str
+    line_rate_gbps: float | None
+
+
+def not_checked(result: str, why: str) -> list[Check]:
+    """Return all checks of this level as ones that did not run."""
+    return [Check(name, result, why) for name in NAMES]
+
+
+def checks(reports: Sequence[NetworkReport], expected: NcclExpected) -> list[Check]:
+    """Return the checks. If all_reduce_perf did not run, only that is a failure."""
+    run = judged(RUN, list(_run(reports, expected)), _ran(reports))
+    if any(report["error"] for report in reports) or not reports:
+        return [run, *(Check(name, NOT_RUN, "all_reduce_perf did not run to its end") for name in NAMES[1:])]
+    return [run, _network(reports, expected), _gpudirect(reports, expected), _bandwidth(reports, expected)]
+
+
+def _ran(reports: Sequence[NetworkReport]) -> str:
+    versions = sorted({report["version"] for report in reports if report["version"]})
+    version = f", NCCL {listed(versions)}" if versions else ""
+    return f"all_reduce_perf ran on {count(len(reports), 'rank')} with correct sums{version}"
+
+
+def _run(reports: Sequence[NetworkReport], expected: NcclExpected) -> Iterator[str]:
+    if not reports:
+        yield "no rank reported"
+        return
+    if all(report["error"] == "all_reduce_perf is missing" for report in reports):
+        yield NO_PROGRAM
+        return
+    broken = [report for report in reports if report["error"]]
+    for report in broken[:8]:
+        yield f"{report['host']} on node {report['node']}: " + ". ".join([report["error"], *report["warnings"]])
+    if broken:
+        return  # mpirun ended the other ranks before they reported
+    reported = sorted({report["nccl_rank"] for report in reports})
+    if reported != list(range(expected.ranks)):
+        yield f"{len(reports)} of {expected.ranks} ranks reported: {listed(reported)}"
+    results = _results(reports)
+    if not results:
+        yield "nccl-tests printed no result"
+    if wrong := [size for size, _, is_wrong in results if is_wrong]:
+        yield f"wrong sums at {listed(wrong)} bytes"
+
+
+def _network(reports: Sequence[NetworkReport], expected: NcclExpected) -> Check:
+    """NCCL's own log must show the network: which one it chose, and which one each channel to another node uses."""
+    if expected.workers < 2:
+        return Check(NETWORK, NOT_RUN, "one worker uses no network")
+    efa = expected.network == "efa"
+    wanted, text = ("Libfabric", "EFA") if efa else ("Socket", "TCP")
+    found = []
+    for report in reports:
+        chosen = {name.replace("AWS Libfabric", "Libfabric") for name in report["networks"]}
+        chosen |= {_name(path).replace("AWS Libfabric", "Libfabric") for path in report["paths"]}
+        if chosen != {wanted}:
+            found.append(f"{_place(report)} uses {listed(sorted(chosen)) or 'no network that it logged'}, not {wanted}")
+        elif efa and report["providers"] != ["efa"]:
+            found.append(
+                f"{_place(report)} uses the libfabric provider {listed(report['providers']) or '(none logged)'}, not efa"
+            )
+    if not found and not any(report["paths"] for report in reports):
+        found = ["no rank logged a channel to another node"]
+    how = f"`Using network {wanted}`" + (", `Selected provider is efa`" if efa else "")
+    return judged(NETWORK, found[:8], f"{text} on every rank, according to NCCL's log: {how}")
+
+
+def _gpudirect(reports: Sequence[NetworkReport], expected: NcclExpected) -> Check:
+    if expected.workers < 2:
+        return Check(GPUDIRECT, NOT_RUN, "one worker uses no network")
+    if expected.network != "efa":
+        return Check(GPUDIRECT, NOT_RUN, "NCCL uses TCP on this pool")
+    if not expected.instance_type:
+        return Check(GPUDIRECT, NOT_RUN, "the instance type of the pool is unknown")
+    if not gpudirect_required(expected.instance_type):
+        return Check(GPUDIRECT, NOT_HERE, f"not available on this type ({expected.instance_type})")
+    ours = [(report, [path for path in report["paths"] if _is_libfabric(path)]) for report in reports]
+    if not any(paths for _, paths in ours):
+        return Check(GPUDIRECT, NOT_RUN, "NCCL sent nothing over EFA")
+    without = [report for report, paths in ours if any("with GPUDirect" not in path for path in paths)]
+    found = [f"{_place(report)} sends over EFA without GPUDirect (no GDRDMA in NCCL's log)" for report in without]
+    return judged(GPUDIRECT, found[:8], "every channel between nodes ends in /GDRDMA in NCCL's log")
+
+
+def _bandwidth(reports: Sequence[NetworkReport], expected: NcclExpected) -> Check:
+    results, rate = _results(reports), expected.line_rate_gbps
+    if expected.workers < 2:
+        return Check(BANDWIDTH, NOT_RUN, "one worker uses no network")
+    if not results:
+        return Check(BANDWIDTH, NOT_RUN, "nccl-tests printed no result")
+    size, bus, _ = max(results, key=lambda result: float(result[1]))
+    reached = f"{bus:.1f} GB/s at {size} bytes on {count(expected.workers, 'node')}"
+    if rate is None:
+        return Check(BANDWIDTH, NOT_RUN, f"{reached}; not judged: the line rate of the pool's nodes is unknown")
+    if expected.network != "efa":
+        return Check(BANDWIDTH, NOT_RUN, f"{reached}; not judged: NCCL uses TCP on this pool")
+    minimum = floor(expected.instance_type, expected.workers, rate)
+    if minimum is None:
+        why = f"no published result shows what sound nodes of type {expected.instance_type} reach"
+        return Check(BANDWIDTH, NOT_RUN, f"{reached}, {bus / (rate / 8):.0%} of the line rate; not judged: {why}")
+    large = [result for result in results if result[0] >= JUDGED_BYTES]
+    if not large:
+        return judged(BANDWIDTH, [f"{reached}; cannot be judged below {JUDGED_BYTES} bytes, which did not fit into the GPUs"], "")
+    size, bus, _ = max(large, key=lambda result: float(result[1]))
+    share = f"{bus:.1f} GB/s at {size} bytes is {bus / (rate / 8):.0%} of the line rate"
+    rule = f"{count(expected.workers, 'node')} must reach {minimum:g} GB/s"
+    return judged(BANDWIDTH, [] if bus >= minimum else [f"{share}; {rule}. Check the placement group"], f"{share}; {rule}")
+
+
+def _results(reports: Sequence[NetworkReport]) -> list[Any]:
+    """Return the table. Only rank 0 prints it."""
+    return next((report["results"] for report in reports if report["results"]), [])
+
+
+def _place(report: NetworkReport) -> str:
+    return f"rank {report['nccl_rank']} in {report['host']} on node {report['node']}"
+
+
+def _name(path: str) -> str:
+    return path.removesuffix(" with GPUDirect")
+
+
+def _is_libfabric(path: str) -> bool:
+    return _name(path).endswith("Libfabric")

@@ -1,0 +1,113 @@
+"""Fields of a job for its pods beyond what launchers need: the part of a pod that Pod Security `restricted` allows.
+
+Names and meanings are those of Kubernetes: https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/
+"""
+
+from collections.abc import Iterator
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from infra.settings.base import Model, Names
+
+Raw = dict[str, object]
+"""Part of a Kubernetes object, which the API server checks."""
+
+VOLUME_KINDS: Final = ("config_map", "secret", "empty_dir", "projected", "downward_api", "ephemeral", "csi")
+"""Kinds of volumes that Pod Security `restricted` allows, except claims, which belong to `volumes` of the job:
+https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted"""
+
+
+class Reference(Model):
+    """Name of an object in the job's namespace."""
+
+    name: str = Field(examples=["settings"], description="Name of the object in the job's namespace.")
+    optional: bool | None = Field(None, description="Start the pod even if the object is missing.")
+
+
+class EnvSource(Model):
+    """A ConfigMap or Secret whose keys become environment variables."""
+
+    prefix: str | None = Field(None, description="Text before the name of each variable.")
+    config_map_ref: Reference | None = Field(None, description="The ConfigMap.")
+    secret_ref: Reference | None = Field(None, description="The Secret.")
+
+
+class Toleration(Model):
+    """A toleration in addition to those of the pool."""
+
+    key: str | None = Field(None, description="Key of the taint; all keys with `operator: Exists`.")
+    operator: Literal["Exists", "Equal"] | None = Field(None, description="`Equal` (default) or `Exists`.")
+    value: str | None = Field(None, description="Value of the taint, with `Equal`.")
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = Field(None, description="Effect; all by default.")
+    toleration_seconds: int | None = Field(None, description="Seconds until a pod is evicted; only with `NoExecute`.")
+
+
+class Port(Model):
+    """A port of the container, for Services and for the reader of the manifest."""
+
+    container_port: int = Field(examples=[6006], description="Number of the port.")
+    name: str | None = Field(None, description="Name of the port.")
+    protocol: Literal["TCP", "UDP", "SCTP"] | None = Field(None, description="Protocol; TCP by default.")
+
+
+class PodVolume(Model):
+    """A volume of the pod and its mount path, with one kind; claims belong to `volumes` of the job."""
+
+    name: str = Field(examples=["settings"], description="Name of the volume.")
+    mount_path: str = Field(examples=["/etc/train"], description="Mount path.")
+    sub_path: str | None = Field(None, description="Path inside the volume to mount.")
+    read_only: bool = Field(False, description="Mount the volume read-only.")
+    config_map: Raw | None = Field(None, description="A ConfigMap: `{name: settings}`.")
+    secret: Raw | None = Field(None, description="A Secret: `{secretName: dataset}`.")
+    empty_dir: Raw | None = Field(None, description="A folder that lives as long as the pod: `{}`, or `{sizeLimit: 50Gi}`.")
+    projected: Raw | None = Field(None, description="Several ConfigMaps, Secrets and fields in one folder.")
+    downward_api: Raw | None = Field(None, alias="downwardAPI", description="Fields of the pod as files.")
+    ephemeral: Raw | None = Field(None, description="A claim that lives as long as the pod, such as local NVMe.")
+    csi: Raw | None = Field(None, description="An ephemeral volume of a CSI driver.")
+    host_path: Raw | None = Field(None, description="Always rejected, because Pod Security forbids it.")
+
+    @property
+    def kinds(self) -> list[str]:
+        """Kinds that are set; a valid volume has one."""
+        return [str(type(self).model_fields[kind].alias) for kind in VOLUME_KINDS if getattr(self, kind) is not None]
+
+
+class Affinity(Model):
+    """Affinity in addition to the pool; terms are those of Kubernetes."""
+
+    node_affinity: Raw | None = Field(None, description="Nodes that the pods require or prefer.")
+    pod_affinity: Raw | None = Field(None, description="Pods near which the pods run.")
+    pod_anti_affinity: Raw | None = Field(None, description="Pods away from which the pods run.")
+
+
+class PodOverrides(Model):
+    """Additions to the pods of one role."""
+
+    labels: dict[str, str] = Field({}, description="Additional labels.")
+    annotations: dict[str, str] = Field({}, description="Additional annotations.")
+    tolerations: Annotated[tuple[Toleration, ...], Field(strict=False)] = Field((), description="Additional tolerations.")
+    affinity: Affinity | None = Field(None, description="Affinity in addition to the pool's node selector.")
+    image_pull_secrets: Names | None = Field(None, description="Secrets that replace the job's `imagePullSecrets`.")
+    ports: Annotated[tuple[Port, ...], Field(strict=False)] = Field((), description="Additional ports.")
+    volumes: Annotated[tuple[PodVolume, ...], Field(strict=False)] = Field(
+        (), description="Additional volumes: `configMap`, `secret`, `emptyDir`, `projected`, `downwardAPI`, `ephemeral` or `csi`."
+    )
+
+
+class RoleOverrides(Model):
+    """Additions to the pods of each role."""
+
+    worker: PodOverrides | None = Field(None, description="Additions to the pods that run ranks.")
+    launcher: PodOverrides | None = Field(
+        None, description="Additions to the launcher's pod, with the fields of `worker`; MPI only."
+    )
+
+    def roles(self) -> Iterator[tuple[str, PodOverrides]]:
+        """Yield the roles that have additions."""
+        yield from ((role, one) for role, one in (("worker", self.worker), ("launcher", self.launcher)) if one is not None)
+
+
+def as_manifest(one: Model, *without: str) -> Raw:
+    """Return a model as a part of a Kubernetes object."""
+    return one.model_dump(by_alias=True, exclude_none=True, exclude=set(without))

@@ -1,0 +1,119 @@
+"""Rules for what users add to the pods of a job: `podOverrides`, `envFrom`, `workingDir`."""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from infra.config.messages import shown
+from infra.config.problems import Problem
+from infra.jobs import hostfile, rank_environment
+from infra.jobs.model import Job
+from infra.jobs.mount_paths import problem_of
+from infra.jobs.pod_overrides import VOLUME_KINDS, PodOverrides, PodVolume
+from infra.jobs.pods import SSH_PORT
+
+RESERVED_LABELS: Final = ("gpumpi.io/", "app.kubernetes.io/managed-by", "kueue.x-k8s.io/", "training.kubeflow.org/")
+"""Prefixes of labels that the launchers, the MPI operator and the queue set."""
+OUR_VOLUMES: Final = ("tmp", "dshm", "hosts")
+OUR_PATHS: Final = ("/tmp", "/dev/shm", hostfile.DIRECTORY)
+
+_LABEL_KEY = re.compile(r"([a-z0-9.-]{1,253}/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?")
+_DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_EXACTLY_ONE: Final = "Set exactly one of"
+
+
+def overrides(job: Job) -> Iterator[Problem]:
+    for role, one in job.pod_overrides.roles():
+        path = f"podOverrides.{role}"
+        if role == "launcher" and job.launcher == "torchrun":
+            yield Problem(path, "has no effect, because jobs of launcher torchrun have only workers. Remove it.")
+            continue
+        for rule in (_labels, _tolerations, _ports, _volumes):
+            yield from rule(job, one, path)
+
+
+def _labels(job: Job, one: PodOverrides, path: str) -> Iterator[Problem]:
+    for key, value in one.labels.items():
+        where = f"{path}.labels.{key}"
+        if key.startswith(RESERVED_LABELS):
+            yield Problem(where, "is set by the launcher or the queue. Remove it.")
+        elif not _LABEL_KEY.fullmatch(key):
+            yield Problem(
+                where, "is not a label. Use letters, digits, -, _ and ., at most 63, with a prefix such as example.com/."
+            )
+        elif not _LABEL_VALUE.fullmatch(value):
+            yield Problem(where, f"{shown(value)} is not a label's value. Use at most 63 letters, digits, -, _ and . characters.")
+    for key in one.annotations:
+        if key.startswith("gpumpi.io/"):
+            yield Problem(f"{path}.annotations.{key}", "is set by the launcher. Remove it.")
+
+
+def _tolerations(job: Job, one: PodOverrides, path: str) -> Iterator[Problem]:
+    for index, toleration in enumerate(one.tolerations):
+        where = f"{path}.tolerations[{index}]"
+        if toleration.operator == "Exists" and toleration.value is not None:
+            yield Problem(f"{where}.value", "is not allowed with operator: Exists. Remove one of them.")
+        if toleration.key is None and toleration.operator != "Exists":
+            yield Problem(f"{where}.key", "is missing. Add it, or set operator: Exists to tolerate all taints.")
+        if toleration.toleration_seconds is not None and toleration.effect != "NoExecute":
+            yield Problem(f"{where}.tolerationSeconds", "needs effect: NoExecute. Set it, or remove tolerationSeconds.")
+
+
+def _ports(job: Job, one: PodOverrides, path: str) -> Iterator[Problem]:
+    for index, port in enumerate(one.ports):
+        where, number = f"{path}.ports[{index}].containerPort", port.container_port
+        if not 0 < number < 65536:
+            yield Problem(where, f"{number} is not a port. Use 1 to 65535.")
+        elif number in (SSH_PORT, rank_environment.MASTER_PORT):
+            yield Problem(where, f"{number} is used by the launcher. Use another port.")
+
+
+def _volumes(job: Job, one: PodOverrides, path: str) -> Iterator[Problem]:
+    names = set(OUR_VOLUMES)
+    paths = {*OUR_PATHS, *(mount.mount_path.rstrip("/") for mount in job.volumes or () if mount.mount_path)}
+    for index, volume in enumerate(one.volumes):
+        where, mounted = f"{path}.volumes[{index}]", volume.mount_path.rstrip("/")
+        if not _DNS_LABEL.fullmatch(volume.name) or volume.name.startswith("gpumpi-"):
+            fix = "Use lowercase letters, digits and inner hyphens, and another prefix than gpumpi-."
+            yield Problem(f"{where}.name", f"{shown(volume.name)} is not a valid name. {fix}")
+        elif volume.name in names:
+            yield Problem(f"{where}.name", f"{shown(volume.name)} is already the name of a volume. Choose another.")
+        if volume.host_path is not None:
+            fix = "Use emptyDir, or list a claim under volumes of the job."
+            yield Problem(f"{where}.hostPath", f"Pod Security forbids files of the node in jobs. {fix}")
+        elif len(volume.kinds) != 1:
+            yield Problem(where, f"has {len(volume.kinds)} kinds. {_EXACTLY_ONE} {_kinds()}.")
+        if mounted in paths:
+            yield Problem(f"{where}.mountPath", f"{shown(volume.mount_path)} is in use. Choose another.")
+        elif wrong := _wrong_path(volume):
+            yield Problem(f"{where}.mountPath", f"{shown(volume.mount_path)} {wrong}. Use a path such as /data.")
+        names.add(volume.name)
+        paths.add(mounted)
+
+
+def _kinds() -> str:
+    return ", ".join(str(PodVolume.model_fields[kind].alias) for kind in VOLUME_KINDS)
+
+
+def _wrong_path(volume: PodVolume) -> str | None:
+    """Configuration files belong into folders of their own below /etc, where nothing is hidden."""
+    own = re.fullmatch(r"/etc/[\w.-]+(/[\w.-]+)*", volume.mount_path.rstrip("/"))
+    return None if own and (volume.config_map is not None or volume.secret is not None) else problem_of(volume.mount_path)
+
+
+def env_from(job: Job) -> Iterator[Problem]:
+    for index, source in enumerate(job.env_from):
+        if (source.config_map_ref is None) == (source.secret_ref is None):
+            yield Problem(f"envFrom[{index}]", f"names no source, or two. {_EXACTLY_ONE} configMapRef, secretRef.")
+
+
+def working_dir(job: Job) -> Iterator[Problem]:
+    if job.working_dir is not None and job.workdir is not None:
+        fix = "Remove one, or start the command with a cd into the other folder."
+        yield Problem("workingDir", f"cannot be combined with workdir: ranks start in the folder that workdir sends. {fix}")
+    elif job.working_dir is not None and not job.working_dir.startswith("/"):
+        yield Problem("workingDir", f"{shown(job.working_dir)} is not an absolute path. Use one such as /shared/code.")
+
+
+RULES: tuple[Callable[[Job], Iterator[Problem]], ...] = (overrides, env_from, working_dir)

@@ -1,0 +1,106 @@
+"""Programs that start ranks themselves, recognized at the start of a job's command, also inside `sh -c`.
+
+If a launcher started one of them as its own rank, every rank would start all ranks again.
+"""
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final, Literal
+
+Starter = Literal["torchrun", "accelerate", "deepspeed"]
+
+HOROVODRUN: Final = "horovodrun"
+MPI_STARTERS: Final = ("mpirun", "mpiexec", "mpiexec.hydra", HOROVODRUN)
+"""Programs of MPI and Horovod. They need hosts that accept SSH connections."""
+
+_PROGRAMS: Final[dict[str, Starter]] = {
+    "torchrun": "torchrun",
+    "accelerate launch": "accelerate",
+    "accelerate-launch": "accelerate",
+    "deepspeed": "deepspeed",
+}
+_MODULES: Final[dict[str, Starter]] = {
+    "torch.distributed.run": "torchrun",
+    "torch.distributed.launch": "torchrun",
+    "accelerate.commands.launch": "accelerate",
+    "accelerate.commands.accelerate_cli launch": "accelerate",
+    "deepspeed.launcher.runner": "deepspeed",
+}
+_PYTHON: Final = re.compile(r"python[\d.]*")
+_SHELLS: Final = ("sh", "bash", "dash", "ash", "zsh")
+_SHELL_OPTION: Final = re.compile(r"-[a-z]*c")
+_STATEMENT: Final = r"(?:^|[;&|(\n]|\bexec\s|\bthen\s|\bdo\s)\s*(?:\w+=\S*\s+)*(?:\S*/)?"
+_MPI_IN_SHELL: Final = re.compile(_STATEMENT + r"(" + "|".join(map(re.escape, MPI_STARTERS)) + r")(?=\s|$)")
+_IN_SHELL: Final = re.compile(
+    _STATEMENT + r"(?:python[\d.]*\s+(?:-\w+\s+)*?-m\s+)?"
+    r"(" + "|".join(re.escape(name).replace(r"\ ", r"\s+") for name in [*_PROGRAMS, *_MODULES]) + r")(?=\s|$)"
+)
+
+
+def mpi_starter(command: Sequence[str]) -> str | None:
+    """Return the name of the MPI program with which a command begins; None if it begins with another program."""
+    return name if command and (name := _base(command[0])) in MPI_STARTERS else None
+
+
+def split(command: Sequence[str]) -> tuple[Starter, list[str], list[str]] | None:
+    """Split a command that begins with a starter of PyTorch into the starter's kind, its words and its arguments.
+
+    >>> split(["accelerate", "launch", "train.py"])
+    ('accelerate', ['accelerate', 'launch'], ['train.py'])
+    >>> split(["python3", "-u", "-m", "torch.distributed.run", "train.py"])
+    ('torchrun', ['python3', '-u', '-m', 'torch.distributed.run'], ['train.py'])
+    """
+    words = list(command)
+    if not words:
+        return None
+    start, known = 0, _PROGRAMS
+    if _PYTHON.fullmatch(_base(words[0])):
+        start = next((number for number, word in enumerate(words) if not word.startswith("-") and number), len(words))
+        if words[start - 1] != "-m":
+            return None
+        known = _MODULES
+    for length in (1, 2):
+        name = " ".join(map(_base, words[start : start + length]))
+        if name in known:
+            return known[name], words[: start + length], words[start + length :]
+    return None
+
+
+def in_shell(command: Sequence[str]) -> Starter | None:
+    """Return the starter of PyTorch that the text of `sh -c` runs; None without one.
+
+    >>> in_shell(["bash", "-c", "source env; torchrun train.py"])
+    'torchrun'
+    >>> in_shell(["bash", "-c", "pip install deepspeed && python train.py --deepspeed ds.json"])
+    """
+    found = _IN_SHELL.search(_script(command))
+    return {**_PROGRAMS, **_MODULES}[" ".join(found[1].split())] if found else None
+
+
+def mpi_in_shell(command: Sequence[str]) -> str | None:
+    """Return the name of the MPI program that the text of `sh -c` runs; None without one.
+
+    >>> mpi_in_shell(["bash", "-c", "source env && /opt/openmpi/bin/mpirun ./train"])
+    'mpirun'
+    >>> mpi_in_shell(["bash", "-c", "echo mpirun"])
+    """
+    found = _MPI_IN_SHELL.search(_script(command))
+    return found[1] if found else None
+
+
+def _script(command: Sequence[str]) -> str:
+    """Return the text of `sh -c`; empty for other commands."""
+    if not command or _base(command[0]) not in _SHELLS:
+        return ""
+    return next((text for option, text in pairwise(command) if _SHELL_OPTION.fullmatch(option)), "")
+
+
+def torch_starter(command: Sequence[str]) -> Starter | None:
+    """Return the starter of PyTorch with which a command begins, or that its `sh -c` runs; None without one."""
+    found = split(command)
+    return found[0] if found else in_shell(command)
+
+
+def _base(program: str) -> str:
+    return program.rpartition("/")[2]

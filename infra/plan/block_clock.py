@@ -1,0 +1,46 @@
+"""When the nodes of a Capacity Block come and go.
+
+Scheduled actions start the nodes with the block and remove them before its end (docs/adr/0027-blocks-by-schedule.md).
+"""
+
+from datetime import UTC, datetime
+from typing import Final
+
+from infra.facts.model import CapacityReservation, Facts
+from infra.plan.specs import DRAIN_BEFORE_END, BlockSchedule
+from infra.settings.pools import CapacityBlock, Pool
+
+_NOT_STARTED: Final = ("scheduled", "payment-pending", "pending", "assessing", "delayed")
+
+
+def schedule(pool: Pool, facts: Facts) -> BlockSchedule | None:
+    """Return when the pool grows and shrinks; None without a Capacity Block, or if all of that is over."""
+    block = facts.reservations.get(pool.reservation_id or "")
+    if not isinstance(pool.capacity, CapacityBlock) or block is None or block.end is None:
+        return None
+    start, drain = starts(block), drains(block)
+    if block.state not in (*_NOT_STARTED, "active") or drain is None:
+        return None
+    return BlockSchedule(
+        start=_text(start) if start is not None else None,
+        drain=_text(drain),
+        nodes=min(pool.max_size, block.total),
+        minimum=pool.min_size,
+    )
+
+
+def starts(block: CapacityReservation) -> datetime | None:
+    """Return the start of a block that has not started."""
+    is_ahead = block.state in _NOT_STARTED and block.start is not None and block.start > block.read_at
+    return block.start if is_ahead else None
+
+
+def drains(block: CapacityReservation) -> datetime | None:
+    """Return when draining starts, if that is ahead."""
+    moment = block.end - DRAIN_BEFORE_END if block.end is not None else None
+    return moment if moment is not None and moment > block.read_at else None
+
+
+def _text(moment: datetime) -> str:
+    """Return a time as Auto Scaling accepts it."""
+    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"

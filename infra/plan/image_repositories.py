@@ -1,0 +1,28 @@
+"""The repository of short image names, and the ECR repositories that a stack creates. Pure."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from infra.facts.model import Facts
+from infra.facts.registries import account_registry
+from infra.jobs.image_names import is_short, repository_of
+from infra.jobs.model import Job
+from infra.settings.stack import Settings
+
+PROJECT_IMAGES: Final = (
+    *("chainermn", "horovod", "jax", "mpi", "pytorch", "tensorflow"),  # MPI, and one per framework
+    *("intel-mpi", "mpi-benchmarks", "mpich", "openmpi", "pytorch-fsdp"),  # smoke jobs and workloads
+)
+"""Images of this project, without tags."""
+
+
+def address(settings: Settings, facts: Facts) -> str | None:
+    """Return the repository to which short image names refer; None if the cluster has none."""
+    if settings.platform.image_repositories:
+        return f"{account_registry(facts.caller.account, facts.region, facts.partition)}/{settings.cluster_name}"
+    return settings.platform.image_repository
+
+
+def names(jobs: Iterable[Job]) -> list[str]:
+    """Return the names of the ECR repositories, below the cluster's name."""
+    return sorted({*PROJECT_IMAGES, *(repository_of(job.image) for job in jobs if is_short(job.image))})

@@ -1,0 +1,52 @@
+"""Location and security groups of the FSx for Lustre file system. Pure."""
+
+from typing import Final
+
+from infra.facts.model import Facts
+from infra.plan.placement import pool_zone, vpc_zones
+from infra.settings.stack import Settings
+
+SMALLEST_GIB: Final = 1200
+THROUGHPUT: Final = 125
+"""Default throughput of PERSISTENT_2 in MB/s per TiB."""
+
+
+def zone(settings: Settings, facts: Facts) -> str | None:
+    """Return the zone of a new file system: where it already is, else as in the settings, else where the first pool runs.
+
+    Another zone would replace the file system and delete its data.
+    """
+    lustre = settings.storage.lustre
+    if lustre is None or lustre.is_existing:
+        return None
+    if facts.existing.lustre is not None:
+        return facts.existing.lustre.zone
+    zones = vpc_zones(settings, facts)
+    if lustre.zone is not None:
+        return lustre.zone if lustre.zone in zones else None
+    return next((found for pool in settings.pools if (found := pool_zone(pool, settings, facts))), next(iter(zones), None))
+
+
+def subnet(settings: Settings, facts: Facts) -> str | None:
+    """Return the subnet of an existing VPC that the file system is in. Another order of subnetIds must not replace it."""
+    found = facts.existing.lustre
+    return found.subnet_id if found is not None and found.subnet_id in settings.network.subnet_ids else None
+
+
+def owned_directories(settings: Settings) -> tuple[str, ...]:
+    """Return the directories of a new file system that jobs must be able to write to. An existing one keeps its owners."""
+    lustre = settings.storage.lustre
+    if lustre is None or lustre.is_existing:
+        return ()
+    return tuple(dict.fromkeys(("/", *((lustre.data_repository.directory,) if lustre.data_repository else ()))))
+
+
+def group_to_open(settings: Settings, facts: Facts) -> str | None:
+    """Return the security group of an existing file system to which the stack adds rules for its nodes.
+
+    The choice must not depend on the rules that exist: the rules of this stack would remove themselves.
+    """
+    lustre, found = settings.storage.lustre, facts.lustre
+    if lustre is None or not lustre.add_ingress_rule or found is None or not found.admitted:
+        return None
+    return min(found.admitted)

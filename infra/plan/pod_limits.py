@@ -1,0 +1,44 @@
+"""Number of pods that a node of an EKS cluster can run. Pure.
+
+The VPC CNI gives each pod an address of an interface on the default network card. Interfaces on other cards are for EFA.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from infra.facts.instance_types import InstanceType
+from infra.plan.efa_interfaces import Interface
+
+WITHOUT_ADDRESS: Final = 2
+"""Pods on the host network that EKS counts: vpc-cni and kube-proxy."""
+USUAL: Final = 110
+"""Default limit of the kubelet. Nodes never run more pods in practice, and a limit in user data replaces the nodes of
+existing pools, so a node that has addresses for that many gets no limit."""
+
+
+def default_pods(instance: InstanceType) -> int:
+    """Return the number for which EKS's AMI reserves memory, such as 100 for p5.48xlarge and 737 for p4d.24xlarge:
+    https://github.com/awslabs/amazon-eks-ami/blob/main/nodeadm/internal/kubelet/eni-max-pods.txt"""
+    return _pods(_interfaces(instance), instance)
+
+
+def max_pods(instance: InstanceType, interfaces: Sequence[Interface]) -> int | None:
+    """Return the kubelet's `maxPods` for a node with these interfaces; None if EKS's own value fits.
+
+    EKS assumes that the VPC CNI can use every interface of the default card. An `efa-only` interface on that card has
+    no addresses for pods: p5.48xlarge and p5e.48xlarge allow two interfaces per card, so pods share the addresses of one.
+    With EKS's value of 100, a node would accept pods that never get an address.
+    """
+    own = sum(one.network_card == instance.default_card and one.type == "efa-only" for one in interfaces)
+    fitting = _pods(_interfaces(instance) - own, instance)
+    return fitting if own and fitting < USUAL else None
+
+
+def _interfaces(instance: InstanceType) -> int:
+    cards = {card.index: card.maximum_interfaces for card in instance.network_cards}
+    return cards[instance.default_card]
+
+
+def _pods(interfaces: int, instance: InstanceType) -> int:
+    """The first address of each interface belongs to the interface itself."""
+    return interfaces * (instance.addresses_per_interface - 1) + WITHOUT_ADDRESS

@@ -1,0 +1,21 @@
+"""What EKS does with a control plane when the standard support of its Kubernetes version ends. Pure."""
+
+from typing import Literal
+
+from infra.facts import Facts
+from infra.settings.stack import Settings
+
+SupportType = Literal["STANDARD", "EXTENDED"]
+
+
+def support_type(settings: Settings, facts: Facts) -> SupportType:
+    """Return the upgrade policy: STANDARD for new clusters, so that no cluster gets into extended support unnoticed,
+    which costs six times as much. A cluster that exists keeps its policy. EKS accepts STANDARD only for versions in
+    standard support.
+
+    https://docs.aws.amazon.com/eks/latest/userguide/view-upgrade-policy.html
+    """
+    existing = facts.existing.support_type
+    if existing is not None:
+        return existing
+    return "EXTENDED" if settings.eks.kubernetes_version in facts.extended_support else "STANDARD"

@@ -1,0 +1,180 @@
+"""Job controller in the cluster."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from infra.naming import COMPONENT, PLATFORM_NAMESPACE
+from infra.platform.job_controller import program
+from infra.platform.pods import RESTRICTED_CONTAINER, RESTRICTED_POD, http_probe
+from infra.platform.site import Site
+from infra.versions import PYTHON_IMAGE
+
+NAME: Final = "gpumpi-job-controller"
+LEASE: Final = NAME
+PORT: Final = 8080
+MEMORY: Final = "128Mi"
+"""docs/measurements.md has its use."""
+LOST_NODE_SECONDS: Final = 30
+"""How long the controller's pod stays bound to a lost node."""
+READ: Final = ["get", "list", "watch"]
+NODE_LEASES: Final = "kube-node-lease"
+
+
+@dataclass(frozen=True)
+class JobControllerArgs:
+    site: Site
+    namespaces: Sequence[tuple[str, pulumi.Resource]]
+    """Name and resource of each job namespace."""
+    system_namespace: pulumi.Resource
+    mpi_operator: bool
+    after: tuple[pulumi.Resource, ...] = ()
+    """Resources that the controller's pod needs: nodes."""
+
+
+class JobController(pulumi.ComponentResource):
+    """Creates:
+    - an immutable ConfigMap with the program, named after its checksum
+    - a service account that may read nodes, their leases, and the jobs and pods of the job namespaces, and there write
+      records, delete pods, and release and end jobs
+    - the Deployment; a Lease makes sure that only one controller acts
+    """
+
+    def __init__(self, name: str, args: JobControllerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(f"{COMPONENT}:JobController", name, None, opts)
+        self._name, self._args, self._site = name, args, args.site
+        self._inside = args.site.options(self, inside=args.system_namespace)
+        account = kubernetes.core.v1.ServiceAccount(
+            f"{name}-account",
+            metadata={"name": NAME, "namespace": PLATFORM_NAMESPACE},
+            automount_service_account_token=False,
+            opts=self._inside,
+        )
+        source = kubernetes.core.v1.ConfigMap(
+            f"{name}-program",
+            metadata={"name": f"{NAME}-{program.digest()}", "namespace": PLATFORM_NAMESPACE},
+            data=dict(program.files()),
+            immutable=True,
+            opts=self._inside,
+        )
+        needs = [account, source, *self._create_permissions()]
+        kubernetes.apps.v1.Deployment(
+            f"{name}-deployment",
+            metadata={"name": NAME, "namespace": PLATFORM_NAMESPACE, "labels": {"app": NAME}},
+            spec={
+                "replicas": 1,
+                "selector": {"match_labels": {"app": NAME}},
+                "template": {"metadata": {"labels": {"app": NAME}}, "spec": self._pod()},
+            },
+            opts=self._site.options(self, args.system_namespace, *needs, *args.after),
+        )
+        self.register_outputs({})
+
+    # --- permissions ---------------------------------------------------------------------------------------------------
+
+    def _create_permissions(self) -> list[pulumi.Resource]:
+        name, args = self._name, self._args
+        options = self._site.options(self)
+        metadata: Any = {"name": NAME}
+        nodes = kubernetes.rbac.v1.ClusterRole(
+            f"{name}-nodes", metadata=metadata, rules=[_rule("", ["nodes"], READ)], opts=options
+        )
+        created: list[pulumi.Resource] = [
+            kubernetes.rbac.v1.ClusterRoleBinding(
+                f"{name}-nodes",
+                metadata=metadata,
+                role_ref=_reference("ClusterRole"),
+                subjects=_subjects(),
+                opts=self._site.options(self, nodes),
+            ),
+            *self._create_role("own-lease", PLATFORM_NAMESPACE, _lease_rules(), self._inside),
+            *self._create_role("node-leases", NODE_LEASES, [_rule("coordination.k8s.io", ["leases"], ["list"])], options),
+        ]
+        for namespace, resource in args.namespaces:
+            inside = self._site.options(self, inside=resource)
+            created += self._create_role(namespace, namespace, _job_rules(mpi_operator=args.mpi_operator), inside)
+        return created
+
+    def _create_role(self, part: str, namespace: str, rules: Any, options: pulumi.ResourceOptions) -> list[pulumi.Resource]:
+        metadata: Any = {"name": NAME, "namespace": namespace}
+        role = kubernetes.rbac.v1.Role(f"{self._name}-{part}", metadata=metadata, rules=rules, opts=options)
+        binding = kubernetes.rbac.v1.RoleBinding(
+            f"{self._name}-{part}",
+            metadata=metadata,
+            role_ref=_reference("Role"),
+            subjects=_subjects(),
+            opts=pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(depends_on=[role])),
+        )
+        return [role, binding]
+
+    # --- pod -----------------------------------------------------------------------------------------------------------
+
+    def _pod(self) -> Any:
+        site = self._site
+        return {
+            "service_account_name": NAME,
+            "automount_service_account_token": True,
+            "node_selector": dict(site.system_nodes),
+            "priority_class_name": "system-cluster-critical",
+            "security_context": RESTRICTED_POD,
+            "termination_grace_period_seconds": 10,
+            "tolerations": [_leave_when(state) for state in ("not-ready", "unreachable")],
+            "containers": [
+                {
+                    "name": "controller",
+                    "image": site.image(PYTHON_IMAGE),
+                    "command": ["python3", "-m", program.PACKAGE, *(name for name, _ in self._args.namespaces)],
+                    "env": [
+                        {"name": "PYTHONPATH", "value": program.MOUNT},
+                        {"name": "PYTHONDONTWRITEBYTECODE", "value": "1"},
+                        {"name": "PYTHONUNBUFFERED", "value": "1"},
+                        {"name": "POD_NAMESPACE", "value": PLATFORM_NAMESPACE},
+                    ],
+                    "ports": [{"name": "health", "container_port": PORT}],
+                    "resources": {"requests": {"cpu": site.cpu(50), "memory": MEMORY}, "limits": {"memory": MEMORY}},
+                    "liveness_probe": {**http_probe("/healthz", PORT, period=20), "initial_delay_seconds": 10},
+                    "readiness_probe": http_probe("/healthz", PORT, period=5),
+                    "security_context": RESTRICTED_CONTAINER,
+                    "volume_mounts": [{"name": "program", "mount_path": f"{program.MOUNT}/{program.PACKAGE}", "read_only": True}],
+                }
+            ],
+            "volumes": [{"name": "program", "config_map": {"name": f"{NAME}-{program.digest()}"}}],
+        }
+
+
+def _leave_when(state: str) -> Any:
+    key = f"node.kubernetes.io/{state}"
+    return {"key": key, "operator": "Exists", "effect": "NoExecute", "toleration_seconds": LOST_NODE_SECONDS}
+
+
+def _lease_rules() -> Any:
+    group, resources = "coordination.k8s.io", ["leases"]
+    return [_rule(group, resources, ["create"]), _rule(group, resources, ["get", "update"], LEASE)]
+
+
+def _job_rules(*, mpi_operator: bool) -> Any:
+    """Return the permissions in a job namespace. RBAC cannot tell records from other ConfigMaps."""
+    return [
+        _rule("", ["configmaps"], [*READ, "create", "update", "delete"]),
+        _rule("", ["pods"], [*READ, "delete"]),
+        _rule("apps", ["statefulsets"], [*READ, "patch"]),
+        _rule("batch", ["jobs"], [*READ, "patch"]),
+        _rule("batch", ["jobs/status"], ["patch"]),
+        *([_rule("kubeflow.org", ["mpijobs"], [*READ, "patch"])] if mpi_operator else []),
+    ]
+
+
+def _rule(group: str, resources: list[str], verbs: list[str], *names: str) -> Any:
+    only = {"resource_names": list(names)} if names else {}
+    return {"api_groups": [group], "resources": resources, "verbs": verbs, **only}
+
+
+def _reference(kind: str) -> Any:
+    return {"api_group": "rbac.authorization.k8s.io", "kind": kind, "name": NAME}
+
+
+def _subjects() -> Any:
+    return [{"kind": "ServiceAccount", "name": NAME, "namespace": PLATFORM_NAMESPACE}]

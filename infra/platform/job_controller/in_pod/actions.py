@@ -1,0 +1,76 @@
+"""What the controller does to the objects of jobs. Every action may be repeated."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from .api import MERGE, STRATEGIC, Api, ApiError
+
+DONE = (404, 409)
+"""Answers that mean that an object does not exist any more, or is a different one."""
+
+
+@dataclass(frozen=True)
+class DeletePod:
+    """Delete a pod, if it still is the same one."""
+
+    namespace: str
+    name: str
+    uid: str
+    seconds: int | None
+    """Grace period; None for the pod's own."""
+
+    def perform(self, api: Api, now: str) -> None:
+        options: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": self.uid}}
+        if self.seconds is not None:
+            options["gracePeriodSeconds"] = self.seconds
+        _tolerant(api, "DELETE", f"api/v1/namespaces/{self.namespace}/pods/{self.name}", options)
+
+
+@dataclass(frozen=True)
+class FailJob:
+    """Fail a batch Job with a reason of ours.
+
+    The Job controller ends the pods of a Job with the condition FailureTarget, then copies its reason to the condition
+    Failed. https://kubernetes.io/docs/concepts/workloads/controllers/job/#termination-of-job-pods
+    """
+
+    namespace: str
+    name: str
+    reason: str
+    message: str
+
+    def perform(self, api: Api, now: str) -> None:
+        condition = {"type": "FailureTarget", "status": "True", "reason": self.reason, "message": self.message}
+        times = {"lastTransitionTime": now, "lastProbeTime": now}
+        body = {"status": {"conditions": [{**condition, **times}]}}
+        path = f"apis/batch/v1/namespaces/{self.namespace}/jobs/{self.name}/status"
+        _tolerant(api, "PATCH", path, body, STRATEGIC)
+
+
+@dataclass(frozen=True)
+class Change:
+    """Merge values into an object."""
+
+    path: str
+    values: tuple[tuple[tuple[str, ...], Any], ...]
+    """Keys and value of each change."""
+
+    def perform(self, api: Api, now: str) -> None:
+        body: dict[str, Any] = {}
+        for keys, value in self.values:
+            inner = body
+            for key in keys[:-1]:
+                inner = inner.setdefault(key, {})
+            inner[keys[-1]] = value
+        _tolerant(api, "PATCH", self.path, body, MERGE)
+
+
+Action = DeletePod | FailJob | Change
+
+
+def _tolerant(api: Api, method: str, path: str, body: dict[str, Any], kind: str = "") -> None:
+    try:
+        api.call(method, path, body=body, kind=kind)
+    except ApiError as error:
+        if error.status not in DONE:
+            raise

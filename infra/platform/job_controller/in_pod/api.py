@@ -1,0 +1,120 @@
+"""Small client of the Kubernetes API, with the pod's own service account."""
+
+import http.client
+import json
+import os
+import ssl
+import urllib.parse
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+REQUEST_SECONDS = 30
+WATCH_SECONDS = 300
+"""The API server ends a watch after this time. https://kubernetes.io/docs/reference/using-api/api-concepts/"""
+MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+
+Object = dict[str, Any]
+
+
+class ApiError(Exception):
+    """The API server refused a request."""
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(f"{status} {reason}: {message}")
+        self.status, self.reason = status, reason
+
+
+class Unreachable(Exception):
+    """The API server did not answer."""
+
+
+class Api:
+    """Client for one thread."""
+
+    def __init__(self, host: str, port: int, context: ssl.SSLContext | None, token: Path | None) -> None:
+        self._host, self._port, self._context, self._token = host, port, context, token
+        self._connection: http.client.HTTPConnection | None = None
+
+    @classmethod
+    def from_pod(cls) -> "Api":
+        """https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/"""
+        context = ssl.create_default_context(cafile=str(ACCOUNT / "ca.crt"))
+        host, port = os.environ["KUBERNETES_SERVICE_HOST"], int(os.environ["KUBERNETES_SERVICE_PORT"])
+        return cls(host, port, context, ACCOUNT / "token")
+
+    def copy(self) -> "Api":
+        """Return a client with its own connection, for another thread."""
+        return Api(self._host, self._port, self._context, self._token)
+
+    def call(
+        self, method: str, path: str, query: Mapping[str, str] | None = None, body: Object | None = None, kind: str = ""
+    ) -> Object:
+        """Send a request and return the answer. Raises ApiError and Unreachable."""
+        answer = self._send(method, path, query, body, kind, REQUEST_SECONDS)
+        try:
+            return _decoded(answer.status, answer.read())
+        except (OSError, http.client.HTTPException) as error:
+            self._drop()
+            raise Unreachable(str(error)) from error
+
+    def watch(self, path: str, query: Mapping[str, str]) -> Iterator[Object]:
+        """Yield the events of a watch until the API server ends it. Raises ApiError and Unreachable."""
+        more = {"watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": str(WATCH_SECONDS)}
+        answer = self._send("GET", path, {**query, **more}, None, "", WATCH_SECONDS + REQUEST_SECONDS)
+        try:
+            if answer.status != http.client.OK:
+                _decoded(answer.status, answer.read())
+            while line := answer.readline():
+                yield json.loads(line)
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise Unreachable(str(error)) from error
+        finally:
+            self._drop()
+
+    def _send(
+        self, method: str, path: str, query: Mapping[str, str] | None, body: Object | None, kind: str, limit: int
+    ) -> http.client.HTTPResponse:
+        url = f"/{path}?{urllib.parse.urlencode(query)}" if query else f"/{path}"
+        headers = {"Accept": "application/json", "Content-Type": kind or "application/json"}
+        if self._token is not None:  # the kubelet renews the token
+            headers["Authorization"] = f"Bearer {self._token.read_text(encoding='utf-8').strip()}"
+        content = None if body is None else json.dumps(body).encode()
+        for is_last in (self._connection is None, True):
+            connection = self._connect(limit)
+            try:
+                connection.request(method, url, content, headers)
+                return connection.getresponse()
+            except (OSError, http.client.HTTPException) as error:
+                self._drop()
+                if is_last:  # otherwise the server may have closed an idle connection
+                    raise Unreachable(str(error)) from error
+        raise AssertionError
+
+    def _connect(self, limit: int) -> http.client.HTTPConnection:
+        if self._connection is None:
+            if self._context is None:
+                self._connection = http.client.HTTPConnection(self._host, self._port, timeout=limit)
+            else:
+                self._connection = http.client.HTTPSConnection(self._host, self._port, timeout=limit, context=self._context)
+        elif self._connection.sock is not None:
+            self._connection.sock.settimeout(limit)
+        return self._connection
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _decoded(status: int, content: bytes) -> Object:
+    try:
+        found = json.loads(content or b"{}")
+    except ValueError:
+        found = {"message": content[:200].decode(errors="replace")}
+    if status >= http.client.BAD_REQUEST:
+        raise ApiError(status, str(found.get("reason", "")), str(found.get("message", "")))
+    answer: Object = found
+    return answer

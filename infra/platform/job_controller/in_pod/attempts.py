@@ -1,0 +1,212 @@
+"""Concern: the attempts of a job, and how each one ended.
+
+An attempt of an MPI job is one pod of its launcher. An attempt of a torchrun job is one pod for each worker: once one of
+them ends with an error or is taken away, the attempt is over, and `restarts.py` ends the others.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from . import moments
+from .api import Object
+from .job import ManagedJob, conditions, disruption, ended_at, exits, is_terminal, started_at
+from .record import ATTEMPTS_KEPT, Record
+
+SUCCEEDED, FAILED, DISRUPTED = "Succeeded", "Failed", "Disrupted"
+EVIDENCE_SECONDS = 120
+"""How long after an attempt the loss of a node may still explain its end: Kubernetes notices a dead kubelet after 50 s."""
+
+WITH_PODS = 3
+"""Attempts whose pods are listed. Kubernetes creates the pods of an attempt after the end of the one before."""
+
+Attempt = dict[str, Any]
+
+
+def observe(record: Record, job: ManagedJob, now: str) -> None:
+    attempts: list[Attempt] = record["attempts"]
+    last = attempts[-1] if attempts else None
+    if _is_ending(record, job):
+        if last is not None and last["outcome"] is None:
+            _finish(record, last, job, now)
+        return
+    if last is not None and last["outcome"] is None:
+        _update(record, last, job, now)
+    elif last is not None:
+        _revise(record, last, job, now)
+    while current(record) is None and _open(record, job):
+        _update(record, attempts[-1], job, now)
+    record["attempts"] = attempts[-ATTEMPTS_KEPT:]
+    _forget_pods(record)
+    record["restarts"] = max(0, attempts[-1]["number"] - 1) if attempts else 0
+
+
+def _forget_pods(record: Record) -> None:
+    """Drop the pods of old attempts: the names of thousands of pods would not fit into the record."""
+    for old in record["attempts"][:-WITH_PODS]:
+        if old["pods"]:
+            record["knownUntil"] = old["to"]
+            old["pods"], old["companions"] = {}, {}
+
+
+def _is_ending(record: Record, job: ManagedJob) -> bool:
+    """Return whether Kubernetes ends the pods of the job because the job is over."""
+    attempts_job = job.attempts_job
+    return "verdict" in record or job.verdict is not None or "FailureTarget" in (conditions(attempts_job) if attempts_job else {})
+
+
+def _finish(record: Record, attempt: Attempt, job: ManagedJob, now: str) -> None:
+    """Close the attempt with which the job ends."""
+    mine = [pod for pod in job.attempt_pods if pod["metadata"]["uid"] in attempt["pods"]]
+    failed = [pod for pod in mine if pod["status"].get("phase") == FAILED]
+    if mine and not failed and all(map(is_terminal, mine)):
+        _close(record, attempt, SUCCEEDED, "", max(map(ended_at, mine)) or now)
+    elif job.verdict is not None:
+        attempt["exits"] = _exits(failed, attempt)
+        kind, found = job.verdict
+        cause = record["verdict"]["message"] if "verdict" in record else str(found.get("message") or found.get("reason", ""))
+        _close(record, attempt, kind, cause if kind == FAILED else "", moments.latest(*map(ended_at, mine)) or now)
+
+
+def current(record: Record) -> Attempt | None:
+    """Return the attempt that runs; None between attempts."""
+    last = record["attempts"][-1] if record["attempts"] else None
+    return last if last is not None and last["outcome"] is None else None
+
+
+def _open(record: Record, job: ManagedJob) -> bool:
+    """Begin an attempt if there are pods of no earlier one."""
+    fresh = _fresh(record, job)
+    if job.launcher != "torchrun":
+        fresh = fresh[:1]
+    elif all(pod["metadata"].get("deletionTimestamp") for pod in fresh):
+        return False
+    if not fresh:
+        return False
+    record["attempts"].append(
+        {
+            "number": record["attempts"][-1]["number"] + 1 if record["attempts"] else 1,
+            "from": min(pod["metadata"]["creationTimestamp"] for pod in fresh),
+            "running": None,
+            "to": None,
+            "outcome": None,
+            "cause": "",
+            "exits": [],
+            "fault": "",
+            "pods": {pod["metadata"]["uid"]: pod["metadata"]["name"] for pod in fresh},
+            "companions": {},
+        }
+    )
+    return True
+
+
+def _fresh(record: Record, job: ManagedJob) -> list[Object]:
+    """Return the pods that belong to no attempt yet."""
+    known = {uid for one in record["attempts"] for uid in one["pods"]}
+    since = record.get("knownUntil", "")
+    return [
+        pod for pod in job.attempt_pods if pod["metadata"]["uid"] not in known and pod["metadata"]["creationTimestamp"] > since
+    ]
+
+
+def _update(record: Record, attempt: Attempt, job: ManagedJob, now: str) -> None:
+    mine = [pod for pod in job.attempt_pods if pod["metadata"]["uid"] in attempt["pods"]]
+    lost = _lost(attempt, mine, job)
+    failed = [pod for pod in mine if pod["status"].get("phase") == FAILED]
+    if not lost and not failed and job.launcher == "torchrun":  # indexes start at different times after a restart
+        mine = [*mine, *_fresh(record, job)]
+        attempt["pods"] = {pod["metadata"]["uid"]: pod["metadata"]["name"] for pod in mine}
+    _watch_companions(attempt, job)
+    if attempt["running"] is None and _are_running(mine, job):
+        attempt["running"] = max(map(started_at, mine))
+    if mine and all(pod["status"].get("phase") == SUCCEEDED for pod in mine):
+        if job.launcher != "torchrun" or len(mine) >= job.size:
+            _close(record, attempt, SUCCEEDED, "", max(map(ended_at, mine)) or now)
+        return
+    if not lost and not failed:
+        return
+    companions = [pod for pod in job.worker_pods if pod["metadata"]["uid"] in attempt["companions"]]
+    attempt["exits"] = _exits([*failed, *companions], attempt)
+    if not attempt["fault"]:
+        lost = lost or _lost_companions(attempt, job)
+    when = moments.latest(*map(ended_at, failed)) or now
+    if lost:
+        _close(record, attempt, DISRUPTED, lost[0], when)
+    else:
+        _close(record, attempt, FAILED, attempt["fault"] or _cause(attempt["exits"], failed), when)
+
+
+def _watch_companions(attempt: Attempt, job: ManagedJob) -> None:
+    """Remember the workers of an MPI attempt, and whether one of them failed by a fault of its own."""
+    if job.launcher == "torchrun":
+        return
+    for pod in job.worker_pods:
+        uid, name = pod["metadata"]["uid"], pod["metadata"]["name"]
+        if not is_terminal(pod):
+            attempt["companions"].setdefault(uid, name)
+        elif uid in attempt["companions"] and pod["status"]["phase"] == FAILED and not disruption(pod, job.nodes):
+            attempt["fault"] = f"{name}: {pod['status'].get('reason') or 'failed'}"
+
+
+def _are_running(mine: Sequence[Object], job: ManagedJob) -> bool:
+    wanted = job.size if job.launcher == "torchrun" else 1
+    return len(mine) >= wanted and all(map(started_at, mine))
+
+
+def _lost(attempt: Attempt, mine: Sequence[Object], job: ManagedJob) -> list[str]:
+    """Return why pods of the attempt were taken away. The exit code of such a pod says nothing."""
+    mine = [pod for pod in mine if pod["status"].get("phase") != SUCCEEDED]
+    found = [why for pod in mine if (why := disruption(pod, job.nodes))]
+    found += [f"{pod['metadata']['name']} was deleted" for pod in mine if pod["metadata"].get("deletionTimestamp")]
+    gone = attempt["pods"].keys() - {pod["metadata"]["uid"] for pod in job.attempt_pods}
+    return found + [f"{attempt['pods'][uid]} was deleted" for uid in sorted(gone)]
+
+
+def _lost_companions(attempt: Attempt, job: ManagedJob) -> list[str]:
+    """Return why workers were taken away while the launcher ran."""
+    live = {pod["metadata"]["uid"]: pod for pod in job.worker_pods}
+    found = [why for uid in attempt["companions"] if uid in live and (why := disruption(live[uid], job.nodes))]
+    for uid, name in sorted(attempt["companions"].items()):
+        if uid not in live or live[uid]["metadata"].get("deletionTimestamp"):
+            found.append(f"{name} was deleted")
+    return found
+
+
+def _revise(record: Record, attempt: Attempt, job: ManagedJob, now: str) -> None:
+    """Turn a failure into a disruption if a node of the attempt turns out to be lost."""
+    if attempt["outcome"] != FAILED or moments.seconds(attempt["to"], now) > EVIDENCE_SECONDS:
+        return
+    mine = {**attempt["pods"], **attempt["companions"]}
+    pods = [pod for pod in job.pods if pod["metadata"]["uid"] in mine]
+    found = [why for pod in pods if (why := disruption(pod, job.nodes))]
+    if found:
+        attempt["outcome"], attempt["cause"] = DISRUPTED, found[0]
+        record["failures"] -= 1
+        record["disruptions"] += 1
+
+
+def _exits(pods: Sequence[Object], attempt: Attempt) -> list[dict[str, Any]]:
+    """Return the containers that ended with an error during the attempt, the first one first."""
+    found = [one for pod in pods for one in exits(pod) if not one["at"] or one["at"] >= attempt["from"]]
+    return sorted(found, key=lambda one: one["at"])[:10]
+
+
+def _cause(found: Sequence[dict[str, Any]], failed: Sequence[Object]) -> str:
+    if found:
+        first = found[0]
+        reason = "" if first["reason"] in ("", "Error") else f" ({first['reason']})"
+        return f"{first['pod']}: exit code {first['code']}{reason}"
+    reasons = [f"{pod['metadata']['name']}: {pod['status'].get('reason') or 'failed'}" for pod in failed]
+    return reasons[0] if reasons else "failed"
+
+
+def _close(record: Record, attempt: Attempt, outcome: str, cause: str, when: str) -> None:
+    attempt["outcome"], attempt["cause"], attempt["to"] = outcome, cause, moments.latest(when, attempt["from"])
+    record["failures"] += outcome == FAILED
+    record["disruptions"] += outcome == DISRUPTED
+
+
+def close(record: Record, now: str, cause: str) -> None:
+    """End the attempt that runs: the job does not exist any more."""
+    attempt = current(record)
+    if attempt is not None:
+        _close(record, attempt, DISRUPTED, cause, now)

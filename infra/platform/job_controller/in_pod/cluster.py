@@ -1,0 +1,109 @@
+"""The jobs of the cluster, put together from mirrors."""
+
+import functools
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from . import record
+from .api import Api, ApiError, Object
+from .job import LAUNCHER, MPI_JOB, ROLE, ManagedJob, labels, name_of
+from .mirror import Mirror, Trim, trimmed_node, trimmed_pod
+from .store import trimmed
+
+NODE_LEASES = "apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+
+KINDS: Mapping[str, tuple[str, str, Trim]] = {
+    "MPIJob": ("apis/kubeflow.org/v2beta1/namespaces/{}/mpijobs", "", dict),
+    "Job": ("apis/batch/v1/namespaces/{}/jobs", "", dict),
+    "StatefulSet": ("apis/apps/v1/namespaces/{}/statefulsets", f"{ROLE}=workers", dict),
+    "Pod": ("api/v1/namespaces/{}/pods", "", trimmed_pod),
+    "ConfigMap": ("api/v1/namespaces/{}/configmaps", record.LABEL, trimmed),
+}
+"""API path, label selector and trimmed form of each mirrored kind of a job namespace."""
+
+
+class Cluster:
+    """Mirrors of all job namespaces and of the nodes."""
+
+    def __init__(self, api: Api, namespaces: Sequence[str], changed: Callable[[], None]) -> None:
+        self._nodes = Mirror(api, "api/v1/nodes", "Node", changed, trimmed_node)
+        self._mirrors = {
+            (namespace, kind): Mirror(api, path.format(namespace), kind, changed, trim, selector)
+            for namespace in namespaces
+            for kind, (path, selector, trim) in KINDS.items()
+        }
+        self.namespaces = tuple(namespaces)
+
+    def start(self) -> None:
+        for one in (self._nodes, *self._mirrors.values()):
+            one.start()
+
+    @property
+    def is_synced(self) -> bool:
+        return all(one.is_synced.is_set() for one in (self._nodes, *self._mirrors.values()))
+
+    def records(self) -> Iterator[Object]:
+        for namespace in self.namespaces:
+            yield from self._mirrors[namespace, "ConfigMap"].objects()
+
+    def jobs(self) -> list[ManagedJob]:
+        nodes = {one["metadata"]["name"]: one for one in self._nodes.objects()}
+        return [
+            job
+            for namespace in self.namespaces
+            for job in assemble({kind: self._mirrors[namespace, kind].objects() for kind in KINDS}, nodes)
+        ]
+
+
+def assemble(found: Mapping[str, Sequence[Object]], nodes: Mapping[str, Object]) -> list[ManagedJob]:
+    """Return the jobs of one namespace from its objects by kind."""
+    pods_of, sets_of = _by_job(found["Pod"]), _by_job(found["StatefulSet"])
+    children = defaultdict(list)
+    for one in found["Job"]:
+        for owner in one["metadata"].get("ownerReferences") or ():
+            children[owner["uid"]].append(one)
+    unowned = [one for one in found["Job"] if not one["metadata"].get("ownerReferences")]
+    setups = _by_job(one for one in unowned if labels(one).get(ROLE) == "setup")
+    mains = [*found["MPIJob"], *(one for one in found["Job"] if labels(one).get(ROLE) == "job" and LAUNCHER in labels(one))]
+    made = []
+    for main in mains:
+        workers_set = max(sets_of[name_of(main)], key=_created, default=None)
+        # The objects of a stack's job may exist before its main object.
+        since = functools.partial(_is_since, min(map(_created, (main, *([workers_set] if workers_set else [])))))
+        owned = [*children[main["metadata"]["uid"]], *setups[name_of(main)]]
+        made.append(
+            ManagedJob(
+                main,
+                list(filter(since, pods_of[name_of(main)])),
+                next((one for one in owned if one["metadata"]["name"] == f"{name_of(main)}-launcher"), None),
+                next((one for one in owned if labels(one).get(ROLE) == "setup"), None),
+                workers_set,
+                nodes,
+            )
+        )
+    return made
+
+
+def _created(found: Object) -> str:
+    return str(found["metadata"]["creationTimestamp"])
+
+
+def _is_since(created: str, found: Object) -> bool:
+    """Return whether an object belongs to this job, and not to an earlier one with the same name."""
+    return bool(found["metadata"]["creationTimestamp"] >= created)
+
+
+def _by_job(objects: Iterable[Object]) -> Mapping[str, list[Object]]:
+    found = defaultdict(list)
+    for one in objects:
+        found[labels(one).get("gpumpi.io/job") or labels(one).get(MPI_JOB, "")].append(one)
+    return found
+
+
+def leases(api: Api) -> Mapping[str, str]:
+    """Return when each node's kubelet last renewed its lease; nothing if they may not be read."""
+    try:
+        found = api.call("GET", NODE_LEASES)["items"]
+    except ApiError:
+        return {}
+    return {one["metadata"]["name"]: one["spec"]["renewTime"] for one in found if one["spec"].get("renewTime")}

@@ -1,0 +1,113 @@
+"""The loop: look at the jobs after each change, write their records, then act."""
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+from . import moments, reconcile, restarts
+from .api import Api, ApiError, Object, Unreachable
+from .cluster import Cluster, leases
+from .health import Health
+from .job import ManagedJob
+from .lease import LEASE_SECONDS, RENEW_SECONDS, Election
+from .record import is_over
+from .store import Store
+
+GATHER_SECONDS = 0.2
+"""Pause after a change, in which more changes arrive: pods of a job start together."""
+LOOK_SECONDS = 5.0
+"""Longest pause between two looks: a verdict may wait for a node, and deadlines pass without a change."""
+PRUNE_SECONDS = 3600.0
+LEASE_NAME = "gpumpi-job-controller"
+
+
+class Controller:
+    """Keeps the records, and restarts and ends jobs, while it is the leader."""
+
+    def __init__(self, api: Api, election: Election, namespaces: Sequence[str], health: Health) -> None:
+        self._api, self._election, self._health = api, election, health
+        self._changed = threading.Event()
+        self._cluster = Cluster(api, namespaces, self._changed.set)
+        self._store = Store(api)
+        self._held_until = self._pruned = self._renewed = 0.0
+        self.is_stopping = False
+
+    def run(self) -> None:
+        self._cluster.start()
+        while not self.is_stopping:
+            try:
+                if self._is_leader() and self._cluster.is_synced:
+                    self._look()
+            except (ApiError, Unreachable) as error:
+                print(error, file=sys.stderr, flush=True)
+                time.sleep(1)
+            self._health.beat()
+            self._changed.wait(LOOK_SECONDS)
+            time.sleep(GATHER_SECONDS)
+            self._changed.clear()
+        self._election.release(datetime.now(UTC))
+
+    def stop(self) -> None:
+        self.is_stopping = True
+        self._changed.set()
+
+    def _is_leader(self) -> bool:
+        now = time.monotonic()
+        if now - self._renewed > RENEW_SECONDS or now > self._held_until:
+            self._renewed = now
+            if self._election.holds(datetime.now(UTC)):
+                self._held_until = now + LEASE_SECONDS
+            elif now < self._held_until:
+                self._held_until = now
+        return time.monotonic() < self._held_until
+
+    def _look(self) -> None:
+        now = moments.write(datetime.now(UTC))
+        jobs = {job.uid: job for job in self._cluster.jobs()}
+        found = self._store.records(self._cluster.records())
+        for uid, job in jobs.items():
+            self._look_at(job, found.get(uid), now)
+        for uid in found.keys() - jobs.keys():
+            self._finish(found[uid], now)
+        if time.monotonic() - self._pruned > PRUNE_SECONDS:
+            self._pruned = time.monotonic()
+            self._store.prune(found, jobs, now)
+
+    def _look_at(self, job: ManagedJob, found: Object | None, now: str) -> None:
+        before = found["record"] if found else None
+        if before is not None and is_over(before) and all(one["to"] for one in before["workers"]):
+            return
+        after = reconcile.observe(before, job, now)
+        alive: Mapping[str, str] = leases(self._api) if restarts.needs_leases(after, job) else {}
+        actions = reconcile.decide(after, job, alive, now)
+        if after != before:
+            if before is None or after["phase"] != before["phase"]:
+                print(f"{job.namespace}/{job.name}: {after['phase']}", flush=True)
+            if not self._store.write(after, found):
+                return  # the next look starts from what another client wrote
+        for action in actions:
+            print(f"{job.namespace}/{job.name}: {action}", flush=True)
+            action.perform(self._api, now)
+
+    def _finish(self, found: Object, now: str) -> None:
+        """Complete the record of a job that does not exist any more."""
+        after = reconcile.ended_without_us(found["record"], now)
+        if after != found["record"]:
+            print(f"{after['namespace']}/{after['name']}: {after['phase']}", flush=True)
+            self._store.write(after, found)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the controller for job namespaces until SIGTERM."""
+    api, health = Api.from_pod(), Health()
+    identity = os.environ.get("HOSTNAME", "controller")
+    election = Election(api.copy(), os.environ["POD_NAMESPACE"], LEASE_NAME, identity)
+    controller = Controller(api, election, arguments, health)
+    signal.signal(signal.SIGTERM, lambda *_: controller.stop())
+    health.serve()
+    controller.run()
+    return 0

@@ -1,0 +1,172 @@
+"""A job and its objects, as the controller's mirrors have them."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from .api import Object
+
+JOB, ROLE, LAUNCHER = "gpumpi.io/job", "gpumpi.io/role", "gpumpi.io/launcher"
+MPI_JOB, MPI_ROLE = "training.kubeflow.org/job-name", "training.kubeflow.org/job-role"
+"""Labels of mpi-operator, for MPIJobs that were not submitted with `scripts/cluster`."""
+POLICY = "gpumpi.io/policy"
+"""Annotation with what the controller does for a job. Without it, the controller only writes the record."""
+POLICY_VERSION = 1
+GPU = "nvidia.com/gpu"
+
+
+def name_of(found: Object) -> str:
+    return str(labels(found).get(JOB) or labels(found).get(MPI_JOB) or found["metadata"]["name"])
+
+
+def labels(found: Object) -> Mapping[str, str]:
+    return found["metadata"].get("labels") or {}
+
+
+def conditions(found: Object) -> Mapping[str, Object]:
+    """Return the conditions that are true, by type."""
+    listed = (found.get("status") or {}).get("conditions") or ()
+    return {one["type"]: one for one in listed if one["status"] == "True"}
+
+
+def role(pod: Object) -> str:
+    return str(labels(pod).get(ROLE) or labels(pod).get(MPI_ROLE, ""))
+
+
+def is_terminal(pod: Object) -> bool:
+    return pod["status"].get("phase") in ("Succeeded", "Failed")
+
+
+def is_ready(pod: Object) -> bool:
+    return "Ready" in conditions(pod)
+
+
+@dataclass(frozen=True)
+class ManagedJob:
+    """One job with everything that belongs to it."""
+
+    main: Object
+    """MPIJob or Job, whose deletion deletes the job."""
+    pods: Sequence[Object] = ()
+    launcher_job: Object | None = None
+    """Job of the launcher. For `standalone` it is the main object."""
+    setup: Object | None = None
+    workers_set: Object | None = None
+    """StatefulSet of the workers, without mpi-operator."""
+    nodes: Mapping[str, Object] = field(default_factory=dict)
+
+    @property
+    def uid(self) -> str:
+        return str(self.main["metadata"]["uid"])
+
+    @property
+    def name(self) -> str:
+        return name_of(self.main)
+
+    @property
+    def namespace(self) -> str:
+        return str(self.main["metadata"]["namespace"])
+
+    @property
+    def launcher(self) -> str:
+        if self.main["kind"] == "MPIJob":
+            return "mpijob"
+        return "torchrun" if self.main["spec"].get("completionMode") == "Indexed" else "standalone"
+
+    @cached_property
+    def policy(self) -> Mapping[str, Any]:
+        """What the controller does for this job; empty for jobs of other tools."""
+        try:
+            found: Mapping[str, Any] = json.loads((self.main["metadata"].get("annotations") or {})[POLICY])
+        except (KeyError, ValueError):
+            return {}
+        return found if found.get("version") == POLICY_VERSION else {}
+
+    @property
+    def size(self) -> int:
+        """Number of workers."""
+        spec = self.main["spec"]
+        if self.launcher == "mpijob":
+            return int(spec["mpiReplicaSpecs"].get("Worker", {}).get("replicas", 0))
+        if self.launcher == "torchrun":
+            return int(spec.get("completions", 1))
+        return int(self.policy.get("workers") or (self.workers_set or {}).get("spec", {}).get("replicas", 0))
+
+    @property
+    def attempts_job(self) -> Object | None:
+        """Job whose pods are the attempts; None until mpi-operator has created it."""
+        return self.launcher_job if self.launcher == "mpijob" else self.main
+
+    @property
+    def is_suspended(self) -> bool:
+        spec = self.main["spec"]
+        return bool((spec.get("runPolicy") or {}).get("suspend") if self.launcher == "mpijob" else spec.get("suspend"))
+
+    @cached_property
+    def verdict(self) -> tuple[str, Object] | None:
+        """Return `Succeeded` or `Failed` with its condition; None before the end."""
+        found = conditions(self.main)
+        for kind in ("Succeeded", "Complete"):
+            if kind in found:
+                return "Succeeded", found[kind]
+        return ("Failed", found["Failed"]) if "Failed" in found else None
+
+    @cached_property
+    def worker_pods(self) -> list[Object]:
+        return [pod for pod in self.pods if role(pod) == "worker"]
+
+    @cached_property
+    def attempt_pods(self) -> list[Object]:
+        """Pods whose end ends an attempt, oldest first: the launcher's, or all pods of torchrun."""
+        wanted = "worker" if self.launcher == "torchrun" else "launcher"
+        return sorted((pod for pod in self.pods if role(pod) == wanted), key=lambda pod: pod["metadata"]["creationTimestamp"])
+
+
+def exits(pod: Object) -> list[dict[str, Any]]:
+    """Return the exit codes of a pod's containers that ended with an error."""
+    found = []
+    status = pod["status"]
+    for one in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]:
+        for when in ("state", "lastState"):
+            ended = one.get(when, {}).get("terminated")
+            if ended and ended.get("exitCode"):
+                code, reason = ended["exitCode"], ended.get("reason", "")
+                known = {"pod": pod["metadata"]["name"], "container": one["name"], "code": code, "reason": reason}
+                found.append({**known, "at": ended.get("finishedAt") or ""})
+    return found
+
+
+def ended_at(pod: Object) -> str:
+    """Return when the last container of a pod ended; empty if unknown."""
+    found = [one.get("state", {}).get("terminated", {}).get("finishedAt") for one in pod["status"].get("containerStatuses") or ()]
+    return max((one for one in found if one), default="")
+
+
+def started_at(pod: Object) -> str:
+    """Return when the containers of a pod started; empty before that."""
+    states = [one.get("state", {}) for one in pod["status"].get("containerStatuses") or ()]
+    found = [(one.get("running") or one.get("terminated") or {}).get("startedAt") for one in states]
+    return max((one for one in found if one), default="")
+
+
+def gpus(pod: Object) -> int:
+    limits = [one.get("resources", {}).get("limits", {}) for one in pod["spec"].get("containers", ())]
+    return sum(int(one.get(GPU, 0)) for one in limits)
+
+
+def disruption(pod: Object, nodes: Mapping[str, Object]) -> str:
+    """Return why a pod is or will be lost without a fault of its program; empty if it is not.
+
+    https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions
+    """
+    name, node = pod["metadata"]["name"], pod["spec"].get("nodeName", "")
+    if found := conditions(pod).get("DisruptionTarget"):
+        message = " ".join(str(found.get("message", "")).split())
+        return f"{name}: {found.get('reason', 'DisruptionTarget')}{': ' + message if message else ''}"
+    if node and nodes and node not in nodes and pod["status"].get("startTime"):
+        return f"{name}: its node {node} is gone"
+    if node in nodes and "Ready" not in conditions(nodes[node]):
+        return f"{name}: its node {node} is not ready"
+    return ""

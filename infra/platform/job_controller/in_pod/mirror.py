@@ -1,0 +1,104 @@
+"""Local copies of objects, kept up to date by list and watch."""
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from .api import Api, ApiError, Object, Unreachable
+
+PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 30.0
+ABSENT_SECONDS = 60.0
+"""Pause before the next list of a kind that the cluster does not serve, such as MPIJob without the operator."""
+NOT_FOUND, GONE = 404, 410
+
+Trim = Callable[[Object], Object]
+
+
+class Mirror(threading.Thread):
+    """Copies of the objects at one API path. `changed` is called after each change."""
+
+    def __init__(self, api: Api, path: str, kind: str, changed: Callable[[], None], trim: Trim = dict, labels: str = "") -> None:
+        super().__init__(daemon=True, name=f"mirror {path}")
+        self._api, self._path, self._kind, self._changed, self._trim = api.copy(), path, kind, changed, trim
+        self._query = {"labelSelector": labels} if labels else {}
+        self._lock = threading.Lock()
+        self._objects: dict[str, Object] = {}
+        self.is_synced = threading.Event()
+
+    def objects(self) -> list[Object]:
+        with self._lock:
+            return list(self._objects.values())
+
+    def run(self) -> None:
+        pause = PAUSE_SECONDS
+        while True:
+            try:
+                version = self._list()
+                pause = PAUSE_SECONDS
+                while True:
+                    version = self._follow(version)
+            except ApiError as error:
+                if error.status == NOT_FOUND and not self._objects:
+                    self._take({}, ABSENT_SECONDS)
+                    continue
+                if error.status == GONE:
+                    continue
+                print(f"{self._path}: {error}", file=sys.stderr, flush=True)
+            except Unreachable as error:
+                print(f"{self._path}: {error}", file=sys.stderr, flush=True)
+            time.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+
+    def _take(self, objects: dict[str, Object], pause: float = 0.0) -> None:
+        with self._lock:
+            self._objects = objects
+        self.is_synced.set()
+        self._changed()
+        time.sleep(pause)
+
+    def _list(self) -> str:
+        """Replace all objects by those that exist. Returns the resource version."""
+        found = self._api.call("GET", self._path, {**self._query, "resourceVersion": "0"})
+        self._take({one["metadata"]["uid"]: self._kept(one) for one in found.get("items") or []})
+        return str(found["metadata"]["resourceVersion"])
+
+    def _follow(self, version: str) -> str:
+        for event in self._api.watch(self._path, {**self._query, "resourceVersion": version}):
+            found = event["object"]
+            if event["type"] == "ERROR":
+                raise ApiError(int(found.get("code", 0)), str(found.get("reason", "")), str(found.get("message", "")))
+            version = str(found["metadata"]["resourceVersion"])
+            if event["type"] != "BOOKMARK":
+                self._apply(event["type"], found)
+        return version
+
+    def _apply(self, event: str, found: Object) -> None:
+        with self._lock:
+            if event == "DELETED":
+                self._objects.pop(found["metadata"]["uid"], None)
+            else:
+                self._objects[found["metadata"]["uid"]] = self._kept(found)
+        self._changed()
+
+    def _kept(self, found: Object) -> Object:
+        found["metadata"].pop("managedFields", None)
+        return {**self._trim(found), "kind": self._kind}
+
+
+def trimmed_pod(pod: Object) -> Object:
+    """Return the parts of a pod that the controller reads. Jobs may have thousands of pods."""
+    spec, metadata = pod["spec"], pod["metadata"]
+    keys = ("name", "namespace", "uid", "labels", "creationTimestamp", "deletionTimestamp", "annotations", "resourceVersion")
+    containers = [{"name": one["name"], "resources": one.get("resources", {})} for one in spec.get("containers", ())]
+    kept: dict[str, Any] = {"nodeName": spec.get("nodeName", ""), "containers": containers}
+    return {"metadata": {key: metadata[key] for key in keys if key in metadata}, "spec": kept, "status": pod.get("status", {})}
+
+
+def trimmed_node(node: Object) -> Object:
+    metadata, status = node["metadata"], node.get("status", {})
+    kept = {key: metadata[key] for key in ("name", "uid", "labels", "creationTimestamp") if key in metadata}
+    ready = [one for one in status.get("conditions", ()) if one["type"] == "Ready"]
+    spec = {"unschedulable": node["spec"].get("unschedulable", False)}
+    return {"metadata": kept, "spec": spec, "status": {"conditions": ready}}

@@ -1,0 +1,35 @@
+"""Times as the Kubernetes API writes them."""
+
+from datetime import UTC, datetime
+
+EPOCH = "1970-01-01T00:00:00Z"
+
+
+def read(text: str) -> datetime:
+    return datetime.fromisoformat(text.replace("Z", "+00:00")).astimezone(UTC)
+
+
+def write(when: datetime) -> str:
+    """
+    >>> write(datetime(2026, 11, 23, 12, tzinfo=UTC))
+    '2026-11-23T12:00:00Z'
+    """
+    return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def seconds(start: str, end: str) -> float:
+    """Return the seconds between two times; 0 if they are in the wrong order.
+
+    >>> seconds("2026-11-23T12:00:00Z", "2026-11-23T12:01:30Z")
+    90.0
+    """
+    return max(0.0, (read(end) - read(start)).total_seconds())
+
+
+def latest(*times: str) -> str:
+    """Return the latest of several times; empty ones do not count.
+
+    >>> latest("", "2026-11-23T12:00:00Z", "2026-11-23T11:00:00Z")
+    '2026-11-23T12:00:00Z'
+    """
+    return max((one for one in times if one), key=read, default="")

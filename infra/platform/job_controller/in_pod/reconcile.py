@@ -1,0 +1,40 @@
+"""What happens to one job: its record is brought up to date, then the concerns decide. Pure: no clock, no requests."""
+
+import copy
+from collections.abc import Mapping
+
+from . import attempts, phases, record, restarts, setup, usage
+from .actions import Action
+from .job import ManagedJob
+from .record import Record
+
+
+def observe(found: Record | None, job: ManagedJob, now: str) -> Record:
+    """Return the record of a job that exists."""
+    known = copy.deepcopy(found) or record.new(job.uid, job.name, job.namespace, job.main["metadata"]["creationTimestamp"])
+    about = {"launcher": job.launcher, "size": job.size, "pool": str(job.policy.get("pool", ""))}
+    known |= {key: value for key, value in about.items() if value or key not in known}
+    usage.observe(known, job, now)
+    if not record.is_over(known):
+        setup.observe(known, job, now)
+        attempts.observe(known, job, now)
+        phases.observe(known, job, now)
+    return known
+
+
+def decide(found: Record, job: ManagedJob, leases: Mapping[str, str], now: str) -> list[Action]:
+    """Return the actions for a job. May write a verdict into the record, which must be stored before the actions."""
+    if record.is_over(found):
+        return []
+    return [*setup.decide(found, job, now), *restarts.decide(found, job, leases, now)]
+
+
+def ended_without_us(found: Record, now: str) -> Record:
+    """Return the record of a job that was deleted before it ended: `cancel`, or a removal from the stack file."""
+    known = copy.deepcopy(found)
+    usage.close(known, now)
+    if not record.is_over(known):
+        attempts.close(known, now, "the job was deleted")
+        known["reason"] = "the job was deleted before its end was recorded"
+        record.enter(known, record.CANCELED, now)
+    return known

@@ -1,0 +1,86 @@
+"""The record of a job: one versioned JSON document in a ConfigMap of the job's namespace. It outlives the job.
+
+Concerns add keys of their own, and keep keys that they do not know: a newer controller may have written them.
+"""
+
+import json
+from typing import Any
+
+from . import moments
+from .api import Object
+
+VERSION = 1
+LABEL = "gpumpi.io/record"
+"""Label of a record with the job's name. Records lack the label of the job's own objects, which are deleted with the job."""
+KEY = "record.json"
+PHASES_KEPT, ATTEMPTS_KEPT, WORKERS_KEPT = 200, 50, 2000
+"""A ConfigMap has at most 1 MiB. Sums of older entries are kept in `seconds`, `failures`, `disruptions` and `gpuSeconds`."""
+
+QUEUED, SETUP, STARTING, RUNNING, RESTARTING = "Queued", "Setup", "Starting", "Running", "Restarting"
+SUCCEEDED, FAILED, CANCELED = "Succeeded", "Failed", "Canceled"
+ENDED = (SUCCEEDED, FAILED, CANCELED)
+
+Record = dict[str, Any]
+
+
+def new(uid: str, name: str, namespace: str, created: str) -> Record:
+    return {
+        "version": VERSION,
+        "uid": uid,
+        "name": name,
+        "namespace": namespace,
+        "created": created,
+        "phase": QUEUED,
+        "phases": [{"phase": QUEUED, "from": created, "to": None}],
+        "seconds": {},
+        "ended": None,
+        "reason": "",
+        "exitCode": None,
+        "restarts": 0,
+        "failures": 0,
+        "disruptions": 0,
+        "attempts": [],
+        "workers": [],
+        "gpuSeconds": 0.0,
+    }
+
+
+def is_over(record: Record) -> bool:
+    return record["phase"] in ENDED
+
+
+def enter(record: Record, phase: str, when: str) -> None:
+    """Begin a phase. A time before the beginning of the current phase is moved there."""
+    last = record["phases"][-1]
+    if last["phase"] == phase:
+        return
+    when = moments.latest(when, last["from"])
+    last["to"] = when
+    sums = record["seconds"]
+    sums[last["phase"]] = sums.get(last["phase"], 0.0) + moments.seconds(last["from"], when)
+    record["phase"] = phase
+    record["phases"] = [*record["phases"], {"phase": phase, "from": when, "to": when if phase in ENDED else None}][-PHASES_KEPT:]
+    if phase in ENDED:
+        record["ended"] = when
+
+
+def name_of(record: Record) -> str:
+    """Return the name of the ConfigMap. Jobs may have the name of an earlier job, whose record exists."""
+    return f"{record['name'][:200]}-record-{record['uid'][:8]}"
+
+
+def config_map(record: Record, found: Object | None = None) -> Object:
+    """Return the ConfigMap to write; `found` is the one that exists."""
+    metadata = found["metadata"] if found else {"name": name_of(record), "namespace": record["namespace"]}
+    labels = {**(metadata.get("labels") or {}), LABEL: record["name"], "app.kubernetes.io/managed-by": "gpumpi"}
+    content = json.dumps(record, separators=(",", ":"), sort_keys=True)
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**metadata, "labels": labels}, "data": {KEY: content}}
+
+
+def read(found: Object) -> Record | None:
+    """Return the record in a ConfigMap; None if it is damaged or has a newer format."""
+    try:
+        record: Record = json.loads(found["data"][KEY])
+        return record if record["version"] == VERSION else None
+    except (KeyError, TypeError, ValueError):
+        return None

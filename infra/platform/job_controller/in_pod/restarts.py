@@ -1,0 +1,140 @@
+"""Concern: restart a job as a whole, and end it once it may not be restarted any more."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from . import moments
+from .actions import Action, DeletePod, FailJob
+from .attempts import DISRUPTED, FAILED, Attempt
+from .job import ManagedJob, conditions, is_terminal
+from .record import Record
+
+BROKEN_SECONDS = 5
+"""Grace period of ranks whose peers failed. They cannot save: they wait for a rank that does not exist any more."""
+HEARTBEAT_SECONDS = 40
+"""A kubelet renews its lease every 10 seconds, and Kubernetes declares the node lost after 40 to 50."""
+
+Leases = Mapping[str, str]
+"""Node -> when its kubelet last renewed its lease."""
+
+
+def needs_leases(record: Record, job: ManagedJob) -> bool:
+    """Return whether the decision about the last attempt depends on whether its nodes are alive."""
+    return "verdict" not in record and _exhausted(record, job) is not None
+
+
+def decide(record: Record, job: ManagedJob, leases: Leases, now: str) -> list[Action]:
+    """Return the actions that restart or end the job. Writes the verdict into the record before the first of them."""
+    if job.verdict or not job.policy or job.is_suspended:
+        return []
+    _judge(record, job, leases, now)
+    if "verdict" in record:
+        return _fail(record, job)
+    return [*_replace_failed_workers(job), *_end_attempt(record, job)]
+
+
+def _judge(record: Record, job: ManagedJob, leases: Leases, now: str) -> None:
+    if "verdict" in record:
+        return
+    found = _not_retried(record, job) or _half_done(record, job)
+    limit = _exhausted(record, job)
+    if found is None and limit is not None and _nodes_were_alive(record, job, leases, now):
+        found = limit
+    found = found or _too_late(record, job, now)
+    if found is not None:
+        record["verdict"] = {"reason": found[0], "message": found[1], "at": now}
+
+
+def _last(record: Record) -> Attempt | None:
+    return record["attempts"][-1] if record["attempts"] else None
+
+
+def _last_failed(record: Record) -> Attempt | None:
+    return next((one for one in reversed(record["attempts"]) if one["outcome"] == FAILED), None)
+
+
+def _not_retried(record: Record, job: ManagedJob) -> tuple[str, str] | None:
+    failed = _last_failed(record)
+    listed = job.policy.get("noRetryExitCodes") or ()
+    hit = next((one for one in (failed or {}).get("exits", ()) if one["code"] in listed), None)
+    if hit is None:
+        return None
+    return "ExitCodeNotRetried", f"{hit['pod']} ended with exit code {hit['code']}, which noRetryExitCodes lists"
+
+
+def _half_done(record: Record, job: ManagedJob) -> tuple[str, str] | None:
+    """Return a verdict if some ranks of torchrun have succeeded: Kubernetes never starts those again."""
+    last = _last(record)
+    if job.launcher != "torchrun" or last is None or last["outcome"] not in (FAILED, DISRUPTED):
+        return None
+    done = [pod for pod in job.attempt_pods if pod["status"].get("phase") == "Succeeded"]
+    if not done:
+        return None
+    message = f"{last['cause']}, after {len(done)} of {job.size} workers had succeeded; the others cannot run without them"
+    return "FailedAfterSuccess", message
+
+
+def _exhausted(record: Record, job: ManagedJob) -> tuple[str, str] | None:
+    failures, limit = record["failures"], job.policy.get("maxRestarts")
+    failed = _last_failed(record)
+    if limit is None or failed is None or failures <= limit:
+        return None
+    times = "once" if failures == 1 else f"{failures} times"
+    return "MaxRestartsExceeded", f"the job failed {times}, the last time with {failed['cause']}; maxRestarts is {limit}"
+
+
+def _nodes_were_alive(record: Record, job: ManagedJob, leases: Leases, now: str) -> bool:
+    """Return whether every node has shown since the failure that it is alive; if not, its loss may be the cause."""
+    failed = _last_failed(record)
+    if failed is None or moments.seconds(failed["to"], now) > HEARTBEAT_SECONDS:
+        return True
+    pods = {**failed["pods"], **failed["companions"]}
+    nodes = {pod["spec"]["nodeName"] for pod in job.pods if pod["metadata"]["uid"] in pods and pod["spec"].get("nodeName")}
+    return all(node in leases and moments.read(leases[node]) >= moments.read(failed["to"]) for node in nodes)
+
+
+def _too_late(record: Record, job: ManagedJob, now: str) -> tuple[str, str] | None:
+    """Return a verdict if a `standalone` job runs too long. The queue admits its launcher apart from its workers, so
+    Kubernetes would count the time in which the workers wait."""
+    limit, admitted = job.policy.get("activeDeadlineSeconds"), record.get("admitted")
+    if job.launcher != "standalone" or limit is None or not admitted or moments.seconds(admitted, now) <= limit:
+        return None
+    return "DeadlineExceeded", f"the job ran longer than its deadline of {limit} seconds"
+
+
+def _fail(record: Record, job: ManagedJob) -> list[Action]:
+    target, verdict = job.attempts_job, record["verdict"]
+    if target is None or "FailureTarget" in conditions(target):
+        return []
+    return [FailJob(job.namespace, target["metadata"]["name"], verdict["reason"], verdict["message"])]
+
+
+def _replace_failed_workers(job: ManagedJob) -> list[Action]:
+    """Delete failed workers of an MPIJob: mpi-operator creates workers that are missing, and leaves failed ones alone.
+
+    https://github.com/kubeflow/mpi-operator/blob/v0.8.2/pkg/controller/mpi_job_controller.go (getOrCreateWorker)
+    """
+    if job.launcher != "mpijob":
+        return []
+    return [_delete(pod, 0) for pod in job.worker_pods if pod["status"].get("phase") == "Failed" and _is_live(pod)]
+
+
+def _end_attempt(record: Record, job: ManagedJob) -> list[Action]:
+    """Delete what is left of an attempt of torchrun. After an announced end of one pod, all ranks get their time to
+    save."""
+    last = _last(record)
+    if job.launcher != "torchrun" or last is None or last["outcome"] not in (FAILED, DISRUPTED):
+        return []
+    seconds = None if last["outcome"] == DISRUPTED else BROKEN_SECONDS
+    closed = {uid for one in record["attempts"] if one["outcome"] for uid in one["pods"]}
+    left = [pod for pod in job.attempt_pods if pod["metadata"]["uid"] in closed and not is_terminal(pod) and _is_live(pod)]
+    return [_delete(pod, seconds) for pod in left]
+
+
+def _is_live(pod: dict[str, Any]) -> bool:
+    return not pod["metadata"].get("deletionTimestamp")
+
+
+def _delete(pod: dict[str, Any], seconds: int | None) -> DeletePod:
+    metadata = pod["metadata"]
+    return DeletePod(metadata["namespace"], metadata["name"], metadata["uid"], seconds)

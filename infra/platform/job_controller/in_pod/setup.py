@@ -1,0 +1,62 @@
+"""Concern: `setup`, a Job that runs before the ranks. Until it succeeds, the job has no nodes and is not in the queue."""
+
+from typing import Any
+
+from .actions import Action, Change, FailJob
+from .job import ManagedJob, conditions
+from .record import Record
+
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+BATCH, MPI, APPS = "apis/batch/v1", "apis/kubeflow.org/v2beta1", "apis/apps/v1"
+
+
+def observe(record: Record, job: ManagedJob, now: str) -> None:
+    if job.setup is None:
+        return
+    status, found = job.setup.get("status") or {}, conditions(job.setup)
+    ended = found.get("Complete") or found.get("Failed") or {}
+    outcome = "Succeeded" if "Complete" in found else "Failed" if "Failed" in found else None
+    times = {"from": status.get("startTime"), "to": ended.get("lastTransitionTime")}
+    record["setup"] = {**times, "outcome": outcome, "failures": status.get("failed", 0)}
+
+
+def decide(record: Record, job: ManagedJob, now: str) -> list[Action]:
+    """Release a job whose setup has succeeded; fail one whose setup has failed."""
+    hold: dict[str, Any] = dict(job.policy.get("hold") or {})
+    outcome = (record.get("setup") or {}).get("outcome")
+    if not hold or job.verdict or outcome is None:
+        return []
+    if outcome == "Failed":
+        return _fail(record, job, now)
+    return _release(job, hold)
+
+
+def _fail(record: Record, job: ManagedJob, now: str) -> list[Action]:
+    assert job.setup is not None
+    condition = conditions(job.setup).get("Failed", {})
+    message = f"setup failed: {condition.get('message') or condition.get('reason', '')}"
+    record.setdefault("verdict", {"reason": "SetupFailed", "message": message, "at": now})
+    target = job.attempts_job
+    if target is None or "FailureTarget" in conditions(target):
+        return []
+    return [FailJob(job.namespace, target["metadata"]["name"], "SetupFailed", message)]
+
+
+def _release(job: ManagedJob, hold: dict[str, Any]) -> list[Action]:
+    """Return the changes that put the ranks into the queue, or start them in a cluster without a queue."""
+    found: list[Action] = []
+    queue = hold.get("queue")
+    if job.workers_set is not None and not job.workers_set["spec"].get("replicas"):
+        found.append(Change(_path(APPS, job.namespace, "statefulsets", job.workers_set), ((("spec", "replicas"), job.size),)))
+    labels = job.main["metadata"].get("labels") or {}
+    api, kind = (MPI, "mpijobs") if job.launcher == "mpijob" else (BATCH, "jobs")
+    if queue and labels.get(QUEUE_LABEL) != queue:
+        found.append(Change(_path(api, job.namespace, kind, job.main), ((("metadata", "labels", QUEUE_LABEL), queue),)))
+    elif not queue and job.is_suspended:
+        keys = ("spec", "runPolicy", "suspend") if job.launcher == "mpijob" else ("spec", "suspend")
+        found.append(Change(_path(api, job.namespace, kind, job.main), ((keys, False),)))
+    return found
+
+
+def _path(api: str, namespace: str, kind: str, found: dict[str, Any]) -> str:
+    return f"{api}/namespaces/{namespace}/{kind}/{found['metadata']['name']}"

@@ -1,0 +1,67 @@
+"""Concern: nodes and GPU seconds of a job. Costs are computed from them."""
+
+from typing import Any
+
+from . import moments
+from .job import ManagedJob, ended_at, gpus, is_terminal, labels
+from .record import WORKERS_KEPT, Record
+
+INSTANCE_TYPE, ZONE = "node.kubernetes.io/instance-type", "topology.kubernetes.io/zone"
+CAPACITY = "eks.amazonaws.com/capacityType"
+
+
+def observe(record: Record, job: ManagedJob, now: str) -> None:
+    """Update the workers: one entry per pod with its node, GPUs, and the time in which it held them."""
+    live = {pod["metadata"]["uid"]: pod for pod in job.worker_pods}
+    known = {one["uid"] for one in record["workers"]}
+    for uid, pod in live.items():
+        if uid not in known and pod["spec"].get("nodeName") and pod["status"].get("startTime"):
+            record["workers"].append(_entry(uid, pod, job))
+    for one in record["workers"]:
+        if one["to"] is None:
+            held = live.get(one["uid"])
+            if held is None:
+                one["to"] = moments.latest(now, one["from"])
+            elif is_terminal(held):
+                one["to"] = ended_at(held) or now
+    _sum(record)
+
+
+def close(record: Record, now: str) -> None:
+    """End the use of all nodes: the job does not exist any more."""
+    for one in record["workers"]:
+        one["to"] = one["to"] or moments.latest(now, one["from"])
+    _sum(record)
+
+
+def _entry(uid: str, pod: dict[str, Any], job: ManagedJob) -> dict[str, Any]:
+    node = pod["spec"]["nodeName"]
+    about = labels(job.nodes[node]) if node in job.nodes else {}
+    return {
+        "uid": uid,
+        "pod": pod["metadata"]["name"],
+        "node": node,
+        "type": about.get(INSTANCE_TYPE, ""),
+        "zone": about.get(ZONE, ""),
+        "capacity": about.get(CAPACITY, ""),
+        "gpus": gpus(pod),
+        "from": pod["status"]["startTime"],
+        "to": None,
+    }
+
+
+def _sum(record: Record) -> None:
+    """Sum the GPU seconds of the entries that have ended, and drop the oldest ones if there are too many."""
+    workers = record["workers"]
+    closed = [one for one in workers if one["to"] is not None]
+    dropped = closed[: max(0, len(workers) - WORKERS_KEPT)]
+    if dropped:
+        gone = {one["uid"] for one in dropped}
+        record["droppedGpuSeconds"] = record.get("droppedGpuSeconds", 0.0) + sum(map(gpu_seconds, dropped))
+        record["workers"] = [one for one in workers if one["uid"] not in gone]
+        closed = closed[len(dropped) :]
+    record["gpuSeconds"] = record.get("droppedGpuSeconds", 0.0) + sum(map(gpu_seconds, closed))
+
+
+def gpu_seconds(worker: dict[str, Any]) -> float:
+    return float(worker["gpus"]) * moments.seconds(worker["from"], worker["to"])

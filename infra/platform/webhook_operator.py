@@ -1,0 +1,177 @@
+"""Operators that issue the certificates of their own webhooks: JobSet and Kubeflow Trainer."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from infra.naming import COMPONENT
+from infra.platform import objects
+from infra.platform.objects import Object
+from infra.platform.pods import RESTRICTED_CONTAINER, RESTRICTED_POD, http_probe
+from infra.platform.site import Site
+
+WEBHOOK_PORT: Final = 9443
+HEALTH_PORT: Final = 8081
+CONFIGURATION_FILE: Final = "controller_manager_config.yaml"
+CERTIFICATES: Final = "/tmp/k8s-webhook-server/serving-certs"
+
+
+@dataclass(frozen=True)
+class OperatorSpec:
+    """An operator, derived from the manifests of its upstream project."""
+
+    component: str
+    """Name of the component's type."""
+    namespace: str
+    name: str
+    """Name of the Deployment."""
+    account: str
+    labels: dict[str, str]
+    image: str
+    service: str
+    certificate: str
+    """Secret that the operator fills with the certificate of its webhooks."""
+    configuration_name: str
+    configuration: str
+    definitions: Sequence[Object]
+    permissions: Sequence[Object]
+    """Roles of the operator and their bindings."""
+    webhooks: Sequence[Object]
+    objects: Sequence[Object] = ()
+    """Objects of the operator's own kinds, which its webhooks check."""
+
+
+class WebhookOperator(pulumi.ComponentResource):
+    """Creates:
+    - a namespace that rejects privileged pods
+    - upstream's custom resource definitions, roles and webhooks
+    - a Deployment with a pinned image, requests and probes, and without privileges on the node
+    - objects of the operator's own kinds, such as the runtimes of Kubeflow Trainer
+    """
+
+    def __init__(
+        self,
+        name: str,
+        spec: OperatorSpec,
+        site: Site,
+        after: Sequence[pulumi.Resource],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        """`after`: resources that the operator's pod needs."""
+        super().__init__(f"{COMPONENT}:{spec.component}", name, None, opts)
+        self._name, self._spec, self._site = name, spec, site
+        self._namespace = kubernetes.core.v1.Namespace(
+            f"{name}-namespace",
+            metadata={"name": spec.namespace, "labels": {**spec.labels, **site.pod_security("restricted")}},
+            opts=site.options(self),
+        )
+        self._definitions = [objects.register(name, one, site.options(self)) for one in spec.definitions]
+        webhooks = [objects.register(name, one, site.options(self)) for one in spec.webhooks]
+        needs = [*self._definitions, *webhooks, *self._create_permissions(), self._create_service(), *after]
+        self._deployment = self._create_deployment(needs)
+        for one in spec.objects:
+            self._create_object(one)
+        self.register_outputs({})
+
+    def _inside(self) -> pulumi.ResourceOptions:
+        return self._site.options(self, inside=self._namespace)
+
+    def _metadata(self, name: str) -> Any:
+        return {"name": name, "namespace": self._spec.namespace, "labels": self._spec.labels}
+
+    def _create_permissions(self) -> list[pulumi.Resource]:
+        account = kubernetes.core.v1.ServiceAccount(
+            f"{self._name}-account",
+            metadata=self._metadata(self._spec.account),
+            automount_service_account_token=False,
+            opts=self._inside(),
+        )
+        registered = [
+            objects.register(self._name, one, self._inside() if "namespace" in one["metadata"] else self._site.options(self))
+            for one in self._spec.permissions
+        ]
+        return [account, *registered]
+
+    def _create_service(self) -> pulumi.Resource:
+        # Do not wait for endpoints: the Deployment is created after the service.
+        metadata: Any = {**self._metadata(self._spec.service), "annotations": {"pulumi.com/skipAwait": "true"}}
+        ports = [kubernetes.core.v1.ServicePortArgs(name="https", port=443, target_port=WEBHOOK_PORT)]
+        spec = kubernetes.core.v1.ServiceSpecArgs(selector=self._spec.labels, ports=ports)
+        return kubernetes.core.v1.Service(f"{self._name}-webhook-service", metadata=metadata, spec=spec, opts=self._inside())
+
+    def _create_deployment(self, needs: Sequence[pulumi.Resource]) -> pulumi.Resource:
+        spec, name = self._spec, self._name
+        configuration = kubernetes.core.v1.ConfigMap(
+            f"{name}-configuration",
+            metadata=self._metadata(spec.configuration_name),
+            data={CONFIGURATION_FILE: spec.configuration},
+            opts=self._inside(),
+        )
+        # The operator fills the Secret.
+        secret = kubernetes.core.v1.Secret(f"{name}-certificate", metadata=self._metadata(spec.certificate), opts=self._inside())
+        # restarts the operator if the configuration changes
+        digest = hashlib.sha256(spec.configuration.encode()).hexdigest()[:16]
+        return kubernetes.apps.v1.Deployment(
+            f"{name}-deployment",
+            metadata=self._metadata(spec.name),
+            spec={
+                "replicas": 1,
+                "selector": {"match_labels": spec.labels},
+                "template": {
+                    "metadata": {"labels": spec.labels, "annotations": {"gpumpi.io/configuration": digest}},
+                    "spec": self._pod(),
+                },
+            },
+            opts=self._site.options(self, self._namespace, configuration, secret, *needs),
+        )
+
+    def _pod(self) -> Any:
+        spec, site = self._spec, self._site
+        return {
+            "service_account_name": spec.account,
+            "automount_service_account_token": True,
+            "node_selector": dict(site.system_nodes),
+            "priority_class_name": "system-cluster-critical",
+            "security_context": RESTRICTED_POD,
+            "termination_grace_period_seconds": 10,
+            "containers": [
+                {
+                    "name": "manager",
+                    "image": site.image(spec.image),
+                    "command": ["/manager"],
+                    "args": [f"--config=/{CONFIGURATION_FILE}", "--zap-log-level=2"],
+                    "ports": [{"name": "webhook-server", "container_port": WEBHOOK_PORT}],
+                    "resources": {"requests": {"cpu": site.cpu(50), "memory": "64Mi"}, "limits": {"memory": "512Mi"}},
+                    "liveness_probe": {**http_probe("/healthz", HEALTH_PORT, period=20), "initial_delay_seconds": 15},
+                    "readiness_probe": http_probe("/readyz", HEALTH_PORT, period=2),
+                    "security_context": RESTRICTED_CONTAINER,
+                    "volume_mounts": [
+                        {"name": "certificate", "mount_path": CERTIFICATES, "read_only": True},
+                        {"name": "configuration", "mount_path": f"/{CONFIGURATION_FILE}", "sub_path": CONFIGURATION_FILE},
+                    ],
+                }
+            ],
+            "volumes": [
+                {"name": "certificate", "secret": {"secret_name": spec.certificate, "default_mode": 0o444}},
+                {"name": "configuration", "config_map": {"name": spec.configuration_name}},
+            ],
+        }
+
+    def _create_object(self, wanted: Object) -> None:
+        kubernetes.apiextensions.CustomResource(
+            f"{self._name}-{wanted['metadata']['name']}",
+            api_version=wanted["apiVersion"],
+            kind=wanted["kind"],
+            metadata=wanted["metadata"],
+            spec=wanted["spec"],
+            opts=self._site.options(self, self._deployment),
+        )
+
+    @property
+    def deployment(self) -> pulumi.Resource:
+        """The Deployment. Once it is ready, the webhooks of its kinds answer."""
+        return self._deployment

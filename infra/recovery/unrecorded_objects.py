@@ -1,0 +1,74 @@
+"""Kubernetes objects that an interrupted operation created without recording them.
+
+On ^C, the Kubernetes provider cancels its requests in flight and reports the objects as not created, so Pulumi records
+neither a resource nor a pending operation. The API server may have processed the requests nevertheless; every later `up` then
+fails with "already exists".
+pulumi/pulumi-kubernetes@94977969d:provider/pkg/provider/provider.go (Cancel; Create passes k.canceler.context)
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from infra.recovery.pending_operations import KUBERNETES, Operation, State
+
+CREATORS: Final = "pulumi-kubernetes"
+"""Beginning of the field managers with which the Kubernetes provider creates objects."""
+SLACK: Final = timedelta(minutes=1)
+"""Tolerated difference between the clocks of this machine and of the API server."""
+MASKED: Final = "[secret]"
+"""What `pulumi preview --json` prints instead of a secret. Without the value, the next `up` sets it again."""
+
+Period = tuple[datetime, datetime]
+"""Start and end of an operation."""
+
+
+def unfinished(history: Iterable[Mapping[str, Any]]) -> list[Period]:
+    """Return the periods of the updates that failed since the last successful one. `history` is the output of
+    `pulumi stack history --json`, newest first."""
+    found: list[Period] = []
+    for one in history:
+        if one["kind"] in ("update", "destroy") and one["result"] == "succeeded":
+            break
+        if one["kind"] == "update":
+            found.append((datetime.fromisoformat(one["startTime"]), datetime.fromisoformat(one["endTime"])))
+    return found
+
+
+def planned(preview: Mapping[str, Any], state: State) -> list[Operation]:
+    """Return the creates of named Kubernetes objects in the output of `pulumi preview --json`, as if they had been
+    interrupted. Objects whose parent or provider is not in the state were never requested."""
+    resources = [one for one in state["deployment"]["resources"] if not one.get("delete")]
+    known = {one["urn"]: str(one.get("id", "")) for one in resources}
+    return list(_planned(preview, known))
+
+
+def _planned(preview: Mapping[str, Any], known: Mapping[str, str]) -> Iterator[Operation]:
+    for step in preview.get("steps") or ():
+        new = step.get("newState") or {}
+        if step["op"] != "create" or not new.get("custom") or not new["type"].startswith(KUBERNETES):
+            continue
+        provider, inputs = str(new.get("provider", "")).rpartition("::")[0], _without_masked(new.get("inputs") or {})
+        if new["type"].endswith("Patch") or not (inputs.get("metadata") or {}).get("name"):
+            continue
+        if known.get(provider) and new.get("parent") in known:
+            kept = {name: new[name] for name in ("urn", "type", "custom", "parent")}
+            needs = [urn for urn in new.get("dependencies") or () if urn in known]
+            resource = {**kept, "inputs": inputs, "provider": f"{provider}::{known[provider]}", "dependencies": needs}
+            yield Operation("creating", resource)
+
+
+def is_ours(outputs: Mapping[str, Any], periods: Iterable[Period]) -> bool:
+    """Return whether Pulumi created the object during one of these periods. Other stacks may use the same cluster."""
+    metadata = outputs.get("metadata") or {}
+    managers = [str(one.get("manager")) for one in metadata.get("managedFields") or ()]
+    if not metadata.get("creationTimestamp") or not any(manager.startswith(CREATORS) for manager in managers):
+        return False
+    created = datetime.fromisoformat(metadata["creationTimestamp"])
+    return any(start - SLACK <= created <= end + SLACK for start, end in periods)
+
+
+def _without_masked(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_masked(inner) for name, inner in value.items() if inner != MASKED}
+    return [_without_masked(inner) for inner in value if inner != MASKED] if isinstance(value, list) else value

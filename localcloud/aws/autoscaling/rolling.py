@@ -1,0 +1,183 @@
+"""Rolling replacement of a group's instances by an instance refresh, in batches.
+
+https://docs.aws.amazon.com/autoscaling/ec2/userguide/asg-instance-refresh.html
+https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_RefreshPreferences.html
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from localcloud.aws import durations
+from localcloud.aws.autoscaling import activities, capacity, group_view, launch_data
+from localcloud.aws.autoscaling.refresh_log import Refresh
+
+PATIENCE_SECONDS = 3600.0
+"""How long a refresh waits for protected and standby instances, and for new instances to be in service."""
+POLL_SECONDS = 60.0
+_CAUSE = "in response to an instance refresh"
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Numbers of one batch."""
+
+    replaced: int
+    first: int
+    """New instances to launch before the old ones are terminated."""
+
+
+def next_batch(desired: int, left: int, least: int, most: int | None) -> Batch:
+    """Return the next batch for `left` old instances of a group of `desired` ones.
+
+    `least` and `most` are MinHealthyPercentage and MaxHealthyPercentage. Without `most`, a batch has at least one
+    instance, which is terminated while its replacement launches. With it, a batch that would be empty launches an
+    instance first.
+
+    >>> next_batch(10, 10, 90, None), next_batch(10, 10, 100, None)
+    (Batch(replaced=1, first=0), Batch(replaced=1, first=0))
+    >>> next_batch(10, 10, 90, 120), next_batch(10, 10, 100, 100)
+    (Batch(replaced=3, first=2), Batch(replaced=1, first=1))
+    """
+    spare = desired - math.ceil(desired * least / 100)
+    more = 0 if most is None else math.floor(desired * most / 100) - desired
+    if most is not None and spare + more == 0:
+        more = 1
+    replaced = min(left, max(1, spare + more))
+    return Batch(replaced, min(more, replaced))
+
+
+@dataclass
+class Rolling:
+    """An instance refresh in progress. Each step starts once the previous one has taken effect."""
+
+    group: Any
+    refresh: Refresh
+    old: list[Any] = field(default_factory=list)
+    """Instances to replace."""
+
+    def start(self) -> None:
+        version, skip = group_view.current_version(self.group), self.refresh.preferences.get("SkipMatching")
+        states = [*capacity.members(self.group), *capacity.members(self.group, ("Standby",))]
+        for state in states:
+            used = getattr(state, "template_version", None)
+            if not (skip and used is not None and used.number == version):
+                self.old.append(state)
+        self.refresh.total = len(self.old)
+        self._next()
+
+    def _next(self) -> None:
+        """Replace the next batch. Instances for which the refresh waits come last."""
+        self.old = [state for state in self.old if state in self.group.instance_states and not self._is_ignored(state)]
+        self.refresh.left = len(self.old)
+        if not self.old:
+            self._end("Successful")
+            return
+        free = [state for state in self.old if not self._blocks(state)]
+        if not free:
+            self._poll(lambda: any(not self._blocks(state) for state in self.old), self._next, self._blocked)
+            return
+        least, most = self._percentages()
+        numbers = next_batch(launch_data.target(self.group), len(free), least, most)
+        batch = free[: numbers.replaced]
+        if numbers.first:
+            self.group.launched_first = numbers.first
+            capacity.reconcile(self.group, _CAUSE)
+            self._when_in_service(lambda: self._terminate(batch))
+        else:
+            self._terminate(batch)
+
+    def _terminate(self, batch: list[Any]) -> None:
+        self.group.launched_first = 0
+        for state in batch:
+            if state in self.group.instance_states and state.lifecycle_state not in capacity.LEAVING:
+                text = f"At {activities.moment()} an instance was taken out of service {_CAUSE}."
+                capacity.start_termination(self.group, state, text)
+        self.old = [state for state in self.old if state not in batch]
+        capacity.reconcile(self.group, _CAUSE)
+        self._when_in_service(lambda: self._schedule(self._warmup(), self._next))
+
+    def _when_in_service(self, then: Callable[[], None]) -> None:
+        """Go on when all instances are in service. Launches that EC2 refused are retried."""
+
+        def is_complete() -> bool:
+            wanted = launch_data.target(self.group) + self.group.launched_first
+            if len(capacity.members(self.group)) < wanted:
+                capacity.reconcile(self.group, _CAUSE)
+            return bool(len(capacity.members(self.group)) >= wanted)
+
+        def no_one_pending() -> bool:
+            return all(state.lifecycle_state == "InService" for state in capacity.members(self.group))
+
+        def go_on() -> None:
+            if no_one_pending():
+                then()
+            else:
+                self._when_in_service(then)
+
+        self._poll(is_complete, go_on, lambda: "New instances could not be launched within one hour.", no_one_pending)
+
+    def _poll(
+        self,
+        is_open: Callable[[], bool],
+        then: Callable[[], None],
+        reason: Callable[[], str],
+        gate: Callable[[], bool] | None = None,
+    ) -> None:
+        """Go on when the condition holds; fail if it does not hold within AWS's hour."""
+        deadline = durations.current() + durations.seconds(PATIENCE_SECONDS)
+
+        def decide() -> None:
+            if is_open():
+                then()
+            elif durations.current() >= deadline:
+                self._end("Failed", reason())
+            else:
+                self._schedule(POLL_SECONDS, decide, gate)
+
+        self._schedule("ec2-instance", decide, gate)
+
+    def _schedule(self, duration: str | float, then: Callable[[], None], gate: Callable[[], bool] | None = None) -> None:
+        durations.schedule(self.refresh, "status", "InProgress", "InProgress", duration, then=then, gate=gate, fail=self.fail)
+
+    def fail(self, reason: str) -> None:
+        """End the refresh after an error of the local cloud."""
+        self._end("Failed", reason)
+
+    def _end(self, status: str, reason: str = "") -> None:
+        self.group.launched_first = 0
+        self.refresh.status, self.refresh.reason, self.refresh.ended = status, reason, datetime.now(UTC)
+
+    def _percentages(self) -> tuple[int, int | None]:
+        """Return the healthy percentages: those of the refresh, else those of the group's maintenance policy."""
+        policy, preferences = getattr(self.group, "instance_maintenance_policy", None) or {}, self.refresh.preferences
+        least = preferences.get("MinHealthyPercentage", policy.get("MinHealthyPercentage", 90))
+        return int(least), preferences.get("MaxHealthyPercentage", policy.get("MaxHealthyPercentage"))
+
+    def _warmup(self) -> float:
+        group = self.group
+        default = getattr(group, "default_instance_warmup", None)
+        return float(
+            self.refresh.preferences.get("InstanceWarmup", (group.health_check_grace_period or 0) if default is None else default)
+        )
+
+    def _is_ignored(self, state: Any) -> bool:
+        """Return whether the refresh leaves the instance alone."""
+        preferences = self.refresh.preferences
+        if state.lifecycle_state == "Standby":
+            return bool(preferences.get("StandbyInstances") == "Ignore")
+        return bool(state.protected_from_scale_in and preferences.get("ScaleInProtectedInstances") == "Ignore")
+
+    def _blocks(self, state: Any) -> bool:
+        """Return whether the refresh waits until the instance may be replaced."""
+        preferences = self.refresh.preferences
+        if state.lifecycle_state == "Standby":
+            return bool(preferences.get("StandbyInstances", "Wait") == "Wait")
+        return bool(state.protected_from_scale_in and preferences.get("ScaleInProtectedInstances", "Wait") == "Wait")
+
+    def _blocked(self) -> str:
+        """Return why the refresh failed. AWS's text is NOT VERIFIED (2026-11-23)."""
+        names = ", ".join(sorted(state.instance_id for state in self.old))
+        return f"Instances that are protected from scale in or in Standby were not released within one hour: {names}."

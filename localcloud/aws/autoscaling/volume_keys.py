@@ -1,0 +1,56 @@
+"""KMS keys of the volumes of an Auto Scaling launch.
+
+Auto Scaling's service-linked role may use the key of AWS, but a customer managed key only if its policy or a grant allows
+it. Otherwise EC2 terminates the instance right after the launch:
+https://docs.aws.amazon.com/autoscaling/ec2/userguide/ts-as-instancelaunchfailure.html
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from localcloud.aws.call import backend_of
+from localcloud.aws.ec2 import ebs_defaults, image_calls, launch_volumes
+from localcloud.aws.errors import AwsError
+from localcloud.aws.policy_evaluation import Request, decide, document
+
+SERVICE_ROLE = "role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling"
+OPERATIONS = ("CreateGrant", "Decrypt", "DescribeKey", "GenerateDataKeyWithoutPlaintext", "ReEncryptFrom", "ReEncryptTo")
+"""https://docs.aws.amazon.com/ebs/latest/userguide/ebs-encryption-requirements.html"""
+
+
+def check(ec2: Any, data: Mapping[str, Any]) -> None:
+    """Raise the error of the scaling activity if the role may not use the key of a volume."""
+    image = image_calls.launchable(ec2, data["ImageId"])
+    volumes = [volume for volume in launch_volumes.plan(ec2, data, image) if volume.encrypted]
+    keys = backend_of("kms", ec2.account_id, ec2.region_name)
+    for name in {volume.kms_key or ebs_defaults.default_key(ec2) for volume in volumes}:
+        key = keys.keys.get(keys.any_id_to_key_id(name))
+        if key is None or key.key_state != "Enabled":
+            raise _terminated("Client.InvalidKMSKey.InvalidState: The KMS key provided is in an incorrect state")
+        if key.key_manager != "AWS" and not all(_may(key, operation, ec2) for operation in OPERATIONS):
+            raise _terminated("Client.InternalError: Client error on launch")
+
+
+def _may(key: Any, operation: str, ec2: Any) -> bool:
+    """Permissions of the account's root do not count: they let IAM policies decide, and the role's policy allows no key."""
+    role = f"arn:aws:iam::{ec2.account_id}:{SERVICE_ROLE}"
+    context = {
+        "aws:principalaccount": ec2.account_id,
+        "aws:principalarn": role,
+        "kms:calleraccount": ec2.account_id,
+        "kms:viaservice": f"ec2.{ec2.region_name}.amazonaws.com",
+    }
+    if operation == "CreateGrant":
+        context["kms:grantisforawsresource"] = "true"
+    request = Request(f"kms:{operation}", context=context, principal={"AWS": role}, via_account=False)
+    decision = decide(request, document(key.policy))
+    granted = any(
+        grant.grantee_principal == role and operation in grant.operations and not grant.constraints
+        for grant in key.grants.values()
+    )
+    return decision == "allow" or (decision == "implicit deny" and granted)
+
+
+def _terminated(reason: str) -> AwsError:
+    text = "Instance became unhealthy while waiting for instance to be in InService state. Termination Reason:"
+    return AwsError("Client.InternalError", f"{text} {reason}")

@@ -1,0 +1,55 @@
+"""Calendar time of the local AWS: dates of Capacity Blocks, their states, and scheduled actions.
+
+Durations of operations have a clock of their own (`durations.now`). The calendar can be put forward, so that a Capacity
+Block starts or ends now.
+"""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+from localcloud.aws import durations, patching
+
+
+def system() -> datetime:
+    """Return the time of the machine's clock. Tests replace this function."""
+    return datetime.now(UTC)
+
+
+_ahead = timedelta()
+_watchers: list[Callable[[datetime], None]] = []
+
+
+def now() -> datetime:
+    """Return the date and time of the local AWS, in UTC."""
+    return system() + _ahead
+
+
+def advance(by: timedelta) -> datetime:
+    """Put the calendar forward, do what became due, and return the new time."""
+    if by < timedelta():
+        raise ValueError(f"the calendar cannot be put back (got {by.total_seconds():g} s)")
+    global _ahead
+    _ahead += by
+    durations.settle()
+    return now()
+
+
+def watch(action: Callable[[datetime], None]) -> Callable[[datetime], None]:
+    """Call the function with the time before every request and at every tick of the server."""
+    _watchers.append(action)
+    return action
+
+
+def _notify() -> None:
+    moment = now()
+    for action in _watchers:
+        action(moment)
+
+
+durations.before_settling(_notify)
+
+
+@patching.on_reset
+def _forget() -> None:
+    global _ahead
+    _ahead = timedelta()

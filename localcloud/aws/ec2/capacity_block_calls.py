@@ -1,0 +1,180 @@
+"""Capacity Blocks for ML: offerings and purchase.
+
+https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeCapacityBlockOfferings.html
+https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_PurchaseCapacityBlock.html
+"""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from moto.ec2.utils import random_id
+
+from localcloud.aws import clock, durations
+from localcloud.aws.call import Call
+from localcloud.aws.ec2 import capacity_block_offerings as sold
+from localcloud.aws.ec2 import instance_types, tagging
+from localcloud.aws.ec2.capacity_block_offerings import Offering
+from localcloud.aws.ec2.capacity_reservation_calls import PLATFORMS
+from localcloud.aws.ec2.capacity_reservation_calls import shown as reservation_shown
+from localcloud.aws.ec2.capacity_reservations import CapacityReservation, add, all_reservations
+from localcloud.aws.ec2.filters import keep, page
+from localcloud.aws.ec2.refusals import end_dry_run, invalid_value, missing
+from localcloud.aws.ec2.zones import zone_named
+from localcloud.aws.errors import AwsError
+from localcloud.aws.patching import operation, state_of
+
+PAYMENT = "ec2-capacity-block-payment"
+
+
+class Shown:
+    """Offerings that were shown to the account, by ID: only these can be bought."""
+
+    def __init__(self) -> None:
+        self.by_id: dict[str, Offering] = {}
+
+
+def check_region(call: Call) -> None:
+    if call.region in sold.WITHOUT_BLOCKS:
+        raise AwsError("InvalidAction", f"The action {call.operation} is not valid for this web service.")
+
+
+@operation("ec2", "DescribeCapacityBlockOfferings")
+def describe_capacity_block_offerings(call: Call) -> dict[str, Any]:
+    params = call.params
+    check_region(call)
+    if "UltraserverType" in params or "InstanceTypePreferences" in params:
+        raise AwsError("NotImplementedInLocalCloud", "The local cloud sells blocks of one instance type, and no UltraServers.")
+    for name in ("InstanceType", "InstanceCount"):
+        if name not in params:
+            raise missing(name)
+    name, count, hours = params["InstanceType"], params["InstanceCount"], params["CapacityDurationHours"]
+    _check(call, name, count, hours)
+    moment = clock.now()
+    earliest, latest = _utc(params.get("StartDateRange")), _utc(params.get("EndDateRange"))
+    if latest is not None and latest <= (earliest or moment):
+        raise invalid_value(latest.isoformat(), "EndDateRange", "It must be after the start of the range.")
+    end_dry_run(call)
+    found = sold.find(call.backend, name, count, hours, moment, earliest, latest)
+    state_of(call.backend, Shown).by_id.update({one.id: one for one in found})
+    kept, token = page(found, params)
+    return {"CapacityBlockOfferings": [_shown(one) for one in kept], **token}
+
+
+def _check(call: Call, name: str, count: int, hours: int) -> None:
+    if not instance_types.exists_in(call.region, name):
+        raise invalid_value(name, "InstanceType", "The instance type does not exist")
+    known = instance_types.facts(name)
+    if known is None or "capacity-block" not in known.usage_classes or not sold.zones(call.region, name):
+        raise AwsError("Unsupported", f"Capacity Blocks are not supported for the instance type {name} in this Region.")
+    if not 1 <= count <= sold.MAXIMUM_INSTANCES:
+        raise invalid_value(count, "InstanceCount", f"It must be between 1 and {sold.MAXIMUM_INSTANCES}.")
+    if hours not in sold.DURATIONS:
+        raise invalid_value(hours, "CapacityDurationHours", "It must be 1 to 14 days, or up to 26 weeks, in hours.")
+
+
+def _utc(moment: datetime | None) -> datetime | None:
+    if moment is None:
+        return None
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+@operation("ec2", "PurchaseCapacityBlock")
+def purchase_capacity_block(call: Call) -> dict[str, Any]:
+    """That an unknown or outdated offering has these codes is NOT VERIFIED (2026-11-23)."""
+    params, backend = call.params, call.backend
+    check_region(call)
+    wanted = params["CapacityBlockOfferingId"]
+    offering = state_of(backend, Shown).by_id.get(wanted)
+    if offering is None:
+        raise AwsError("InvalidCapacityBlockOfferingId.NotFound", f"The Capacity Block offering '{wanted}' does not exist.")
+    if params["InstancePlatform"] not in PLATFORMS:
+        raise invalid_value(params["InstancePlatform"], "InstancePlatform", "The platform is not supported")
+    free = sold.free(backend, offering.instance_type, offering.zone, offering.start, offering.end)
+    if clock.now() >= offering.end or free < offering.count:
+        raise AwsError("CapacityBlockOfferingExpired", f"The Capacity Block offering '{wanted}' is no longer available.")
+    if sold.owned(backend) + offering.count > sold.MAXIMUM_IN_ALL_BLOCKS:
+        raise AwsError(
+            "InstanceLimitExceeded", f"You can have at most {sold.MAXIMUM_IN_ALL_BLOCKS} instances in Capacity Blocks."
+        )
+    tags = tagging.requested(params.get("TagSpecifications"), "capacity-reservation")
+    end_dry_run(call)
+    reservation = _bought(backend, offering, params["InstancePlatform"])
+    backend.create_tags([reservation.id], tags.get("capacity-reservation", {}))
+    return {
+        "CapacityReservation": reservation_shown(backend, reservation),
+        "CapacityReservations": [reservation_shown(backend, reservation)],
+        "CapacityBlocks": [_block_shown(backend, reservation)],
+    }
+
+
+def _bought(backend: Any, offering: Offering, platform: str) -> CapacityReservation:
+    """Create the reservation. It waits for the payment, and then for its start."""
+    reservation = CapacityReservation(
+        id=random_id("cr"),
+        instance_type=offering.instance_type,
+        zone=offering.zone,
+        total=offering.count,
+        kind="capacity-block",
+        match="targeted",
+        platform=platform,
+        start=offering.start,
+        end=offering.end,
+        block_id=offering.id,
+    )
+    add(backend, reservation)
+    durations.schedule(reservation, "state", "payment-pending", "scheduled", PAYMENT)
+    return reservation
+
+
+@operation("ec2", "DescribeCapacityBlocks")
+def describe_capacity_blocks(call: Call) -> dict[str, Any]:
+    """https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeCapacityBlocks.html"""
+    check_region(call)
+    backend, ids = call.backend, call.params.get("CapacityBlockIds", [])
+    known = [item for item in all_reservations(backend) if item.block_id is not None]
+    if absent := [one for one in ids if one not in {item.block_id for item in known}]:
+        raise AwsError("InvalidCapacityBlockId.NotFound", f"The Capacity Block '{absent[0]}' does not exist.")
+    kept = keep(
+        [item for item in known if not ids or item.block_id in ids],
+        call.params.get("Filters"),
+        {
+            "capacity-block-id": lambda item: item.block_id,
+            "availability-zone": lambda item: item.zone,
+            "state": lambda item: item.state,
+        },
+        lambda item: tagging.tags_of(backend, item.id),
+    )
+    end_dry_run(call)
+    kept, token = page(kept, call.params)
+    return {"CapacityBlocks": [_block_shown(backend, item) for item in kept], **token}
+
+
+def _shown(offering: Offering) -> dict[str, Any]:
+    """Return the offering in the format of DescribeCapacityBlockOfferings."""
+    return {
+        "CapacityBlockOfferingId": offering.id,
+        "InstanceType": offering.instance_type,
+        "AvailabilityZone": offering.zone,
+        "InstanceCount": offering.count,
+        "StartDate": offering.start,
+        "EndDate": offering.end,
+        "CapacityBlockDurationHours": offering.minutes // 60,
+        "CapacityBlockDurationMinutes": offering.minutes,
+        "UpfrontFee": offering.fee,
+        "CurrencyCode": "USD",
+        "Tenancy": "default",
+    }
+
+
+def _block_shown(backend: Any, reservation: CapacityReservation) -> dict[str, Any]:
+    return {
+        "CapacityBlockId": reservation.block_id,
+        "AvailabilityZone": reservation.zone,
+        "AvailabilityZoneId": zone_named(backend, reservation.zone).zone_id,
+        "CapacityReservationIds": [reservation.id],
+        "StartDate": reservation.start,
+        "EndDate": reservation.end,
+        "CreateDate": reservation.created,
+        "State": reservation.state,
+        "Tags": tagging.shown(backend, reservation.id),
+    }

@@ -1,0 +1,133 @@
+"""Extensions of Capacity Blocks: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-blocks-extend.html"""
+
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+from localcloud.aws import clock, durations
+from localcloud.aws.autoscaling import scheduled_actions
+from localcloud.aws.call import Call
+from localcloud.aws.ec2 import capacity_block_offerings as sold
+from localcloud.aws.ec2.capacity_block_calls import PAYMENT, check_region
+from localcloud.aws.ec2.capacity_reservations import CapacityReservation, find
+from localcloud.aws.ec2.filters import page
+from localcloud.aws.ec2.refusals import end_dry_run, invalid_value
+from localcloud.aws.ec2.zones import zone_named
+from localcloud.aws.errors import AwsError
+from localcloud.aws.patching import operation, state_of
+
+EARLIEST, LATEST = timedelta(days=56), timedelta(hours=1)
+"""An extension can be bought at most and at least this long before the end of the block."""
+LONGEST = timedelta(days=182)
+
+
+@dataclass
+class Extension:
+    id: str
+    reservation: CapacityReservation
+    start: datetime
+    hours: int
+    status: str = "payment-pending"
+    bought: datetime | None = None
+
+    @property
+    def end(self) -> datetime:
+        return self.start + timedelta(hours=self.hours)
+
+
+class Extensions:
+    """Extensions of the account's blocks, by ID of the offering."""
+
+    def __init__(self) -> None:
+        self.by_id: dict[str, Extension] = {}
+
+
+@operation("ec2", "DescribeCapacityBlockExtensionOfferings")
+def describe_capacity_block_extension_offerings(call: Call) -> dict[str, Any]:
+    """https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeCapacityBlockExtensionOfferings.html"""
+    check_region(call)
+    backend, hours = call.backend, call.params["CapacityBlockExtensionDurationHours"]
+    reservation, end = _extensible(backend, call.params["CapacityReservationId"])
+    if hours not in sold.DURATIONS or end + timedelta(hours=hours) - reservation.start > LONGEST:
+        raise invalid_value(hours, "CapacityBlockExtensionDurationHours", "It must be whole days, and 182 days in all.")
+    end_dry_run(call)
+    identifier = hashlib.sha256(f"{reservation.id} {end} {hours}".encode()).hexdigest()[:16]
+    extension = Extension(f"cbe-0{identifier}", reservation, end, hours)
+    known = state_of(backend, Extensions).by_id.setdefault(extension.id, extension)
+    is_free = sold.free(backend, reservation.instance_type, reservation.zone, end, extension.end) >= reservation.total
+    kept, token = page([known] if is_free else [], call.params)
+    return {"CapacityBlockExtensionOfferings": [_offered(backend, one) for one in kept], **token}
+
+
+@operation("ec2", "PurchaseCapacityBlockExtension")
+def purchase_capacity_block_extension(call: Call) -> dict[str, Any]:
+    """https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_PurchaseCapacityBlockExtension.html
+
+    That an unknown offering has this code is NOT VERIFIED (2026-11-23).
+    """
+    check_region(call)
+    backend, wanted = call.backend, call.params["CapacityBlockExtensionOfferingId"]
+    reservation, end = _extensible(backend, call.params["CapacityReservationId"])
+    extension = state_of(backend, Extensions).by_id.get(wanted)
+    if extension is None or extension.reservation is not reservation or extension.start != end:
+        raise AwsError("InvalidCapacityBlockExtensionOfferingId.NotFound", f"The extension offering '{wanted}' does not exist.")
+    end_dry_run(call)
+    extension.bought = clock.now()
+    failed = durations.fails_as(extension, "status", "payment-failed")
+    extend = partial(_extend, extension)
+    durations.schedule(extension, "status", "payment-pending", "payment-succeeded", PAYMENT, then=extend, fail=failed)
+    return {"CapacityBlockExtensions": [_bought(backend, extension)]}
+
+
+def _extensible(backend: Any, reservation_id: str) -> tuple[CapacityReservation, datetime]:
+    """Return the block and its end. Raise AWS's error if it cannot be extended now."""
+    reservation = find(backend, reservation_id)
+    if reservation.kind != "capacity-block" or reservation.end is None:
+        raise AwsError("InvalidParameterValue", f"The capacity reservation '{reservation_id}' is not a Capacity Block.")
+    if reservation.state not in ("active", "scheduled"):
+        raise AwsError("InvalidState", f"The capacity reservation '{reservation_id}' is in the {reservation.state} state.")
+    left = reservation.end - clock.now()
+    if not LATEST <= left <= EARLIEST:
+        raise AwsError("InvalidState", "A Capacity Block can be extended from 56 days until 1 hour before its end.")
+    pending = state_of(backend, Extensions).by_id.values()
+    if any(one.reservation is reservation and one.bought and one.status == "payment-pending" for one in pending):
+        raise AwsError("InvalidState", f"The capacity reservation '{reservation_id}' has an extension that is payment-pending.")
+    return reservation, reservation.end
+
+
+def _extend(extension: Extension) -> None:
+    reservation = extension.reservation
+    reservation.end = extension.end
+    scheduled_actions.move_end(reservation.id, extension.end)
+
+
+def _offered(backend: Any, extension: Extension) -> dict[str, Any]:
+    return {**_common(backend, extension), "StartDate": extension.reservation.start, "Tenancy": "default"}
+
+
+def _bought(backend: Any, extension: Extension) -> dict[str, Any]:
+    return {
+        **_common(backend, extension),
+        "CapacityReservationId": extension.reservation.id,
+        "CapacityBlockExtensionStatus": extension.status,
+        "CapacityBlockExtensionPurchaseDate": extension.bought,
+    }
+
+
+def _common(backend: Any, extension: Extension) -> dict[str, Any]:
+    reservation = extension.reservation
+    fee = sold.PRICES.get(reservation.instance_type, 0) * reservation.total * extension.hours
+    return {
+        "CapacityBlockExtensionOfferingId": extension.id,
+        "InstanceType": reservation.instance_type,
+        "InstanceCount": reservation.total,
+        "AvailabilityZone": reservation.zone,
+        "AvailabilityZoneId": zone_named(backend, reservation.zone).zone_id,
+        "CapacityBlockExtensionStartDate": extension.start,
+        "CapacityBlockExtensionEndDate": extension.end,
+        "CapacityBlockExtensionDurationHours": extension.hours,
+        "UpfrontFee": f"{fee:.4f}",
+        "CurrencyCode": "USD",
+    }

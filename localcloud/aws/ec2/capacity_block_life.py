@@ -1,0 +1,50 @@
+"""States of reservations that depend on the date: a Capacity Block starts, ends its instances, and expires.
+
+https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-blocks-how-it-works.html: EC2 starts to terminate the instances
+30 minutes before the end.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+from moto.backends import get_backend
+
+from localcloud.aws import clock
+from localcloud.aws.autoscaling import capacity
+from localcloud.aws.call import backend_of
+from localcloud.aws.ec2 import instance_events
+from localcloud.aws.ec2.capacity_reservations import CapacityReservation, all_reservations
+
+TERMINATION = timedelta(minutes=30)
+
+
+@clock.watch
+def follow(moment: datetime) -> None:
+    """Bring the state of every reservation up to date."""
+    for backend, reservation in _reservations():
+        if reservation.state == "scheduled" and reservation.start <= moment:
+            reservation.state = "active"
+        if reservation.end is None or reservation.state != "active":
+            continue
+        if reservation.kind == "capacity-block" and moment >= reservation.end - TERMINATION and not reservation.is_ending:
+            reservation.is_ending = True
+            _end_instances(backend, reservation)
+        if moment >= reservation.end:
+            reservation.state = "expired"
+
+
+def _reservations() -> Iterator[tuple[Any, CapacityReservation]]:
+    for regions in list(get_backend("ec2").values()):
+        for backend in list(regions.values()):
+            for reservation in all_reservations(backend):
+                yield backend, reservation
+
+
+def _end_instances(backend: Any, reservation: CapacityReservation) -> None:
+    launched = [instance for made in backend.reservations.values() for instance in made.instances]
+    ending = [instance for instance in launched if instance.id in reservation.users and instance.is_live]
+    if ending:
+        instance_events.terminate(ending)
+        autoscaling = backend_of("autoscaling", backend.account_id, backend.region_name)
+        capacity.instances_gone(autoscaling, [instance.id for instance in ending])

@@ -1,0 +1,125 @@
+"""Capacity Blocks that the local AWS sells: dates, zones, prices.
+
+https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-blocks-how-it-works.html. AWS's stock is not known. Here, every
+zone that offers a type has blocks of up to 64 instances, and a block starts in another zone each day.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, time, timedelta
+from typing import Any
+
+from localcloud.aws.ec2.capacity_reservations import all_reservations
+from localcloud.aws.ec2.instance_types import offered_zones
+
+PRICES = {
+    "p4d.24xlarge": 14.75,  # 2024-12, dstackai/dstack#1155
+    "p5.48xlarge": 39.33,  # 2024-12, https://aws.amazon.com/ec2/capacityblocks/pricing/
+    "p5e.48xlarge": 39.80,  # 2026-01, the same page
+    "p5en.48xlarge": 41.61,  # 2026-01, the same page
+}
+"""USD per instance-hour in every Region. Types without a known price are not sold."""
+
+WITHOUT_BLOCKS = ("eu-west-1",)
+"""Regions that reject the operations with InvalidAction, as seen in public logs (2026-11-22)."""
+
+MAXIMUM_INSTANCES = 64
+MAXIMUM_IN_ALL_BLOCKS = 256
+MAXIMUM_OFFERINGS = 6
+NOTICE = timedelta(minutes=30)
+"""Shortest time between the purchase and the start."""
+HORIZON = timedelta(weeks=8)
+END_OF_DAY = time(11, 30)
+"""Time in UTC at which every block ends."""
+DAY = timedelta(days=1)
+DURATIONS = (*(24 * days for days in range(1, 15)), *(24 * days for days in range(21, 183, 7)))
+"""Hours that can be requested."""
+
+
+@dataclass(frozen=True)
+class Offering:
+    id: str
+    instance_type: str
+    zone: str
+    count: int
+    start: datetime
+    end: datetime
+
+    @property
+    def minutes(self) -> int:
+        return int((self.end - self.start).total_seconds() // 60)
+
+    @property
+    def fee(self) -> str:
+        """Price of the whole block in USD, as EC2 writes it."""
+        return f"{PRICES[self.instance_type] * self.count * self.minutes / 60:.4f}"
+
+
+def zones(region: str, name: str) -> tuple[str, ...]:
+    """Return the zones in which the Region sells blocks of the type."""
+    if region in WITHOUT_BLOCKS or name not in PRICES:
+        return ()
+    return offered_zones(region).get(name, ())
+
+
+def find(
+    backend: Any, name: str, count: int, hours: int, moment: datetime, earliest: datetime | None, latest_end: datetime | None
+) -> list[Offering]:
+    """Return the offerings whose duration is nearest to the requested one: at most six, the first ones."""
+    found: list[Offering] = []
+    first = _half_hour(max(moment + NOTICE, earliest or moment))
+    for zone, start, end in _blocks(zones(backend.region_name, name), first, moment + HORIZON, timedelta(hours=hours)):
+        too_late = latest_end is not None and end > latest_end
+        if not too_late and count <= free(backend, name, zone, start, end):
+            found.append(Offering(_id(name, zone, count, start, end), name, zone, count, start, end))
+    return found[:MAXIMUM_OFFERINGS]
+
+
+def _blocks(
+    places: tuple[str, ...], first: datetime, last: datetime, wanted: timedelta
+) -> Iterator[tuple[str, datetime, datetime]]:
+    """Yield zone, start and end: a block that starts at once, then one per day. All end at 11:30 UTC."""
+    if not places:
+        return
+    boundary = first.replace(hour=END_OF_DAY.hour, minute=END_OF_DAY.minute)
+    boundary += DAY if boundary < first else timedelta()
+    days = round((first + wanted - boundary) / DAY)
+    if first != boundary and boundary + days * DAY > first:
+        yield places[boundary.toordinal() % len(places)], first, boundary + days * DAY
+    while boundary <= last:
+        yield places[(boundary.toordinal() + 1) % len(places)], boundary, boundary + wanted
+        boundary += DAY
+
+
+def free(backend: Any, name: str, zone: str, start: datetime, end: datetime) -> int:
+    """Return how many instances the zone still has in that period."""
+    taken = [
+        item.total
+        for item in all_reservations(backend)
+        if item.kind == "capacity-block" and (item.instance_type, item.zone) == (name, zone) and _is_sold(item.state)
+        if item.end is not None and item.start < end and start < item.end
+    ]
+    return MAXIMUM_INSTANCES - sum(taken)
+
+
+def _is_sold(state: str) -> bool:
+    return state in ("payment-pending", "scheduled", "active")
+
+
+def owned(backend: Any) -> int:
+    """Return the number of instances in the account's blocks that have not ended."""
+    blocks = [item for item in all_reservations(backend) if item.kind == "capacity-block" and _is_sold(item.state)]
+    return sum(item.total for item in blocks)
+
+
+def _half_hour(moment: datetime) -> datetime:
+    """Return the next full or half hour."""
+    start = moment.replace(minute=0, second=0, microsecond=0)
+    while start < moment:
+        start += timedelta(minutes=30)
+    return start
+
+
+def _id(*parts: object) -> str:
+    return f"cb-0{hashlib.sha256(repr(parts).encode()).hexdigest()[:16]}"

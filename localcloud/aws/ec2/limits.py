@@ -1,0 +1,126 @@
+"""Quotas of the account, enforced when EC2 creates something.
+
+Codes: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
+Texts are from public logs, except that of network interfaces, which is NOT VERIFIED (2026-11-23).
+"""
+
+import re
+from typing import Any
+
+from localcloud.aws import quotas
+from localcloud.aws.ec2.capacity_reservations import CapacityReservation, all_reservations
+from localcloud.aws.ec2.instance_types import TypeFacts, facts
+from localcloud.aws.errors import AwsError
+
+ADDRESSES, VPCS, INTERNET_GATEWAYS, NAT_GATEWAYS, INTERFACES, GP3_STORAGE = (
+    *("L-0263D0A3", "L-F678F1CE", "L-A4707A72"),
+    *("L-FE5A380F", "L-DF5E4CA3", "L-7A658B76"),
+)
+
+_ON_DEMAND = {
+    **dict.fromkeys(("a", "c", "d", "h", "i", "im", "is", "m", "r", "t", "z"), "L-1216C47A"),
+    **dict.fromkeys(("g", "gr", "vt"), "L-DB2E81BA"),
+    **{"p": "L-417A185B", "inf": "L-1945791B", "trn": "L-2C3B7624", "hpc": "L-F7808C92"},
+    **{"f": "L-74FC7D96", "dl": "L-6E869C2A", "x": "L-7295265B", "u": "L-43DA4232"},
+}
+"""Letters at the start of an instance type -> code of the quota that counts its On-Demand vCPUs.
+
+https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html
+"""
+_SPOT = {
+    **dict.fromkeys(("a", "c", "d", "h", "i", "im", "is", "m", "r", "t", "z"), "L-34B43A08"),
+    **dict.fromkeys(("g", "gr", "vt"), "L-3819A6DF"),
+    **dict.fromkeys(("p2", "p3", "p4"), "L-7212CCBC"),
+    **{"p5": "L-C4BD4855", "inf": "L-B5D1601B", "trn": "L-6B0D517C"},
+    **{"f": "L-88CF9481", "dl": "L-85EED4F7", "x": "L-E3A00192"},
+}
+"""The same for Spot Instances. For P types, the generation follows the letter; AWS lists no quota for the sixth."""
+
+
+def quota_of(name: str, market: str) -> str | None:
+    """Return the code of the vCPU quota of an instance type; None if AWS lists none.
+
+    >>> quota_of("g5.xlarge", "on-demand"), quota_of("p4d.24xlarge", "spot"), quota_of("p5en.48xlarge", "capacity-block")
+    ('L-DB2E81BA', 'L-7212CCBC', None)
+    """
+    matched = re.match(r"([a-z]+)(\d*)", name)
+    if matched is None or market == "capacity-block":
+        return None
+    table = _SPOT if market == "spot" else _ON_DEMAND
+    return table.get(matched[1]) or table.get(matched[1] + matched[2])
+
+
+def refuse_vcpus(backend: Any, wanted: TypeFacts, market: str, reservation: CapacityReservation | None, count: int) -> None:
+    """Raise EC2's error if a launch exceeds the vCPU quota. Launches into a reservation use no quota: it used some itself."""
+    code = quota_of(wanted.name, market)
+    if code is None or reservation is not None:
+        return
+    limit = int(quotas.value_of(code))
+    if _used(backend, code) + wanted.vcpus * count <= limit:
+        return
+    if market == "spot":
+        raise AwsError("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded")
+    raise AwsError(
+        "VcpuLimitExceeded",
+        f"You have requested more vCPU capacity than your current vCPU limit of {limit} allows for the instance bucket that the "
+        "specified instance type belongs to. Please visit http://aws.amazon.com/contact-us/ec2-request to request an "
+        "adjustment to this limit.",
+    )
+
+
+def _used(backend: Any, code: str) -> int:
+    """Return the vCPUs that count against the quota: of running instances, and of reservations, used or not."""
+    reserved = [item for item in all_reservations(backend) if item.kind == "default" and item.state == "active"]
+    vcpus = sum(_vcpus(item.instance_type) * item.total for item in reserved if quota_of(item.instance_type, "on-demand") == code)
+    for launched in backend.reservations.values():
+        for instance in launched.instances:
+            if instance.state in ("pending", "running") and not getattr(instance, "capacity_reservation_id", None):
+                market = getattr(instance, "market", "on-demand")
+                vcpus += _vcpus(instance.instance_type) if quota_of(instance.instance_type, market) == code else 0
+    return vcpus
+
+
+def _vcpus(name: str) -> int:
+    known = facts(name)
+    return known.vcpus if known is not None else 0
+
+
+def refuse_interfaces(backend: Any, more: int) -> None:
+    if len(backend.enis) + more > quotas.value_of(INTERFACES):
+        raise AwsError("NetworkInterfaceLimitExceeded", "The maximum number of network interfaces has been reached.")
+
+
+def refuse_gp3_storage(backend: Any, more_gib: int) -> None:
+    """https://repost.aws/knowledge-center/ebs-volume-limit-exceeded"""
+    used = sum(volume.size for volume in backend.volumes.values() if volume.volume_type == "gp3")
+    limit = quotas.value_of(GP3_STORAGE)
+    if more_gib and used + more_gib > limit * 1024:
+        raise AwsError(
+            "VolumeLimitExceeded",
+            f"You have exceeded your maximum gp3 storage limit of {limit:g} TiB in this region. Please "
+            "contact AWS Support to request an Elastic Block Store service limit increase.",
+        )
+
+
+def refuse_address(backend: Any) -> None:
+    if len(backend.addresses) >= quotas.value_of(ADDRESSES):
+        raise AwsError("AddressLimitExceeded", "The maximum number of addresses has been reached.")
+
+
+def refuse_vpc(backend: Any) -> None:
+    if len(backend.vpcs) >= quotas.value_of(VPCS):
+        raise AwsError("VpcLimitExceeded", "The maximum number of VPCs has been reached.")
+
+
+def refuse_internet_gateway(backend: Any) -> None:
+    if len(backend.internet_gateways) >= quotas.value_of(INTERNET_GATEWAYS):
+        raise AwsError("InternetGatewayLimitExceeded", "The maximum number of internet gateways has been reached.")
+
+
+def refuse_nat_gateway(backend: Any, zone: str) -> None:
+    """The quota counts gateways per zone that are pending, available or being deleted."""
+    live = [gateway for gateway in backend.nat_gateways.values() if gateway.state in ("pending", "available", "deleting")]
+    here = [gateway for gateway in live if backend.get_subnet(gateway.subnet_id).availability_zone == zone]
+    limit = int(quotas.value_of(NAT_GATEWAYS))
+    if len(here) >= limit:
+        raise AwsError("NatGatewayLimitExceeded", f"Performing this operation would exceed the limit of {limit} NAT gateways")

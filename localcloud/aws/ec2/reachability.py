@@ -1,0 +1,224 @@
+"""Which services an instance reaches: its DNS, route table, security groups, and the VPC endpoints of its VPC.
+
+https://docs.aws.amazon.com/vpc/latest/privatelink/create-interface-endpoint.html,
+https://docs.aws.amazon.com/vpc/latest/privatelink/gateway-endpoints.html,
+https://docs.aws.amazon.com/vpc/latest/userguide/nat-gateway-troubleshooting.html
+
+The functions only read moto's objects and copy each collection first, so they may run without the gateway's lock.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network
+from typing import Any
+
+from localcloud.aws.ec2.vpc_endpoints import GATEWAY, INTERFACE
+from localcloud.aws.policy_evaluation import Request, allows, document
+
+HTTPS = 443
+ANYWHERE = IPv4Network("0.0.0.0/0")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """An instance, as the start of a connection."""
+
+    ec2: Any
+    vpc: Any
+    subnet: Any
+    address: IPv4Address
+    public_address: str | None
+    groups: tuple[Any, ...]
+
+    @property
+    def group_ids(self) -> set[str]:
+        return {group.id for group in self.groups}
+
+
+def origin_of(ec2: Any, instance: Any) -> Origin:
+    interface = instance.nics[0]
+    subnet = interface.subnet
+    return Origin(
+        ec2,
+        ec2.vpcs[subnet.vpc_id],
+        subnet,
+        IPv4Address(interface.private_ip_address),
+        interface.public_ip,
+        tuple(interface.group_set),
+    )
+
+
+def instance_at(ec2: Any, vpc_id: str, address: str) -> Any | None:
+    """Return the instance with this private address in the VPC, if any."""
+    interfaces = (one for one in list(ec2.enis.values()) if one.instance is not None and one.subnet.vpc_id == vpc_id)
+    return next((one.instance for one in interfaces if one.private_ip_address == address), None)
+
+
+def service_problem(origin: Origin, service: str, host: str) -> str:
+    """Return why the instance does not reach an AWS service (`ecr.api`), or "" if it does. The reason names the host."""
+    reason = _service_problem(origin, service)
+    return f"{host} cannot be reached from {origin.subnet.id}: {reason}" if reason else ""
+
+
+def host_problem(origin: Origin, host: str) -> str:
+    """Return why the instance does not reach a host on the internet, or "" if it does."""
+    reason = _dns_problem(origin) or _internet_problem(origin)
+    return f"{host} cannot be reached from {origin.subnet.id}: {reason}" if reason else ""
+
+
+def resolves_private_names(origin: Origin) -> bool:
+    """Return whether the VPC's resolver answers with private addresses, for endpoints and for the Kubernetes API.
+
+    https://docs.aws.amazon.com/vpc/latest/userguide/AmazonDNS-concepts.html
+    """
+    return bool(origin.vpc.enable_dns_support and origin.vpc.enable_dns_hostnames)
+
+
+def source_address(origin: Origin) -> str | None:
+    """Return the public address from which the instance's connections arrive; None without a route to the internet."""
+    route = _default_route(origin.ec2, origin.subnet)
+    if route is None:
+        return None
+    if route.nat_gateway is not None:
+        return next((str(one["PublicIp"]) for one in route.nat_gateway.address_set if "PublicIp" in one), None)
+    return origin.public_address
+
+
+def permits(rules: Iterable[Any], *, groups: set[str], addresses: Iterable[IPv4Address], prefix_list: str | None = None) -> bool:
+    """Return whether a rule allows HTTPS to or from one of the groups, the addresses or the prefix list."""
+    return any(_permits(rule, groups, list(addresses), prefix_list) for rule in list(rules))
+
+
+def permits_anywhere(rules: Iterable[Any]) -> bool:
+    return any(_covers_https(rule) and rule.cidr_ipv4 == str(ANYWHERE) for rule in list(rules))
+
+
+def egress(origin: Origin) -> Iterator[Any]:
+    for group in origin.groups:
+        yield from list(group.egress_rules)
+
+
+def _service_problem(origin: Origin, service: str) -> str:
+    if problem := _dns_problem(origin):
+        return problem
+    interface = _interface_endpoint(origin, service)
+    if interface is not None:
+        return _interface_problem(origin, interface)
+    gateway = _gateway_endpoint(origin, service)
+    if gateway is not None:
+        return _gateway_problem(origin, gateway)
+    missing = f"{origin.vpc.id} has no endpoint for {service}"
+    unused = next((one for one in _endpoints(origin, service) if one.vpc_endpoint_type == INTERFACE), None)
+    if unused is not None:
+        missing = f"the private DNS name of {unused.id} is off, or {origin.vpc.id} does not set DNS support and DNS hostnames"
+    reason = _internet_problem(origin)
+    return f"{missing}, and {reason}" if reason else ""
+
+
+def _dns_problem(origin: Origin) -> str:
+    return "" if origin.vpc.enable_dns_support else f"DNS support of {origin.vpc.id} is off, so no name can be resolved"
+
+
+def _endpoints(origin: Origin, service: str) -> list[Any]:
+    """Return the service's available endpoints. The prefix of its name depends on the partition."""
+    suffix = f".{origin.ec2.region_name}.{service}"
+    return [
+        endpoint
+        for endpoint in list(origin.ec2.vpc_end_points.values())
+        if endpoint.vpc_id == origin.vpc.id and endpoint.service_name.endswith(suffix) and endpoint.state == "available"
+    ]
+
+
+def _interface_endpoint(origin: Origin, service: str) -> Any | None:
+    """Return the endpoint to whose addresses the service's name resolves in the VPC."""
+    if not resolves_private_names(origin):
+        return None
+    found = (one for one in _endpoints(origin, service) if one.vpc_endpoint_type == INTERFACE)
+    return next((one for one in found if one.private_dns_enabled and one.network_interface_ids), None)
+
+
+def _gateway_endpoint(origin: Origin, service: str) -> Any | None:
+    table = _route_table(origin.ec2, origin.subnet)
+    found = (one for one in _endpoints(origin, service) if one.vpc_endpoint_type == GATEWAY)
+    return next((one for one in found if table is not None and table.id in one.route_table_ids), None)
+
+
+def _interface_problem(origin: Origin, endpoint: Any) -> str:
+    ec2 = origin.ec2
+    groups = [group for one in endpoint.security_group_ids if (group := ec2.get_security_group_from_id(one)) is not None]
+    addresses = [IPv4Address(ec2.enis[one].private_ip_address) for one in endpoint.network_interface_ids if one in ec2.enis]
+    let_in = [rule for group in groups for rule in list(group.ingress_rules)]
+    if not permits(let_in, groups=origin.group_ids, addresses=[origin.address]):
+        return f"the security groups of {endpoint.id} do not allow ingress from the node on port {HTTPS}"
+    if not permits(egress(origin), groups={group.id for group in groups}, addresses=addresses):
+        return f"the node's security groups do not allow egress to {endpoint.id} on port {HTTPS}"
+    return ""
+
+
+def _gateway_problem(origin: Origin, endpoint: Any) -> str:
+    prefix_list = endpoint.destination_prefix_list_id
+    if permits_anywhere(egress(origin)) or permits(egress(origin), groups=set(), addresses=[], prefix_list=prefix_list):
+        return ""
+    return f"the node's security groups do not allow egress to the prefix list of {endpoint.id} on port {HTTPS}"
+
+
+def policy_problem(origin: Origin, service: str, host: str, request: Request) -> str:
+    """Return why the policy of the service's endpoint refuses the request, or "" if it does not."""
+    endpoint = _interface_endpoint(origin, service) or _gateway_endpoint(origin, service)
+    if endpoint is None or not endpoint.policy_document or allows(request, document(endpoint.policy_document)):
+        return ""
+    return f"{host}: the policy of {endpoint.id} does not allow {request.action} on {request.resource}"
+
+
+def _internet_problem(origin: Origin) -> str:
+    route = _default_route(origin.ec2, origin.subnet)
+    if route is None:
+        return f"{origin.subnet.id} has no route to the internet"
+    gateway = route.nat_gateway
+    if gateway is not None and gateway.state != "available":
+        return f"{gateway.id} is {gateway.state}"
+    if gateway is not None and not is_public(origin.ec2, gateway.subnet_id):
+        return f"{gateway.id} is in a subnet without a route to an internet gateway"
+    if gateway is None and _is_internet_gateway(route) and not origin.public_address:
+        return f"the node has no public address in public subnet {origin.subnet.id}"
+    if not permits_anywhere(egress(origin)):
+        return f"the node's security groups do not allow egress to {ANYWHERE} on port {HTTPS}"
+    return ""
+
+
+def is_public(ec2: Any, subnet_id: str) -> bool:
+    """Return whether the subnet has a route to an internet gateway."""
+    route = _default_route(ec2, ec2.get_subnet(subnet_id))
+    return route is not None and _is_internet_gateway(route)
+
+
+def _is_internet_gateway(route: Any) -> bool:
+    return str(getattr(route.gateway, "id", "")).startswith("igw-")
+
+
+def _default_route(ec2: Any, subnet: Any) -> Any | None:
+    """Return the route to all addresses. Targets other than NAT and internet gateways count as routes to the internet."""
+    table = _route_table(ec2, subnet)
+    routes = table.routes if table is not None else []
+    return next((route for route in routes if route.destination_cidr_block == str(ANYWHERE)), None)
+
+
+def _route_table(ec2: Any, subnet: Any) -> Any | None:
+    """Return the subnet's route table: its own, or the main table of its VPC."""
+    tables = [table for table in list(ec2.route_tables.values()) if table.vpc_id == subnet.vpc_id]
+    own = [table for table in tables if subnet.id in list(table._associations.values())]
+    return next(iter([*own, *(table for table in tables if table.main_association_id is not None)]), None)
+
+
+def _permits(rule: Any, groups: set[str], addresses: list[IPv4Address], prefix_list: str | None) -> bool:
+    if not _covers_https(rule):
+        return False
+    if rule.source_group.get("GroupId") in groups or (prefix_list is not None and rule.prefix_list_id == prefix_list):
+        return True
+    return bool(rule.cidr_ipv4) and any(address in IPv4Network(rule.cidr_ipv4) for address in addresses)
+
+
+def _covers_https(rule: Any) -> bool:
+    if rule.ip_protocol == "-1":
+        return True
+    return rule.ip_protocol == "tcp" and (rule.from_port or 0) <= HTTPS <= (rule.to_port or HTTPS)

@@ -1,0 +1,130 @@
+"""Spot prices and placement scores.
+
+https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeSpotPriceHistory.html
+https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_GetSpotPlacementScores.html
+
+AWS's market is not known. A zone's price is the snapshot's spot price, or else 30 to 45 % of its on-demand price; the zone
+decides which. Scores depend on the zone too. Both are the same in every run.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from infra.cost import prices
+from localcloud.aws import clock, scarcity
+from localcloud.aws.call import Call
+from localcloud.aws.ec2 import instance_types
+from localcloud.aws.ec2.filters import keep, page
+from localcloud.aws.ec2.refusals import end_dry_run, invalid_value, missing
+from localcloud.aws.ec2.zones import zone_named, zones_of
+from localcloud.aws.errors import AwsError
+from localcloud.aws.patching import operation
+
+PRODUCT = "Linux/UNIX"
+_PRODUCTS = (PRODUCT, "Linux/UNIX (Amazon VPC)")
+_UNITS = ("units", "vcpu", "memory-mib")
+FEW_TYPES = 3
+"""With fewer types, scores are always low."""
+_BEST = 10
+
+
+@operation("ec2", "DescribeSpotPriceHistory")
+def describe_spot_price_history(call: Call) -> dict[str, Any]:
+    """Return the current prices. Earlier ones are not emulated: prices never change."""
+    params = call.params
+    names = params.get("InstanceTypes") or sorted(prices.snapshot(call.region).instances)
+    zone = params.get("AvailabilityZone") or params.get("AvailabilityZoneId")
+    wanted = zone_named(call.backend, zone).name if zone else None
+    start, end = params.get("StartTime"), params.get("EndTime")
+    if start is not None and end is not None and start > end:
+        raise invalid_value(start.isoformat(), "StartTime", "It must be before EndTime.")
+    is_sold = any(product in _PRODUCTS for product in params.get("ProductDescriptions") or _PRODUCTS)
+    found = [
+        {
+            "AvailabilityZone": place,
+            "InstanceType": name,
+            "ProductDescription": PRODUCT,
+            "SpotPrice": f"{price:.6f}",
+            "Timestamp": _hour(clock.now()),
+        }
+        for name in names
+        for place, price in _prices(call.region, name)
+        if is_sold and wanted in (None, place)
+    ]
+    kept = keep(
+        found,
+        params.get("Filters"),
+        {
+            "availability-zone": lambda row: row["AvailabilityZone"],
+            "instance-type": lambda row: row["InstanceType"],
+            "product-description": lambda row: row["ProductDescription"],
+            "spot-price": lambda row: row["SpotPrice"],
+        },
+        lambda _: {},
+    )
+    end_dry_run(call)
+    kept, token = page(kept, {"MaxResults": 1000, **params})
+    return {"SpotPriceHistory": kept, **token}
+
+
+def _prices(region: str, name: str) -> Iterator[tuple[str, Decimal]]:
+    known, offered = instance_types.facts(name), instance_types.offered_zones(region).get(name, ())
+    if known is None or "spot" not in known.usage_classes:
+        return
+    snapshot = prices.snapshot(region)
+    reported, on_demand = snapshot.spot_price(name, None), snapshot.on_demand(name)
+    for zone in offered:
+        if reported is not None:
+            yield zone, reported.usd
+        elif on_demand is not None:
+            yield zone, on_demand.usd * (30 + _draw(zone, name) % 16) / 100
+
+
+def _hour(moment: datetime) -> datetime:
+    return moment.replace(minute=0, second=0, microsecond=0)
+
+
+@operation("ec2", "GetSpotPlacementScores")
+def get_spot_placement_scores(call: Call) -> dict[str, Any]:
+    params, names = call.params, call.params.get("InstanceTypes", [])
+    if "InstanceRequirementsWithMetadata" in params:
+        raise AwsError("NotImplementedInLocalCloud", "The local cloud scores InstanceTypes, not InstanceRequirements.")
+    if not names:
+        raise missing("InstanceTypes")
+    if unknown := [name for name in names if instance_types.facts(name) is None]:
+        raise invalid_value(unknown[0], "InstanceTypes", "The instance type does not exist")
+    if params["TargetCapacity"] < 1:
+        raise invalid_value(params["TargetCapacity"], "TargetCapacity", "It must be 1 or more.")
+    if params.get("TargetCapacityUnitType", "units") not in _UNITS:
+        raise invalid_value(params["TargetCapacityUnitType"], "TargetCapacityUnitType", f"Use one of {', '.join(_UNITS)}.")
+    regions = params.get("RegionNames") or [call.region]
+    if len(regions) > _BEST:
+        raise invalid_value(len(regions), "RegionNames", "At most 10 Regions are possible.")
+    end_dry_run(call)
+    by_zone = bool(params.get("SingleAvailabilityZone"))
+    scores = [score for region in regions for score in _scores(region, names, by_zone)]
+    kept, token = page(sorted(scores, key=lambda one: -one["Score"])[:_BEST], params)
+    return {"SpotPlacementScores": kept, **token}
+
+
+def _scores(region: str, names: list[str], by_zone: bool) -> Iterator[dict[str, Any]]:
+    offered = instance_types.offered_zones(region)
+    scores: dict[str, int] = {}
+    for zone in zones_of(region):
+        here = [name for name in names if zone.name in offered.get(name, ()) and not scarcity.is_scarce(name, zone.name)]
+        most = 9 if len(names) >= FEW_TYPES else 3
+        if here:
+            scores[zone.zone_id] = 1 + _draw(zone.name, *here) % most
+        elif any(zone.name in offered.get(name, ()) for name in names):
+            scores[zone.zone_id] = 1
+    if by_zone:
+        yield from ({"Region": region, "AvailabilityZoneId": zone, "Score": score} for zone, score in scores.items())
+    elif scores:
+        yield {"Region": region, "Score": max(scores.values())}
+
+
+def _draw(*parts: str) -> int:
+    return int(hashlib.sha256(" ".join(parts).encode()).hexdigest()[:8], 16)

@@ -1,0 +1,41 @@
+"""Calls of pods to AWS: they fail if the pod's node does not reach the service.
+
+https://docs.aws.amazon.com/eks/latest/userguide/private-clusters.html
+"""
+
+from typing import Any
+
+from localcloud.aws import identity
+from localcloud.aws.call import Call, backend_of
+from localcloud.aws.ec2 import instance_calls, reachability
+from localcloud.aws.eks import joining
+from localcloud.aws.errors import AwsError
+from localcloud.aws.patching import guard
+
+SERVICES = ("autoscaling", "ec2", "ecr", "efs", "eks", "fsx", "elbv2", "kms", "logs", "s3", "service-quotas", "ssm", "sts")
+_ENDPOINTS = {"ecr": "ecr.api", "efs": "elasticfilesystem", "elbv2": "elasticloadbalancing", "service-quotas": "servicequotas"}
+"""boto3's name -> name of the VPC endpoint, where they differ."""
+
+
+def place(session: Any, instance_id: str) -> None:
+    """Record the instance from which the holder of the session calls AWS."""
+    session.local_cloud_instance = instance_id
+
+
+def check(call: Call) -> None:
+    """Reject the call if it comes from an instance that does not reach the service. On AWS, such a call times out."""
+    session = identity.session_of(call) if call.access_key else None
+    instance_id = getattr(session, "local_cloud_instance", None)
+    ec2 = backend_of("ec2", call.account, call.region)
+    instance = next((one for one in instance_calls.every(ec2) if one.id == instance_id), None) if instance_id else None
+    if instance is None or not instance.nics:
+        return
+    service = _ENDPOINTS.get(call.service, call.service)
+    host = joining.host(call.region, service)
+    if problem := reachability.service_problem(reachability.origin_of(ec2, instance), service, host):
+        # Status 400: SDKs do not retry, so the error appears at once.
+        raise AwsError("UnreachableInLocalCloud", f'Connect timeout on endpoint URL: "https://{host}/". {problem}', 400)
+
+
+for _service in SERVICES:
+    guard(_service)(check)

@@ -1,0 +1,18 @@
+"""FSx for Lustre: moto lacks states, updates, data repository associations and AWS's errors.
+
+    capacity.py      which deployment types, sizes and throughputs AWS accepts (pure)
+    file_systems.py  create, describe, update and delete file systems
+    network.py       subnets, security groups and network interfaces of file servers
+    associations.py  data repository associations
+    repository.py    moves files between a linked directory and its bucket
+    mounting.py      which clients may mount a file system
+
+Files are in the folder of EFS's file systems (localcloud/aws/efs/contents.py). Not emulated, and refused: SCRATCH_1,
+PERSISTENT_1, HDD, Intelligent-Tiering, EFA, backups, logging, root squash, metadata configurations, and data repository
+tasks. FSx reads the content of an imported file at the first access; the local cloud copies it at once.
+"""
+
+
+def install() -> None:
+    """Register this service's operations."""
+    from localcloud.aws.fsx import associations, file_systems, mounting  # noqa: F401

@@ -1,0 +1,164 @@
+"""Data repository associations.
+
+https://docs.aws.amazon.com/fsx/latest/APIReference/API_CreateDataRepositoryAssociation.html and related operations
+"""
+
+import re
+import secrets
+from typing import Any
+
+from localcloud.aws import durations
+from localcloud.aws.call import Call
+from localcloud.aws.errors import AwsError
+from localcloud.aws.fsx import repository
+from localcloud.aws.fsx.states import (
+    Association,
+    Record,
+    associations,
+    bad_request,
+    file_system,
+    not_emulated,
+    now,
+    refuse_others,
+    tags_of,
+)
+from localcloud.aws.patching import operation
+
+_CREATE = frozenset(
+    {
+        *("FileSystemId", "FileSystemPath", "DataRepositoryPath", "BatchImportMetaDataOnCreate", "ImportedFileChunkSize"),
+        *("S3", "ClientRequestToken", "Tags"),
+    }
+)
+_EVENTS = {"NEW", "CHANGED", "DELETED"}
+_MOST = 8
+_CHUNK_MIB = 1024
+
+
+@operation("fsx", "CreateDataRepositoryAssociation")
+def _create(call: Call) -> Record:
+    params, known = call.params, associations(call.backend)
+    token = params.get("ClientRequestToken", "")
+    for one in known.values():
+        if token and one.token == token:
+            return {"Association": one.described(tags_of(call, one.resource_arn))}
+    refuse_others(params, _CREATE)
+    system = file_system(call, params["FileSystemId"], ready=True)
+    if system.record["FileSystemTypeVersion"] == "2.10":
+        raise AwsError("UnsupportedOperation", "Data repository associations need Lustre version 2.12 or newer.")
+    siblings = [one for one in known.values() if one.file_system is system]
+    if len(siblings) >= _MOST:
+        raise AwsError("ServiceLimitExceeded", f"A file system can have at most {_MOST} data repository associations.")
+    path, directory = _check_path(params.get("DataRepositoryPath", "")), _check_directory(params.get("FileSystemPath", "/"))
+    for one in siblings:
+        _check_overlap("file system path", one.record["FileSystemPath"], directory)
+        _check_overlap("data repository path", one.record["DataRepositoryPath"], path)
+    _check_events(params.get("S3", {}))
+    name = f"dra-{secrets.token_hex(9)[1:]}"
+    arn = f"arn:aws:fsx:{call.region}:{call.account}:association/{system.file_system_id}/{name}"
+    record = {
+        "AssociationId": name,
+        "ResourceARN": arn,
+        "FileSystemId": system.file_system_id,
+        "FileSystemPath": directory,
+        "DataRepositoryPath": path,
+        "BatchImportMetaDataOnCreate": params.get("BatchImportMetaDataOnCreate", False),
+        "ImportedFileChunkSize": params.get("ImportedFileChunkSize", _CHUNK_MIB),
+        "S3": params.get("S3", {}),
+        "CreationTime": now(),
+    }
+    created = Association(name, arn, system, record, call.account, call.region, token)
+    known[name] = created
+    if params.get("Tags"):
+        call.backend.tagger.tag_resource(arn, params["Tags"])
+    final = _linked(created)
+    durations.schedule(created, "lifecycle", "CREATING", final, "fsx-data-repository-association")
+    return {"Association": created.described(tags_of(call, arn))}
+
+
+def _linked(created: Association) -> Any:
+    def final() -> str:
+        """Link the directory, and return the association's state: FAILED if FSx cannot use the bucket."""
+        created.failure = repository.problem(created)
+        if created.failure:
+            return "FAILED"
+        repository.link(created)
+        return "AVAILABLE"
+
+    return final
+
+
+@operation("fsx", "DescribeDataRepositoryAssociations")
+def _describe(call: Call) -> Record:
+    wanted = call.params.get("AssociationIds")
+    found = [_association(call, name) for name in wanted] if wanted else list(associations(call.backend).values())
+    for one in call.params.get("Filters", ()):
+        if one["Name"] != "file-system-id":
+            raise not_emulated(f"the filter {one['Name']}")
+        found = [known for known in found if known.record["FileSystemId"] in one["Values"]]
+    return {"Associations": [one.described(tags_of(call, one.resource_arn)) for one in found]}
+
+
+@operation("fsx", "UpdateDataRepositoryAssociation")
+def _update(call: Call) -> Record:
+    found = _association(call, call.params["AssociationId"], ready=True)
+    refuse_others(call.params, frozenset({"AssociationId", "ClientRequestToken", "ImportedFileChunkSize", "S3"}))
+    if "S3" in call.params:
+        _check_events(call.params["S3"])
+        found.record["S3"] = {**found.record["S3"], **call.params["S3"]}
+    if "ImportedFileChunkSize" in call.params:
+        found.record["ImportedFileChunkSize"] = call.params["ImportedFileChunkSize"]
+    durations.schedule(found, "lifecycle", "UPDATING", "AVAILABLE", "fsx-data-repository-association-update")
+    return {"Association": found.described(tags_of(call, found.resource_arn))}
+
+
+@operation("fsx", "DeleteDataRepositoryAssociation")
+def _delete(call: Call) -> Record:
+    found = _association(call, call.params["AssociationId"])
+    deletes_data = bool(call.params.get("DeleteDataInFileSystem"))
+
+    def remove() -> None:
+        repository.unlink(found)
+        if deletes_data:
+            repository.clear(found)
+        associations(call.backend).pop(found.association_id, None)
+        call.backend.tagger.delete_all_tags_for_resource(found.resource_arn)
+
+    failed = durations.fails_as(found, "lifecycle", "FAILED")
+    kind = "fsx-data-repository-association-delete"
+    durations.schedule(found, "lifecycle", "DELETING", "DELETED", kind, then=remove, fail=failed)
+    return {"AssociationId": found.association_id, "Lifecycle": "DELETING", "DeleteDataInFileSystem": deletes_data}
+
+
+def _association(call: Call, name: str, *, ready: bool = False) -> Association:
+    found = associations(call.backend).get(name)
+    if found is None:
+        raise AwsError("DataRepositoryAssociationNotFound", f"Data repository association '{name}' does not exist.")
+    if ready and found.lifecycle != "AVAILABLE":
+        raise bad_request(f"Data repository association '{name}' is {found.lifecycle}.")
+    return found
+
+
+def _check_path(path: str) -> str:
+    if not re.fullmatch(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?", path):
+        raise bad_request(f"The data repository path '{path}' must have the form s3://bucket/prefix.")
+    return path
+
+
+def _check_directory(path: str) -> str:
+    if not path.startswith("/") or ".." in path.split("/"):
+        raise bad_request(f"The file system path '{path}' must be absolute.")
+    return path.rstrip("/") or "/"
+
+
+def _check_overlap(what: str, one: str, other: str) -> None:
+    first, second = f"{one.rstrip('/')}/", f"{other.rstrip('/')}/"
+    if first.startswith(second) or second.startswith(first):
+        raise bad_request(f"The {what} '{other}' overlaps with '{one}' of another data repository association.")
+
+
+def _check_events(policies: Record) -> None:
+    for name, policy in policies.items():
+        events = policy.get("Events", [])
+        if name not in ("AutoImportPolicy", "AutoExportPolicy") or set(events) - _EVENTS or len(events) != len(set(events)):
+            raise bad_request(f"{name}.Events must be different values of NEW, CHANGED and DELETED.")

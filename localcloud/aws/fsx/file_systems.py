@@ -1,0 +1,190 @@
+"""File systems: https://docs.aws.amazon.com/fsx/latest/APIReference/API_CreateFileSystem.html and related operations."""
+
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+from localcloud.aws import durations
+from localcloud.aws.call import Call
+from localcloud.aws.efs import contents
+from localcloud.aws.fsx import capacity, network, repository
+from localcloud.aws.fsx.states import (
+    FileSystem,
+    Record,
+    associations,
+    bad_request,
+    file_system,
+    not_emulated,
+    now,
+    refuse_others,
+    tags_of,
+)
+from localcloud.aws.patching import operation
+
+_CREATE = frozenset(
+    {
+        *("ClientRequestToken", "FileSystemType", "StorageCapacity", "StorageType", "SubnetIds", "SecurityGroupIds", "Tags"),
+        *("KmsKeyId", "LustreConfiguration", "FileSystemTypeVersion"),
+    }
+)
+_LUSTRE = frozenset(
+    {
+        *("DeploymentType", "PerUnitStorageThroughput", "DataCompressionType", "WeeklyMaintenanceStartTime"),
+        *("CopyTagsToBackups", "AutomaticBackupRetentionDays"),
+    }
+)
+_UPDATE = frozenset({"ClientRequestToken", "FileSystemId", "StorageCapacity", "LustreConfiguration", "FileSystemTypeVersion"})
+_GROWTH_PAUSE_SECONDS = 6 * 3600.0
+"""https://docs.aws.amazon.com/fsx/latest/LustreGuide/increase-storage-capacity.html"""
+
+
+@operation("fsx", "CreateFileSystem")
+def _create_file_system(call: Call) -> Record:
+    params, lustre = call.params, call.params.get("LustreConfiguration", {})
+    token = params.get("ClientRequestToken", "")
+    for known in call.backend.file_systems.values():
+        if token and getattr(known, "token", None) == token:
+            return {"FileSystem": known.described(tags_of(call, known.resource_arn))}
+    _check(params, lustre)
+    key = _key_arn(call, lustre["DeploymentType"])
+    subnet = network.subnet_of(call, params.get("SubnetIds", ()))
+    groups = network.groups_of(call, subnet, params.get("SecurityGroupIds", ()))
+    name = f"fs-{secrets.token_hex(9)[1:]}"
+    interfaces = network.create_interfaces(
+        call.backend_of("ec2"), subnet, groups, capacity.servers(params["StorageCapacity"]), name
+    )
+    created = FileSystem(name, f"arn:aws:fsx:{call.region}:{call.account}:file-system/{name}", {}, token)
+    created.record = _record(call, created, subnet, interfaces, key)
+    call.backend.file_systems[name] = created
+    if params.get("Tags"):
+        call.backend.tagger.tag_resource(created.resource_arn, params["Tags"])
+    durations.schedule(created, "lifecycle", "CREATING", "AVAILABLE", "fsx-file-system")
+    return {"FileSystem": created.described(tags_of(call, created.resource_arn))}
+
+
+def _check(params: Mapping[str, Any], lustre: Mapping[str, Any]) -> None:
+    if params.get("FileSystemType") != "LUSTRE":
+        raise not_emulated(f"the file system type {params.get('FileSystemType')}")
+    refuse_others(params, _CREATE)
+    refuse_others(lustre, _LUSTRE)
+    if params.get("StorageType", "SSD") != "SSD":
+        raise not_emulated(f"the storage type {params['StorageType']}")
+    if lustre.get("AutomaticBackupRetentionDays"):
+        raise not_emulated("automatic backups")
+    capacity.check_new(params.get("StorageCapacity"), lustre, params.get("FileSystemTypeVersion"))
+    if lustre["DeploymentType"] == "SCRATCH_2" and "KmsKeyId" in params:
+        raise bad_request("KmsKeyId is only supported for PERSISTENT_1 and PERSISTENT_2 file systems.")
+
+
+def _record(call: Call, created: FileSystem, subnet: Any, interfaces: list[str], key: str | None) -> Record:
+    params, given = call.params, call.params["LustreConfiguration"]
+    deployment = given["DeploymentType"]
+    persistent = deployment == "PERSISTENT_2"
+    lustre = {
+        "WeeklyMaintenanceStartTime": "7:05:00",
+        "DataCompressionType": "NONE",
+        "CopyTagsToBackups": False,
+        "EfaEnabled": False,
+        **({"AutomaticBackupRetentionDays": 0} if persistent else {}),
+        **given,
+        "MountName": secrets.token_hex(4),
+    }
+    return {
+        "OwnerId": call.account,
+        "CreationTime": now(),
+        "FileSystemId": created.file_system_id,
+        "FileSystemType": "LUSTRE",
+        "FileSystemTypeVersion": params.get("FileSystemTypeVersion") or capacity.default_version(deployment),
+        "StorageCapacity": params["StorageCapacity"],
+        "StorageType": "SSD",
+        "VpcId": subnet.vpc_id,
+        "SubnetIds": [subnet.id],
+        "NetworkInterfaceIds": interfaces,
+        "DNSName": f"{created.file_system_id}.fsx.{call.region}.amazonaws.com",
+        "ResourceARN": created.resource_arn,
+        "LustreConfiguration": lustre,
+        **({"KmsKeyId": key} if key else {}),
+    }
+
+
+@operation("fsx", "DescribeFileSystems")
+def _describe_file_systems(call: Call) -> Record:
+    wanted = call.params.get("FileSystemIds")
+    every = [one for one in call.backend.file_systems.values() if isinstance(one, FileSystem)]
+    found = [file_system(call, name) for name in wanted] if wanted else every
+    return {"FileSystems": [one.described(tags_of(call, one.resource_arn)) for one in found]}
+
+
+@operation("fsx", "UpdateFileSystem")
+def _update_file_system(call: Call) -> Record:
+    """https://docs.aws.amazon.com/fsx/latest/APIReference/API_UpdateFileSystem.html"""
+    params, changes = call.params, call.params.get("LustreConfiguration", {})
+    found = file_system(call, params["FileSystemId"], ready=True)
+    refuse_others(params, _UPDATE)
+    refuse_others(changes, _LUSTRE - {"DeploymentType", "CopyTagsToBackups"})
+    if changes.get("AutomaticBackupRetentionDays"):
+        raise not_emulated("automatic backups")
+    if (throughput := changes.get("PerUnitStorageThroughput")) is not None:
+        if found.lustre["DeploymentType"] != "PERSISTENT_2":
+            raise bad_request("PerUnitStorageThroughput cannot be updated for scratch file systems.")
+        capacity.check_throughput(throughput)
+    if (size := params.get("StorageCapacity")) is not None:
+        _grow(found, size)
+    if (version := params.get("FileSystemTypeVersion")) is not None:
+        capacity.check_upgrade(found.record["FileSystemTypeVersion"], version)
+        found.record["FileSystemTypeVersion"] = version
+    found.lustre.update(changes)
+    action = {"AdministrativeActionType": "FILE_SYSTEM_UPDATE", "RequestTime": now(), "Status": "IN_PROGRESS"}
+    found.record["AdministrativeActions"] = [action]
+    durations.schedule(action, "Status", "IN_PROGRESS", "COMPLETED", "fsx-file-system-update")
+    durations.schedule(found, "lifecycle", "UPDATING", "AVAILABLE", "fsx-file-system-update")
+    return {"FileSystem": found.described(tags_of(call, found.resource_arn))}
+
+
+def _grow(found: FileSystem, size: int) -> None:
+    capacity.check_growth(found.record["StorageCapacity"], size)
+    moment = durations.current()
+    if found.grown is not None and moment < found.grown + durations.seconds(_GROWTH_PAUSE_SECONDS):
+        raise bad_request("The storage capacity was increased less than 6 hours ago. Increase it again later.")
+    found.grown, found.record["StorageCapacity"] = moment, size
+
+
+@operation("fsx", "DeleteFileSystem")
+def _delete_file_system(call: Call) -> Record:
+    """https://docs.aws.amazon.com/fsx/latest/APIReference/API_DeleteFileSystem.html"""
+    found = file_system(call, call.params["FileSystemId"])
+    name = found.file_system_id
+    if found.lifecycle == "CREATING":
+        raise bad_request(f"File system '{name}' is CREATING and cannot be deleted yet.")
+    skips = call.params.get("LustreConfiguration", {}).get("SkipFinalBackup")
+    if found.lustre["DeploymentType"] == "PERSISTENT_2" and not skips:
+        raise not_emulated("the final backup")
+
+    def remove() -> None:
+        linked = associations(call.backend)
+        for one in [known for known in linked.values() if known.file_system is found]:
+            repository.unlink(one)
+            del linked[one.association_id]
+        network.delete_interfaces(call, found.record["NetworkInterfaceIds"])
+        del call.backend.file_systems[name]
+        call.backend.tagger.delete_all_tags_for_resource(found.resource_arn)
+        contents.remove(name)
+
+    failed = durations.fails_as(found, "lifecycle", "FAILED")
+    durations.schedule(found, "lifecycle", "DELETING", "DELETED", "fsx-file-system-delete", then=remove, fail=failed)
+    return {"FileSystemId": name, "Lifecycle": "DELETING", "LustreResponse": {}}
+
+
+def _key_arn(call: Call, deployment: str) -> str | None:
+    """Return the ARN of the encryption key: the requested key, or the AWS managed key of FSx. Scratch file systems have none."""
+    if deployment == "SCRATCH_2":
+        return None
+    kms = call.backend_of("kms")
+    wanted = call.params.get("KmsKeyId", "alias/aws/fsx")
+    try:
+        key = kms.keys[kms.any_id_to_key_id(wanted)]
+    except (KeyError, AttributeError, TypeError):
+        raise bad_request(f"The KMS key '{wanted}' does not exist.") from None
+    if key.key_state != "Enabled":
+        raise bad_request(f"The KMS key '{key.arn}' is {key.key_state}.")
+    return str(key.arn)

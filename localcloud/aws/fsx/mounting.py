@@ -1,0 +1,60 @@
+"""Lustre mounts: the directory that a client sees, or the error that `mount.lustre` reports.
+
+https://docs.aws.amazon.com/fsx/latest/LustreGuide/mount-troubleshooting.html
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from localcloud.aws.account import ACCOUNT
+from localcloud.aws.call import backend_of
+from localcloud.aws.control_actions import action
+from localcloud.aws.ec2 import instance_calls
+from localcloud.aws.efs import contents
+from localcloud.aws.efs.mounting import MountRefused, can_connect
+from localcloud.aws.fsx.network import LUSTRE_PORT
+from localcloud.aws.fsx.states import FileSystem
+
+_SOURCE = re.compile(r"(?P<id>fs-\w+)\.fsx\.(?P<region>[a-z0-9-]+)\.amazonaws\.com@tcp:/(?P<name>\w+)(?P<path>(/[^/]+)*)/?")
+
+
+@action("POST", "fsx/mounts")
+def _mount(body: Any) -> Any:
+    try:
+        return {"folder": str(mount(**body)), "readOnly": False}
+    except MountRefused as refused:
+        return {"error": str(refused)}
+
+
+def mount(region: str, instance: str, source: str) -> Path:
+    """Return the folder of a file system that an instance mounts. Raise MountRefused on errors."""
+    ec2 = backend_of("ec2", ACCOUNT, region)
+    client = next((one for one in instance_calls.every(ec2) if one.id == instance), None)
+    if client is None:
+        raise MountRefused(f"instance {instance} does not exist")
+    parsed = _SOURCE.fullmatch(source)
+    found = backend_of("fsx", ACCOUNT, region).file_systems.get(parsed["id"]) if parsed else None
+    if parsed is None or not isinstance(found, FileSystem) or parsed["region"] != region:
+        raise MountRefused(f"mount.lustre: Can't parse NID '{source}': the name does not resolve to a file system")
+    if found.lifecycle not in ("AVAILABLE", "UPDATING"):
+        raise MountRefused(f"mount.lustre: mount {source} failed: Input/output error: the file system is {found.lifecycle}")
+    _check_network(ec2, found, client, source)
+    folder = contents.directory_of(found.file_system_id, parsed["path"] or "/") if _is_name(found, parsed["name"]) else None
+    if folder is None:
+        reason = "No such file or directory. Is the MGS specification correct? Is the filesystem name correct?"
+        raise MountRefused(f"mount.lustre: mount {source} failed: {reason}")
+    return folder
+
+
+def _is_name(found: FileSystem, name: str) -> bool:
+    return str(found.lustre["MountName"]) == name
+
+
+def _check_network(ec2: Any, found: FileSystem, client: Any, source: str) -> None:
+    groups = [group.id for group in ec2.get_network_interface(found.record["NetworkInterfaceIds"][0]).group_set]
+    failed = f"mount.lustre: mount {source} failed: Input/output error. Is the MGS running?"
+    if client.vpc_id != found.record["VpcId"]:
+        raise MountRefused(f"{failed} The file system is in {found.record['VpcId']}, the client in {client.vpc_id}")
+    if not can_connect(ec2, groups, client, LUSTRE_PORT):
+        raise MountRefused(f"{failed} No security group of the file system ({', '.join(groups)}) admits it on TCP {LUSTRE_PORT}")

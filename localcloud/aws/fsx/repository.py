@@ -1,0 +1,223 @@
+"""Moves files between linked directories and their buckets, as automatic import and export do.
+
+A thread compares each linked directory with its bucket while the local AWS stores files. Exported objects carry the
+file's owner and permissions, and imported files get those of their object:
+https://docs.aws.amazon.com/fsx/latest/LustreGuide/posix-metadata-support.html
+"""
+
+import logging
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from localcloud.aws import patching
+from localcloud.aws.call import backend_of
+from localcloud.aws.efs import contents
+from localcloud.aws.fsx.states import Association
+
+log = logging.getLogger(__name__)
+
+PAUSE_SECONDS = 0.5
+_IMPORT, _EXPORT = "AutoImportPolicy", "AutoExportPolicy"
+_METADATA = "x-amz-meta-"
+_DIRECTORY_MODE, _FILE_MODE = 0o755, 0o755
+
+_linked: dict[str, Association] = {}
+"""Available associations of all accounts and Regions."""
+_stopping: threading.Event | None = None
+"""Stops the thread that is running, if there is one."""
+
+
+def problem(association: Association) -> str:
+    """Return why FSx cannot use the bucket; empty if it can."""
+    s3 = backend_of("s3", association.account, association.region)
+    bucket = s3.buckets.get(association.bucket)
+    if bucket is None:
+        return f"Amazon FSx is unable to access the S3 bucket {association.bucket}: the bucket does not exist."
+    if bucket.region_name != association.region:
+        return f"The S3 bucket {association.bucket} is in {bucket.region_name}, not in {association.region}."
+    return ""
+
+
+def link(association: Association) -> None:
+    """Create the directory, import the objects if the association asks for it, and keep both sides the same from now on."""
+    if contents.root() is None:
+        return
+    folder_of(association).mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
+    _linked[association.association_id] = association
+    synchronize(association, importing=bool(association.record["BatchImportMetaDataOnCreate"]))
+    _start()
+
+
+def unlink(association: Association) -> None:
+    """Export what changed, and leave files and objects as they are."""
+    if _linked.pop(association.association_id, None) is not None:
+        synchronize(association)
+
+
+def clear(association: Association) -> None:
+    """Delete the files of the linked directory."""
+    if contents.root() is not None:
+        shutil.rmtree(folder_of(association), ignore_errors=True)
+
+
+def folder_of(association: Association) -> Path:
+    return contents.folder_of(association.record["FileSystemId"]) / str(association.record["FileSystemPath"]).strip("/")
+
+
+def synchronize(association: Association, *, importing: bool = False) -> None:
+    """Import and export what changed on either side since the last call. `importing`: import objects that are not known."""
+    bucket = backend_of("s3", association.account, association.region).buckets.get(association.bucket)
+    folder = folder_of(association)
+    if bucket is None or not folder.is_dir():
+        association.lifecycle = "MISCONFIGURED" if bucket is None else association.lifecycle
+        return
+    imports = association.events(_IMPORT) | ({"NEW"} if importing else set())
+    objects, files = _objects(association, bucket), dict(_files(folder))
+    for path in sorted(objects.keys() | files.keys() | association.known.keys()):
+        with suppress(FileNotFoundError):  # a job has deleted the file meanwhile
+            _reconcile(association, path, objects.get(path), files.get(path), imports)
+
+
+def _reconcile(
+    association: Association, path: str, found: Any | None, file: str | None, imports: frozenset[str] | set[str]
+) -> None:
+    """Bring one path to the same state on both sides, as far as the association's events allow. The bucket wins."""
+    before = association.known.get(path)
+    etag = found.etag if found is not None else None
+    changed = etag is not None and (before is None or before[0] != etag)
+    if changed and ("NEW" if before is None else "CHANGED") in imports:
+        association.known[path] = (str(etag), _import(folder_of(association) / path, found))
+        return
+    if etag is None and before is not None and file == before[1] and "DELETED" in imports:
+        _delete(folder_of(association) / path)
+        del association.known[path]
+        return
+    exports = association.events(_EXPORT)
+    if file is not None and (before is None or before[1] != file):
+        if (before is None and found is None and "NEW" in exports) or (before is not None and "CHANGED" in exports):
+            association.known[path] = (_export(association, folder_of(association) / path, path), file)
+    elif file is None and before is not None and etag == before[0] and "DELETED" in exports:
+        s3 = backend_of("s3", association.account, association.region)
+        s3.delete_object(association.bucket, f"{association.prefix}{path}")
+        del association.known[path]
+    elif file is None and etag is None:
+        association.known.pop(path, None)
+
+
+def _objects(association: Association, bucket: Any) -> dict[str, Any]:
+    """Return path below the directory -> object."""
+    from moto.s3.models import FakeDeleteMarker
+
+    prefix = association.prefix
+    return {
+        key.removeprefix(prefix): found
+        for key, found in bucket.keys.items()
+        if key.startswith(prefix) and _is_path(key.removeprefix(prefix)) and not isinstance(found, FakeDeleteMarker)
+    }
+
+
+def _is_path(name: str) -> bool:
+    """FSx ignores keys that are not paths."""
+    return bool(name) and not any(part in ("", ".", "..") for part in name.rstrip("/").split("/"))
+
+
+def _files(folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield path below the folder and version of each file; directories end with a slash."""
+    for parent, directories, names in os.walk(folder):
+        for name in directories:
+            path = Path(parent, name)
+            if not path.is_symlink() and not any(path.iterdir()):
+                yield f"{path.relative_to(folder)}/", "directory"
+        for name in names:
+            path = Path(parent, name)
+            try:
+                status = path.lstat()
+            except FileNotFoundError:
+                continue
+            if path.is_file() and not path.is_symlink():
+                yield str(path.relative_to(folder)), f"{status.st_mtime_ns}-{status.st_size}-{status.st_ino}"
+
+
+def _import(path: Path, found: Any) -> str:
+    """Write the object as a file, or make the directory. Return the file's version."""
+    metadata = found.metadata
+    owner = int(metadata.get(f"{_METADATA}file-owner", 0)), int(metadata.get(f"{_METADATA}file-group", 0))
+    mode = int(metadata.get(f"{_METADATA}file-permissions", f"{_FILE_MODE:o}"), 8) & 0o7777
+    if str(path).endswith("/") or found.name.endswith("/"):
+        path.mkdir(parents=True, exist_ok=True)
+        version = "directory"
+    else:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f".{path.name}.importing")
+        part.write_bytes(found.value)
+        part.replace(path)
+        status = path.lstat()
+        version = f"{status.st_mtime_ns}-{status.st_size}-{status.st_ino}"
+    path.chmod(mode)
+    os.chown(path, *owner)
+    log.info("imported %s from %s", path.name, found.bucket_name)
+    return version
+
+
+def _export(association: Association, path: Path, name: str) -> str:
+    """Write the file as an object, and return the object's ETag."""
+    s3 = backend_of("s3", association.account, association.region)
+    status = path.lstat()
+    made = s3.put_object(association.bucket, f"{association.prefix}{name}", b"" if path.is_dir() else path.read_bytes())
+    made.set_metadata(
+        {
+            f"{_METADATA}file-owner": str(status.st_uid),
+            f"{_METADATA}file-group": str(status.st_gid),
+            f"{_METADATA}file-permissions": f"{status.st_mode:07o}",
+            f"{_METADATA}file-mtime": f"{status.st_mtime_ns}ns",
+        }
+    )
+    log.info("exported %s to %s", name, association.bucket)
+    return str(made.etag)
+
+
+def _delete(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _start() -> None:
+    """Start the thread that keeps linked directories and buckets the same. The caller holds the gateway's lock."""
+    global _stopping
+    if _stopping is None:
+        _stopping = threading.Event()
+        threading.Thread(target=_run, args=[_stopping], name="fsx-repository", daemon=True).start()
+
+
+def _run(stopping: threading.Event) -> None:
+    global _stopping
+    from localcloud.aws import gateway
+
+    while not stopping.wait(PAUSE_SECONDS):
+        with gateway.LOCK:
+            if stopping.is_set():
+                return
+            if not _linked:
+                _stopping = None
+                return
+            for association in list(_linked.values()):
+                try:
+                    synchronize(association)
+                except OSError as error:  # a job changes files meanwhile; the next round tries again
+                    log.warning("synchronizing %s: %r", association.association_id, error)
+
+
+@patching.on_reset
+def _forget_all() -> None:
+    global _stopping
+    _linked.clear()
+    if _stopping is not None:
+        _stopping.set()
+        _stopping = None

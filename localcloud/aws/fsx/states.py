@@ -1,0 +1,113 @@
+"""Shared code for FSx resources: their records, lookup and errors."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from localcloud.aws.call import Call
+from localcloud.aws.errors import AwsError
+from localcloud.aws.patching import state_of
+
+Record = dict[str, Any]
+
+
+@dataclass(eq=False)
+class FileSystem:
+    """A Lustre file system, stored among moto's file systems."""
+
+    file_system_id: str
+    resource_arn: str
+    record: Record
+    token: str
+    lifecycle: str = "CREATING"
+    failure: str = ""
+    grown: float | None = None
+    """Time of the last increase of the capacity."""
+
+    @property
+    def lustre(self) -> Record:
+        configuration: Record = self.record["LustreConfiguration"]
+        return configuration
+
+    def described(self, tags: list[dict[str, str]]) -> Record:
+        failure = {"FailureDetails": {"Message": self.failure}} if self.failure else {}
+        return {**self.record, "Lifecycle": self.lifecycle, "Tags": tags, **failure}
+
+
+@dataclass(eq=False)
+class Association:
+    """A data repository association."""
+
+    association_id: str
+    resource_arn: str
+    file_system: FileSystem
+    record: Record
+    account: str
+    region: str
+    token: str
+    lifecycle: str = "CREATING"
+    failure: str = ""
+    known: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Path below the directory -> the object's ETag and the file's version, when both were last the same."""
+
+    @property
+    def bucket(self) -> str:
+        return str(self.record["DataRepositoryPath"]).removeprefix("s3://").partition("/")[0]
+
+    @property
+    def prefix(self) -> str:
+        """Prefix of the linked objects' keys: empty, or ending with a slash."""
+        path = str(self.record["DataRepositoryPath"]).removeprefix("s3://").partition("/")[2].strip("/")
+        return f"{path}/" if path else ""
+
+    def events(self, direction: str) -> frozenset[str]:
+        """Return the events of `AutoImportPolicy` or `AutoExportPolicy`."""
+        return frozenset((self.record.get("S3") or {}).get(direction, {}).get("Events", ()))
+
+    def described(self, tags: list[dict[str, str]]) -> Record:
+        failure = {"FailureDetails": {"Message": self.failure}} if self.failure else {}
+        return {**self.record, "Lifecycle": self.lifecycle, "Tags": tags, **failure}
+
+
+@dataclass
+class Associations:
+    """Associations of an account and Region."""
+
+    by_id: dict[str, Association] = field(default_factory=dict)
+
+
+def associations(backend: Any) -> dict[str, Association]:
+    return state_of(backend, Associations).by_id
+
+
+def bad_request(message: str) -> AwsError:
+    return AwsError("BadRequest", message)
+
+
+def not_emulated(what: str) -> AwsError:
+    return AwsError("NotImplementedInLocalCloud", f"The local cloud does not support {what} of FSx for Lustre.", status=400)
+
+
+def refuse_others(given: Mapping[str, Any], known: frozenset[str]) -> None:
+    for name in sorted(given.keys() - known):
+        raise not_emulated(name)
+
+
+def file_system(call: Call, name: str, *, ready: bool = False) -> FileSystem:
+    """Return the file system with this ID. With `ready`, raise unless it is available."""
+    found = call.backend.file_systems.get(name)
+    if not isinstance(found, FileSystem):
+        raise AwsError("FileSystemNotFound", f"File system '{name}' does not exist.")
+    if ready and found.lifecycle != "AVAILABLE":
+        raise bad_request(f"File system '{name}' is {found.lifecycle}.")
+    return found
+
+
+def tags_of(call: Call, arn: str) -> list[dict[str, str]]:
+    found: list[dict[str, str]] = call.backend.list_tags_for_resource(arn)
+    return found
+
+
+def now() -> datetime:
+    return datetime.now(UTC)

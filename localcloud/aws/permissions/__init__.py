@@ -1,0 +1,41 @@
+"""Permissions: every request of every service needs policies that allow it.
+
+A request needs one or more actions on one or more resources (`needs`). Each of them is decided by the caller's identity
+policies, permissions boundary and session policy, by the policy of the resource, and by the policies of the VPC endpoints
+on the way (`decisions`), given the condition keys of the request (`keys`). docs/local-cloud.md lists what is not judged.
+"""
+
+from localcloud.aws import identity, service_linked_roles
+from localcloud.aws.call import Call
+from localcloud.aws.permissions import decisions, denials, keys, needs, resource_policies
+from localcloud.aws.policy_evaluation import Request, UnknownPolicyElement
+
+NO_PERMISSION_NEEDED = {("sts", "GetCallerIdentity"), ("sts", "GetSessionToken")}
+"""https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html, .../API_GetSessionToken.html"""
+
+
+def check(call: Call) -> None:
+    """Raise AWS's error if a policy denies the request, or no policy allows it."""
+    operation = (call.service, call.operation)
+    if operation in NO_PERMISSION_NEEDED or operation in identity.UNSIGNED:
+        return
+    if not call.access_key and call.service != "s3":
+        raise denials.unsigned(call)
+    principal = {"AWS": identity.principal_arn(call)} if call.access_key else {}
+    context = keys.of_request(call)
+    needed = list(needs.of(call))
+    for need in needed:
+        for resource in need.resources:
+            known = {**context, **keys.of_resource(call, need.action, resource), **need.keys}
+            request = Request(need.action, resource, known, principal)
+            try:
+                reason = decisions.refusal(call, request, resource_policies.of(call, request))
+            except UnknownPolicyElement as error:  # never kinder than AWS: what is not supported does not allow
+                reason = f"because the local cloud does not support an element of a policy: {error}"
+            if reason:
+                raise denials.denied(call, request, need, reason)
+    for need in needed:
+        if need.action == "iam:CreateServiceLinkedRole" and call.operation != "CreateServiceLinkedRole":
+            service = str(need.keys["iam:AWSServiceName"])
+            if service in service_linked_roles.NAMES:  # FSx creates a role per linked file system, which is not recorded
+                service_linked_roles.ensure(call.account, service)

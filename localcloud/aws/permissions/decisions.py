@@ -1,0 +1,104 @@
+"""Decides whether policies permit a request: policies of the caller, of the resource and of VPC endpoints.
+
+https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic.html,
+https://docs.aws.amazon.com/vpc/latest/privatelink/vpc-endpoints-access.html
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from localcloud.aws import identity
+from localcloud.aws.call import Call
+from localcloud.aws.permissions import organization
+from localcloud.aws.permissions.actions import prefix_of
+from localcloud.aws.permissions.resource_policies import ResourcePolicy
+from localcloud.aws.policy_evaluation import Decision, Policy, Request, decide, document
+
+
+def refusal(call: Call, request: Request, of_resource: ResourcePolicy) -> str | None:
+    """Return the reason why AWS refuses the request, in AWS's words, or None if the policies permit it.
+
+    Reasons: https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html
+    """
+    policies = identity.policies_of(call)
+    by_kind: dict[str, tuple[Policy, ...]] = {
+        organization.KIND: organization.policies() if call.access_key else (),
+        "identity-based policy": policies.identity,
+        "permissions boundary": policies.boundary,
+        "session policy": policies.session,
+        "resource-based policy": (of_resource.policy,) if of_resource.policy else (),
+        "VPC endpoint policy": tuple(_endpoint_policies(call)) if request.action.startswith(_own(call)) else (),
+    }
+    decisions = {kind: decide(request, *found) for kind, found in by_kind.items() if found}
+    for kind, decision in decisions.items():
+        if decision == "explicit deny":
+            return f"with an explicit deny in {_a(kind)}"
+    return _missing(request, of_resource, decisions, bool(call.access_key))
+
+
+def _missing(request: Request, of_resource: ResourcePolicy, decisions: dict[str, Decision], signed: bool) -> str | None:
+    """Return the kind of policy that should allow the request and does not.
+
+    A resource policy that names the caller allows alone. One that names the account lets the identity policies decide.
+    On AWS, a resource policy that names a role's session also overrides boundaries; here, boundaries always count.
+    """
+    allowed = {kind for kind, decision in decisions.items() if decision == "allow"}
+    directly = bool(of_resource.policy) and decide(replace(request, via_account=False), of_resource.policy or {}) == "allow"
+    if of_resource.must_allow and "resource-based policy" not in allowed:
+        return _no("resource-based policy", request)
+    for kind in ("VPC endpoint policy", "permissions boundary", "session policy"):
+        if kind in decisions and kind not in allowed:
+            return _no(kind, request)
+    if directly or (signed and "identity-based policy" in allowed):
+        return None
+    return _no("identity-based policy" if signed else "resource-based policy", request)
+
+
+def _own(call: Call) -> str:
+    """Return the prefix of the service's own actions. Requests of services to other services pass no endpoint."""
+    return f"{prefix_of(call.service)}:"
+
+
+def _no(kind: str, request: Request) -> str:
+    return f"because no {kind} allows the {request.action} action"
+
+
+def _a(kind: str) -> str:
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+
+
+def _endpoint_policies(call: Call) -> Iterator[Policy]:
+    """Yield the policies of the VPC endpoints through which the request reaches its service.
+
+    Only sessions of instances and pods have a known place in a VPC.
+    """
+    session = identity.session_of(call)
+    if session is None or not (subnets := identity.subnets_of(session)):
+        return
+    ec2 = call.backend_of("ec2")
+    for endpoint in ec2.vpc_end_points.values():
+        is_its_service = endpoint.service_name == f"com.amazonaws.{call.region}.{call.service}"
+        if is_its_service and endpoint.state == "available" and any(_passes(ec2, endpoint, one) for one in subnets):
+            yield document(endpoint.policy_document)
+
+
+def _passes(ec2: Any, endpoint: Any, subnet_id: str) -> bool:
+    """Return whether requests from the subnet reach the endpoint's service through the endpoint.
+
+    An interface endpoint needs private DNS, a gateway endpoint a route.
+    """
+    subnet = next((zone[subnet_id] for zone in ec2.subnets.values() if subnet_id in zone), None)
+    if subnet is None or subnet.vpc_id != endpoint.vpc_id:
+        return False
+    if endpoint.vpc_endpoint_type == "Interface":
+        return bool(endpoint.private_dns_enabled)
+    return _route_table(ec2, subnet) in endpoint.route_table_ids
+
+
+def _route_table(ec2: Any, subnet: Any) -> str | None:
+    """Return the ID of the subnet's route table: its own, or the main table of its VPC."""
+    tables = [table for table in ec2.route_tables.values() if table.vpc_id == subnet.vpc_id]
+    own = [table.id for table in tables if subnet.id in table._associations.values()]
+    main = [table.id for table in tables if table.main_association_id is not None]
+    return next(iter([*own, *main]), None)

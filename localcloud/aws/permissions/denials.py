@@ -1,0 +1,85 @@
+"""AWS's errors for requests without permission, which depend on the service's protocol."""
+
+import base64
+import json
+import zlib
+
+from localcloud.aws import identity
+from localcloud.aws.call import Call
+from localcloud.aws.errors import AwsError
+from localcloud.aws.permissions.need import Need
+from localcloud.aws.policy_evaluation import Request
+
+_JSON_WITH_403 = ("rest-json",)
+"""Services of JSON 1.0 and 1.1 use status 400: https://docs.aws.amazon.com/kms/latest/APIReference/CommonErrors.html.
+EKS's own AccessDeniedException has 403: https://docs.aws.amazon.com/eks/latest/APIReference/CommonErrors.html
+"""
+
+
+def denied(call: Call, request: Request, need: Need, reason: str) -> AwsError:
+    """Return the error, in the words of
+    https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html.
+    """
+    where = f" on resource: {request.resource}" if request.resource else ""
+    if call.service == "s3":
+        return _s3(call, request, reason)
+    sentence = f"User: {_caller(call)} is not authorized to perform: {request.action}{where} {reason}"
+    if need.error is not None:
+        code, message = need.error
+        return AwsError(code, f"{message} Encoded authorization failure message: {encoded(call, request)}", 400)
+    protocol = call.service_model.protocol
+    if protocol == "ec2":  # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
+        text = f"You are not authorized to perform this operation. {sentence}."
+        message = f"{text} Encoded authorization failure message: {encoded(call, request)}"
+        return AwsError("UnauthorizedOperation", message, 403)
+    if call.service == "sts":  # https://repost.aws/knowledge-center/iam-assume-role-error
+        sentence = sentence.removesuffix(f" {reason}")
+    if protocol == "query":
+        return AwsError("AccessDenied", sentence, 403)
+    return AwsError("AccessDeniedException", sentence, 403 if protocol in _JSON_WITH_403 else 400)
+
+
+def unsigned(call: Call) -> AwsError:
+    """https://docs.aws.amazon.com/IAM/latest/APIReference/CommonErrors.html"""
+    protocol = call.service_model.protocol
+    if protocol == "ec2":
+        return AwsError("AuthFailure", "AWS was not able to validate the provided access credentials", 401)
+    code = "MissingAuthenticationToken" if protocol == "query" else "MissingAuthenticationTokenException"
+    return AwsError(code, "Request is missing Authentication Token", 403)
+
+
+def encoded(call: Call, request: Request) -> str:
+    """Return the details of a denial as STS decodes them (DecodeAuthorizationMessage).
+
+    The members are a part of AWS's: https://docs.aws.amazon.com/STS/latest/APIReference/API_DecodeAuthorizationMessage.html
+    """
+    conditions = [{"key": key, "values": value} for key, value in sorted(request.context.items())]
+    details = {
+        "allowed": False,
+        "context": {
+            "principal": {"arn": _caller(call)},
+            "action": request.action,
+            "resource": request.resource or "",
+            "conditions": {"items": conditions},
+        },
+    }
+    return base64.urlsafe_b64encode(zlib.compress(json.dumps(details).encode())).decode()
+
+
+def decoded(text: str) -> str:
+    """Return the details in a message that `encoded` made. Raise AwsError for other texts."""
+    try:
+        return zlib.decompress(base64.urlsafe_b64decode(text)).decode()
+    except (ValueError, zlib.error):
+        raise AwsError("InvalidAuthorizationMessageException", "The encoded authorization message is not valid.", 400) from None
+
+
+def _s3(call: Call, request: Request, reason: str) -> AwsError:
+    if call.request.method == "HEAD":
+        return AwsError("403", "Forbidden", 403)
+    sentence = f'User: {_caller(call)} is not authorized to perform: {request.action} on resource: "{request.resource}" {reason}'
+    return AwsError("AccessDenied", sentence, 403)
+
+
+def _caller(call: Call) -> str:
+    return identity.caller_arn(call) if call.access_key else "anonymous"

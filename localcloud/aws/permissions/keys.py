@@ -1,0 +1,97 @@
+"""Condition keys of requests.
+
+https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html. Only these keys have values; a
+condition on another one does not hold, as if the key were missing.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from localcloud.aws import identity
+from localcloud.aws.call import Call
+from localcloud.aws.eks.state import Eks
+from localcloud.aws.patching import state_of
+from localcloud.aws.policy_evaluation import Values
+
+
+def of_request(call: Call) -> dict[str, Values]:
+    """Return the keys about the caller, the connection and the tags in the request.
+
+    Plain HTTP on loopback replaces AWS's TLS endpoint, so it counts as secure.
+    """
+    secure = call.request.scheme == "https" or call.request.from_wsgi_server
+    tags = dict(_tags(call.params))
+    return {
+        "aws:SecureTransport": str(secure).lower(),
+        "aws:SourceIp": call.request.remote_addr or "127.0.0.1",
+        "aws:RequestedRegion": call.region,
+        **(identity.context_of(call) if call.access_key else {}),
+        **({"sts:ExternalId": str(external)} if (external := call.params.get("ExternalId")) else {}),
+        **{f"aws:RequestTag/{key}": value for key, value in tags.items()},
+        **({"aws:TagKeys": tuple(tags)} if tags else {}),
+    }
+
+
+def _tags(params: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the tags in a request: a list of keys and values, a map, or EC2's specifications."""
+    for name in ("Tags", "tags", "TagList", "TagSpecifications"):
+        given = params.get(name) or ()
+        if isinstance(given, dict):
+            yield from ((str(key), str(value)) for key, value in given.items())
+            continue
+        for tag in given:
+            if "ResourceType" in tag and "Tags" in tag:
+                yield from _tags({"Tags": tag["Tags"]})
+            else:
+                yield str(tag.get("Key", tag.get("TagKey"))), str(tag.get("Value", tag.get("TagValue", "")))
+
+
+def of_resource(call: Call, action: str, resource: str | None) -> dict[str, Values]:
+    """Return the keys about the tags of an existing resource."""
+    prefix = action.split(":")[0]
+    if resource is None or resource == "*" or prefix not in _TAGS:
+        return {}
+    tags = _TAGS[prefix](call, resource)
+    return {f"{name}:ResourceTag/{key}": value for key, value in tags.items() for name in ("aws", prefix)}
+
+
+def _of_ec2(call: Call, arn: str) -> Mapping[str, str]:
+    return dict(call.backend_of("ec2").tags.get(arn.rsplit("/", 1)[-1], {}))
+
+
+def _of_group(call: Call, arn: str) -> Mapping[str, str]:
+    group = call.backend_of("autoscaling").autoscaling_groups.get(arn.rsplit("autoScalingGroupName/", 1)[-1])
+    return {tag["Key"]: tag.get("Value") or "" for tag in group.tags} if group is not None else {}
+
+
+def _of_file_system(call: Call, arn: str) -> Mapping[str, str]:
+    found = call.backend_of("efs").tagging_service.get_tag_dict_for_resource(arn.rsplit("/", 1)[-1])
+    return {str(key): str(value) for key, value in found.items()}
+
+
+def _of_fsx(call: Call, arn: str) -> Mapping[str, str]:
+    found = call.backend_of("fsx").tagger.get_tag_dict_for_resource(arn)
+    return {str(key): str(value) for key, value in found.items()}
+
+
+def _of_eks(call: Call, arn: str) -> Mapping[str, str]:
+    cluster = state_of(call.backend_of("eks"), Eks).clusters.get(arn.split("/")[1])
+    if cluster is None:
+        return {}
+    records = [cluster.record, *(group.record for group in cluster.node_groups.values())]
+    return next((one.get("tags") or {} for one in records if arn in (one.get("arn"), one.get("nodegroupArn"))), {})
+
+
+def _of_role(call: Call, arn: str) -> Mapping[str, str]:
+    role = next((role for role in call.backend_of("iam").roles.values() if role.arn == arn), None)
+    return identity.tags_of_entity(role)
+
+
+_TAGS = {
+    "autoscaling": _of_group,
+    "ec2": _of_ec2,
+    "eks": _of_eks,
+    "elasticfilesystem": _of_file_system,
+    "fsx": _of_fsx,
+    "iam": _of_role,
+}

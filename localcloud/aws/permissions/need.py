@@ -1,0 +1,17 @@
+"""One action that a request needs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from localcloud.aws.policy_evaluation import Values
+
+
+@dataclass(frozen=True)
+class Need:
+    action: str
+    resources: tuple[str | None, ...] = ("*",)
+    """ARNs that all have to be allowed; None for a resource whose ARN is not known."""
+    keys: Mapping[str, Values] = field(default_factory=dict)
+    """Condition keys that only this action has."""
+    error: tuple[str, str] | None = None
+    """Code and message of AWS's error, if it is not the usual one."""

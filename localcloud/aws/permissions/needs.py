@@ -1,0 +1,17 @@
+"""The actions that a request needs, and their resources: its own action, and those that AWS checks with it."""
+
+from collections.abc import Iterator
+
+from localcloud.aws.call import Call
+from localcloud.aws.permissions import actions, dependent, resources
+from localcloud.aws.permissions.need import Need
+from localcloud.aws.s3 import actions as s3
+
+
+def of(call: Call) -> Iterator[Need]:
+    if call.service == "s3":
+        yield from s3.needs(call)
+        return
+    action = actions.name_of(call)
+    yield Need(action, resources.of(call, action))
+    yield from dependent.of(call)

@@ -1,0 +1,73 @@
+"""Policies of resources: buckets, keys, file systems, repositories, and the trust policies of roles."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from localcloud.aws.call import Call, backend_of
+from localcloud.aws.policy_evaluation import Policy, Request, document
+
+
+@dataclass(frozen=True)
+class ResourcePolicy:
+    policy: Policy | None = None
+    must_allow: bool = False
+    """Whether the policy has to allow a request, even if an identity policy does."""
+
+
+def of(call: Call, request: Request) -> ResourcePolicy:
+    """Return the policy of the resource that a request acts on."""
+    prefix, name = request.action.split(":")
+    find = _FINDERS.get(prefix)
+    if prefix == "sts" and request.resource is None:  # a role whose name is no ARN trusts nobody
+        return ResourcePolicy(must_allow=True)
+    if find is None or request.resource is None or request.resource == "*" or name == "CreateBucket":
+        return ResourcePolicy()
+    return find(call, request.resource)
+
+
+def _bucket(call: Call, arn: str) -> ResourcePolicy:
+    found = backend_of("s3", call.account, call.region).buckets.get(arn.split(":::", 1)[1].split("/", 1)[0])
+    return ResourcePolicy(document(_text(found.policy)) if found is not None and found.policy else None)
+
+
+def _key(call: Call, arn: str) -> ResourcePolicy:
+    """A key policy has to allow every use of its key:
+    https://docs.aws.amazon.com/kms/latest/developerguide/key-policies.html. Grants are not judged.
+    """
+    found = call.backend_of("kms").keys.get(arn.rsplit("/", 1)[-1]) if ":key/" in arn else None
+    if found is None or found.key_manager == "AWS":  # the key policies of AWS managed keys are not emulated
+        return ResourcePolicy()
+    return ResourcePolicy(document(found.policy), must_allow=True)
+
+
+def _file_system(call: Call, arn: str) -> ResourcePolicy:
+    found = call.backend_of("efs").file_systems_by_id.get(arn.rsplit("/", 1)[-1])
+    policy = getattr(found, "file_system_policy", None)
+    return ResourcePolicy(document(policy) if policy else None)
+
+
+def _repository(call: Call, arn: str) -> ResourcePolicy:
+    found = call.backend_of("ecr").repositories.get(arn.split("repository/", 1)[-1])
+    policy = getattr(found, "policy", None)
+    return ResourcePolicy(document(policy) if policy else None)
+
+
+def _trust(call: Call, arn: str) -> ResourcePolicy:
+    """A role's trust policy has to allow every session: https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles.html"""
+    roles = backend_of("iam", arn.split(":")[4], call.region).roles.values()
+    role = next((role for role in roles if role.arn == arn), None)
+    return ResourcePolicy(document(role.assume_role_policy_document) if role else None, must_allow=True)
+
+
+def _text(policy: Any) -> str:
+    return policy.decode() if isinstance(policy, bytes) else str(policy)
+
+
+_FINDERS: dict[str, Callable[[Call, str], ResourcePolicy]] = {
+    "s3": _bucket,
+    "kms": _key,
+    "elasticfilesystem": _file_system,
+    "ecr": _repository,
+    "sts": _trust,
+}

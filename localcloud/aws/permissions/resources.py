@@ -1,0 +1,311 @@
+"""ARNs of the resources that a request names.
+
+The types are those of `resource_types.yaml`. A resource that the request creates has the ARN that AWS judges before the
+resource exists: its name, or `*` in place of its ID.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from moto.ec2.utils import get_prefix
+
+from localcloud.aws import identity
+from localcloud.aws.call import Call, backend_of
+from localcloud.aws.ec2 import launch
+from localcloud.aws.eks.state import Eks
+from localcloud.aws.errors import AwsError
+from localcloud.aws.patching import state_of
+from localcloud.aws.permissions import actions
+
+_CREATING = ("Create", "Run", "Allocate", "Import", "Copy", "Register", "Put", "Purchase")
+
+_ARN = re.compile(r"arn:[^:]*:[^:]*:[^:]*:[^:]*:.+")
+
+_EC2_TYPES = {
+    **{"ami": "image", "snap": "snapshot", "i": "instance", "vol": "volume", "eni": "network-interface", "lt": "launch-template"},
+    **{"vpc": "vpc", "subnet": "subnet", "sg": "security-group", "sgr": "security-group-rule", "rtb": "route-table"},
+    **{"igw": "internet-gateway", "nat": "natgateway", "eipalloc": "elastic-ip", "vpce": "vpc-endpoint", "fl": "vpc-flow-log"},
+    **{"acl": "network-acl", "cr": "capacity-reservation", "dopt": "dhcp-options", "key": "key-pair", "pg": "placement-group"},
+}
+"""Prefix of an ID -> type of the resource: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/resource-ids.html"""
+
+
+def of(call: Call, action: str) -> tuple[str | None, ...]:
+    """Return the ARNs of a call's resources, None for each that is not known, or `*` for an action without types."""
+    if action == "ec2:RunInstances":
+        return of_launch(call, launch_data(call, call.params))
+    types = actions.resource_types().get(action)
+    if types is None:
+        return (None,)
+    if not types:
+        return ("*",)
+    found: list[str | None] = []
+    for name in types:
+        kind, always = name.removesuffix("+"), name.endswith("+")
+        arns = sorted({one for one in _arns(call, action.split(":")[0], kind) if _ARN.fullmatch(one)})
+        if not arns and always:
+            found.append(_created(call, action, kind))
+        found.extend(arns)
+    return tuple(found) or (None,)
+
+
+def _arns(call: Call, prefix: str, kind: str) -> list[str]:
+    given = [value for key, value in call.params.items() if key.lower() == "resourcearn"]
+    if given:
+        return [str(value) for value in given]
+    return [arn for arn in _FINDERS[prefix](call, kind) if arn] if prefix in _FINDERS else []
+
+
+def _created(call: Call, action: str, kind: str) -> str | None:
+    """Return the ARN of a resource that the call creates and that has no name yet, or None if it creates none."""
+    prefix, name = action.split(":")
+    return _ec2_arn(call, kind, "*") if prefix == "ec2" and name.startswith(_CREATING) else None
+
+
+def arn(call: Call, service: str, resource: str) -> str:
+    return f"arn:aws:{service}:{call.region}:{call.account}:{resource}"
+
+
+def texts(value: Any) -> Iterator[str]:
+    """Yield every text in a request's parameters."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for inner in value.values():
+            yield from texts(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from texts(inner)
+
+
+# --- EC2 and Auto Scaling ----------------------------------------------------------------------------------------------
+
+
+def _ec2_arn(call: Call, kind: str, identifier: str) -> str:
+    owner = "" if kind in ("image", "snapshot") else call.account
+    return f"arn:aws:ec2:{call.region}:{owner}:{kind}/{identifier}"
+
+
+def _ec2(call: Call, kind: str) -> Iterator[str]:
+    yield from ec2_named_in(call, call.params, kind)
+
+
+def ec2_named_in(call: Call, params: Mapping[str, Any], kind: str) -> Iterator[str]:
+    """Yield the ARNs of one type of EC2 resources that a request's parameters, or launch data, name."""
+    for text in texts({key: value for key, value in params.items() if key != "UserData" and "Tag" not in key}):
+        if "-" in text and len(text) < 40 and _EC2_TYPES.get(get_prefix(text)) == kind:
+            yield _ec2_arn(call, kind, text)
+    names = {
+        "key-pair": params.get("KeyName"),
+        "launch-template": (params.get("LaunchTemplate") or params).get("LaunchTemplateName"),
+        "placement-group": params.get("GroupName") or (params.get("Placement") or {}).get("GroupName"),
+    }
+    name = names.get(kind)
+    if name and kind == "launch-template":
+        name = call.backend_of("ec2").launch_template_name_to_ids.get(name)
+    if name:
+        yield _ec2_arn(call, kind, name)
+
+
+def launch_data(call: Call, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return launch data merged with its template; without the template if it does not exist, which EC2 reports later."""
+    try:
+        return {**launch.with_template(call.backend_of("ec2"), data), "LaunchTemplate": data.get("LaunchTemplate") or {}}
+    except AwsError:
+        return dict(data)
+
+
+def of_launch(call: Call, data: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the ARNs that ec2:RunInstances acts on, given launch data that is merged with its template."""
+    found: list[str] = []
+    for name in actions.resource_types()["ec2:RunInstances"]:
+        kind, always = name.removesuffix("+"), name.endswith("+")
+        arns = sorted(set(ec2_named_in(call, data, kind)))
+        found.extend(arns or ([_ec2_arn(call, kind, "*")] if always or kind == "volume" else []))
+    return tuple(found)
+
+
+def _autoscaling(call: Call, kind: str) -> Iterator[str]:
+    if kind != "autoScalingGroup":
+        return
+    names = [call.params.get("AutoScalingGroupName"), *(tag.get("ResourceId") for tag in call.params.get("Tags", ()))]
+    groups = call.backend_of("autoscaling").autoscaling_groups
+    wanted = {call.params.get("InstanceId"), *call.params.get("InstanceIds", ())} - {None}
+    holding = (name for name, group in groups.items() if wanted & {one.instance.id for one in group.instance_states})
+    for name in {*filter(None, names)} or set(holding):
+        yield auto_scaling_group(call, name)
+
+
+def auto_scaling_group(call: Call, name: str) -> str:
+    group = call.backend_of("autoscaling").autoscaling_groups.get(name)
+    known = group.arn.split(":autoScalingGroup:", 1)[1].split(":")[0] if group is not None else "*"
+    return arn(call, "autoscaling", f"autoScalingGroup:{known}:autoScalingGroupName/{name}")
+
+
+# --- EKS ---------------------------------------------------------------------------------------------------------------
+
+
+def _eks(call: Call, kind: str) -> Iterator[str]:
+    params = call.params
+    name = params.get("clusterName") or params.get("name")
+    if not name:
+        return
+    cluster = state_of(call.backend_of("eks"), Eks).clusters.get(name)
+    if kind == "cluster":
+        yield arn(call, "eks", f"cluster/{name}")
+    elif kind == "nodegroup" and (group := params.get("nodegroupName")):
+        known = cluster.node_groups[group].record if cluster and group in cluster.node_groups else {}
+        yield known.get("nodegroupArn") or arn(call, "eks", f"nodegroup/{name}/{group}/*")
+    elif kind == "addon" and (addon := params.get("addonName")):
+        known = cluster.addons[addon].record if cluster and addon in cluster.addons else {}
+        yield known.get("addonArn") or arn(call, "eks", f"addon/{name}/{addon}/*")
+    elif kind == "access-entry" and (principal := params.get("principalArn")):
+        known = cluster.access_entries[principal].record if cluster and principal in cluster.access_entries else {}
+        yield known.get("accessEntryArn") or arn(call, "eks", f"access-entry/{name}/*")
+    elif kind == "podidentityassociation" and (association := params.get("associationId")):
+        yield arn(call, "eks", f"podidentityassociation/{name}/{association}")
+
+
+# --- IAM and STS -------------------------------------------------------------------------------------------------------
+
+
+def _iam(call: Call, kind: str) -> Iterator[str]:
+    backend, params = call.backend_of("iam"), call.params
+    if source := params.get("PolicySourceArn"):  # of the policy simulator
+        yield source if f":{kind}/" in source else ""
+    elif kind == "role" and (name := params.get("RoleName")):
+        yield role(call, name)
+    elif kind == "instance-profile" and (name := params.get("InstanceProfileName")):
+        known = next((one for one in backend.instance_profiles.values() if one.name == name), None)
+        yield known.arn if known else f"arn:aws:iam::{call.account}:instance-profile{params.get('Path', '/')}{name}"
+    elif kind == "user":
+        name = params.get("UserName")
+        known = backend.users.get(name) if name else None
+        own = identity.principal_arn(call)
+        yield known.arn if known else f"arn:aws:iam::{call.account}:user{params.get('Path', '/')}{name}" if name else own
+    elif kind == "policy":
+        name = params.get("PolicyName")
+        yield params.get("PolicyArn") or (f"arn:aws:iam::{call.account}:policy{params.get('Path', '/')}{name}" if name else "")
+
+
+def role(call: Call, name: str) -> str:
+    """Return the ARN of a role, whether it exists or not."""
+    roles = backend_of("iam", call.account, call.region).roles.values()
+    known = next((one for one in roles if one.name == name), None)
+    return str(known.arn) if known else f"arn:aws:iam::{call.account}:role{call.params.get('Path', '/')}{name}"
+
+
+def _sts(call: Call, kind: str) -> Iterator[str]:
+    if kind == "role":
+        yield call.params.get("RoleArn", "")
+
+
+# --- storage, keys, logs and parameters --------------------------------------------------------------------------------
+
+
+def _kms(call: Call, kind: str) -> Iterator[str]:
+    if kind == "alias":
+        named = (call.params.get("AliasName"), call.params.get("KeyId", ""))
+        yield from (arn(call, "kms", one) for one in named if one and one.startswith("alias/"))
+        return
+    for parameter in ("KeyId", "TargetKeyId"):
+        if name := call.params.get(parameter):
+            yield key(call, name)
+    if call.operation == "DeleteAlias":
+        yield key(call, call.params.get("AliasName", ""))
+
+
+def key(call: Call, name: str) -> str:
+    """Return the ARN of a KMS key, given its ID, ARN or alias."""
+    found = key_named(call, name)
+    return str(found.arn) if found is not None else name if name.startswith("arn:") else arn(call, "kms", f"key/{name}")
+
+
+def key_named(call: Call, name: str) -> Any | None:
+    backend = call.backend_of("kms")
+    try:
+        return backend.keys.get(backend.any_id_to_key_id(name))
+    except (AttributeError, TypeError):  # an alias that does not exist
+        return None
+
+
+def _logs(call: Call, kind: str) -> Iterator[str]:
+    name = call.params.get("logGroupName")
+    group = arn(call, "logs", f"log-group:{name}")
+    if name and kind == "log-group":
+        yield group
+    elif name and kind == "log-stream":
+        yield f"{group}:log-stream:{call.params.get('logStreamName', '*')}"
+
+
+def _efs(call: Call, kind: str) -> Iterator[str]:
+    params, backend = call.params, call.backend_of("efs")
+    given = params.get("ResourceId", "")
+    if kind == "access-point" and (name := params.get("AccessPointId") or (given if given.startswith("fsap-") else "")):
+        yield arn(call, "elasticfilesystem", f"access-point/{name.rsplit('/', 1)[-1]}")
+    elif kind == "file-system":
+        target = backend.mount_targets_by_id.get(params.get("MountTargetId", ""))
+        name = params.get("FileSystemId") or (target.file_system_id if target else "")
+        name = name or (given if given.startswith("fs-") else "")
+        if name:
+            yield arn(call, "elasticfilesystem", f"file-system/{name.rsplit('/', 1)[-1]}")
+
+
+def _fsx(call: Call, kind: str) -> Iterator[str]:
+    """https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonfsx.html"""
+    params = call.params
+    name = params.get("FileSystemId")
+    given = params.get("ResourceARN", "")
+    if kind == "file-system":
+        if call.operation == "CreateFileSystem":
+            yield arn(call, "fsx", "file-system/*")
+        elif name or ":file-system/" in given:
+            yield given or arn(call, "fsx", f"file-system/{name}")
+    elif kind == "association":
+        if call.operation == "CreateDataRepositoryAssociation":
+            yield arn(call, "fsx", f"association/{name}/*")
+        elif ":association/" in given:
+            yield given
+        elif association := params.get("AssociationId"):
+            yield arn(call, "fsx", f"association/*/{association}")
+
+
+def _ecr(call: Call, kind: str) -> Iterator[str]:
+    for name in (call.params.get("repositoryName"), *call.params.get("repositoryNames", ())):
+        if name:
+            yield arn(call, "ecr", f"repository/{name}")
+
+
+def _ssm(call: Call, kind: str) -> Iterator[str]:
+    params = call.params
+    if kind == "parameter":
+        names = [params.get("Name"), params.get("Path"), *params.get("Names", ())]
+        for name in filter(None, names):
+            # Public parameters belong to AWS and have no account: https://docs.aws.amazon.com/systems-manager/latest/
+            # userguide/parameter-store-public-parameters.html
+            owner = "" if name.startswith("/aws/service/") else call.account
+            yield f"arn:aws:ssm:{call.region}:{owner}:parameter/{name.strip('/')}"
+    elif kind == "instance" and (target := params.get("Target")):
+        yield arn(call, "ec2", f"instance/{target}")
+    elif kind == "document" and call.operation == "StartSession":
+        document = params.get("DocumentName", "SSM-SessionManagerRunShell")
+        owner = "" if document.startswith("AWS-") else call.account
+        yield f"arn:aws:ssm:{call.region}:{owner}:document/{document}"
+    elif kind == "session" and (session := params.get("SessionId")):
+        yield arn(call, "ssm", f"session/{session}")
+
+
+_FINDERS: dict[str, Callable[[Call, str], Iterator[str]]] = {
+    "autoscaling": _autoscaling,
+    "ec2": _ec2,
+    "ecr": _ecr,
+    "eks": _eks,
+    "elasticfilesystem": _efs,
+    "fsx": _fsx,
+    "iam": _iam,
+    "kms": _kms,
+    "logs": _logs,
+    "ssm": _ssm,
+    "sts": _sts,
+}

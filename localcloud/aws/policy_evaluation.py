@@ -1,0 +1,320 @@
+"""Evaluation of IAM policies: which statements apply to a request, and what they decide together.
+
+https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic.html. The local AWS and the tests of
+the program's policies use this module. Elements that it does not support raise `UnknownPolicyElement`; none is ignored.
+"""
+
+import ipaddress
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Any, Literal
+
+Decision = Literal["allow", "explicit deny", "implicit deny"]
+Values = str | bool | int | Sequence[str]
+Policy = Mapping[str, Any]
+
+_STATEMENT_ELEMENTS = {
+    "Sid", "Effect", "Principal", "NotPrincipal", "Action", "NotAction", "Resource", "NotResource", "Condition",
+}  # fmt: skip
+
+
+class UnknownPolicyElement(Exception):
+    """A policy contains an element that this module does not support."""
+
+
+class _NoValue(Exception):
+    """The request has no value for a policy variable."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """An API call: action, resource, principal and condition context."""
+
+    action: str
+    resource: str | None = "*"
+    """ARN, or `*` for an action without resource types. None if the ARN is not known: then an Allow applies only if it
+    names every resource (`*`), and a Deny applies whatever it names."""
+    context: Mapping[str, Values] = field(default_factory=dict)
+    principal: Mapping[str, str] = field(default_factory=dict)
+    """For resource policies: `{"AWS": arn}` or `{"Service": name}`; empty for an anonymous caller."""
+    via_account: bool = True
+    """Whether a resource policy that names the principal's account (its root) applies to the principal."""
+
+    @cached_property
+    def keys(self) -> Mapping[str, Values]:
+        """The context, with condition keys in lower case."""
+        return {name.lower(): value for name, value in self.context.items()}
+
+
+def decide(request: Request, *policies: Policy) -> Decision:
+    """Return the combined decision of all policies."""
+    effects = {
+        statement["Effect"]
+        for policy in policies
+        for statement in statements(policy)
+        if _applies(statement, request, policy.get("Version") == "2012-10-17")
+    }
+    if "Deny" in effects:
+        return "explicit deny"
+    return "allow" if "Allow" in effects else "implicit deny"
+
+
+def allows(request: Request, *policies: Policy) -> bool:
+    return decide(request, *policies) == "allow"
+
+
+@lru_cache(maxsize=4096)
+def document(text: str) -> Policy:
+    """Return a parsed policy. Policies are evaluated for every request, so each text is parsed once."""
+    parsed: Policy = json.loads(text)
+    return parsed
+
+
+def statements(policy: Policy) -> list[Mapping[str, Any]]:
+    """Return a policy's statements after checking their syntax."""
+    found = policy["Statement"]
+    found = [found] if isinstance(found, Mapping) else list(found)
+    for statement in found:
+        if not statement.keys() <= _STATEMENT_ELEMENTS:
+            raise UnknownPolicyElement(f"statement elements {sorted(set(statement) - _STATEMENT_ELEMENTS)}")
+        if statement["Effect"] not in ("Allow", "Deny"):
+            raise UnknownPolicyElement(f"Effect {statement['Effect']!r}")
+        if ("Action" in statement) == ("NotAction" in statement):
+            raise UnknownPolicyElement("a statement needs either Action or NotAction")
+        for operator in statement.get("Condition", {}):
+            _operator(operator)
+    return found
+
+
+def is_operator(name: str) -> bool:
+    """Return whether a condition operator exists."""
+    try:
+        _operator(name)
+    except UnknownPolicyElement:
+        return False
+    return True
+
+
+def as_list(value: Any) -> list[Any]:
+    return [] if value is None else list(value) if isinstance(value, list | tuple) else [value]
+
+
+# --- one statement -----------------------------------------------------------------------------------------------------
+
+
+def _applies(statement: Mapping[str, Any], request: Request, variables: bool) -> bool:
+    """`variables` is whether the policy's version has policy variables; in older versions, `${...}` is plain text.
+
+    https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_version.html
+    """
+    texts = _Texts(request, variables)
+    return (
+        action_matches(statement, request)
+        and _principal_matches(statement, request)
+        and _resource_matches(statement, request, texts)
+        and all(
+            _condition_holds(operator, key, values, request, texts)
+            for operator, tests in statement.get("Condition", {}).items()
+            for key, values in tests.items()
+        )
+    )
+
+
+def _principal_matches(statement: Mapping[str, Any], request: Request) -> bool:
+    element = next((name for name in ("Principal", "NotPrincipal") if name in statement), None)
+    if element is None:
+        return True  # an identity policy, which is attached to the caller
+    found = any(_is_principal(kind, wanted, request) for kind, wanted in _principals(statement[element]))
+    return found if element == "Principal" else not found
+
+
+def _principals(principal: Any) -> Iterable[tuple[str, str]]:
+    if principal == "*":
+        return [("AWS", "*")]
+    return [(kind, one) for kind, values in principal.items() for one in as_list(values)]
+
+
+def _is_principal(kind: str, wanted: str, request: Request) -> bool:
+    if kind not in ("AWS", "Service", "Federated", "CanonicalUser"):
+        raise UnknownPolicyElement(f"principal {kind}")
+    if kind == "AWS" and wanted == "*":
+        return True
+    actual = request.principal.get(kind)
+    if actual is None:
+        return False
+    account = re.fullmatch(r"(?:arn:[a-z-]+:iam::)?(\d{12})(?::root)?", wanted) if kind == "AWS" else None
+    if account is not None and not actual.endswith(":root"):  # every principal in the account, subject to IAM policies
+        return request.via_account and actual.split(":")[4] == account[1]
+    return actual == wanted
+
+
+def action_matches(statement: Mapping[str, Any], request: Request) -> bool:
+    """Return whether a statement is about the request's action."""
+    patterns = as_list(statement.get("Action", statement.get("NotAction")))
+    action = request.action.lower()
+    found = any(_expression(pattern.lower()).fullmatch(action) for pattern in patterns)
+    return found if "Action" in statement else not found
+
+
+def _resource_matches(statement: Mapping[str, Any], request: Request, texts: "_Texts") -> bool:
+    element = next((name for name in ("Resource", "NotResource") if name in statement), None)
+    if element is None:
+        return True  # a trust policy, whose resource is the role
+    patterns = as_list(statement[element])
+    if request.resource is None:
+        return statement["Effect"] == "Deny" or (element == "Resource" and "*" in patterns)
+    found = any(texts.like(request.resource, pattern) for pattern in patterns)
+    return found if element == "Resource" else not found
+
+
+# --- conditions --------------------------------------------------------------------------------------------------------
+
+
+def _condition_holds(operator: str, key: str, wanted: Any, request: Request, texts: "_Texts") -> bool:
+    quantifier, test, negated, if_exists = _operator(operator)
+    actual = request.keys.get(key.lower())
+    if test is None:  # Null: "true" means the key must be absent
+        return all((str(value).lower() == "true") == (actual is None) for value in as_list(wanted))
+    if actual is None:
+        return if_exists or negated or quantifier == "ForAllValues"
+
+    def one_holds(value: str) -> bool:
+        matched = any(_safely(test, value, _text(pattern), texts) for pattern in as_list(wanted))
+        return not matched if negated else matched
+
+    values = [_text(value) for value in as_list(actual)]
+    if quantifier is None and len(values) != 1:
+        raise UnknownPolicyElement(f"{operator} on {key}, which has several values: add ForAllValues or ForAnyValue")
+    return any(map(one_holds, values)) if quantifier == "ForAnyValue" else all(map(one_holds, values))
+
+
+_Test = Callable[[str, str, "_Texts"], bool]
+
+
+@lru_cache(maxsize=1024)
+def _operator(name: str) -> tuple[str | None, _Test | None, bool, bool]:
+    """Return the quantifier, the test (None for Null), whether the test is negated, and whether the condition holds if
+    the key is missing.
+    """
+    quantifier, colon, rest = name.rpartition(":")
+    if colon and quantifier not in ("ForAllValues", "ForAnyValue"):
+        raise UnknownPolicyElement(f"condition operator {name}")
+    if_exists = rest.endswith("IfExists")
+    rest = rest.removesuffix("IfExists")
+    if rest == "Null":
+        return quantifier or None, None, False, if_exists
+    negated = rest in _NEGATIONS
+    positive = _NEGATIONS.get(rest, rest)
+    if positive not in _TESTS:
+        raise UnknownPolicyElement(f"condition operator {name}")
+    return quantifier or None, _TESTS[positive], negated, if_exists
+
+
+def _safely(test: _Test, value: str, pattern: str, texts: "_Texts") -> bool:
+    """Return the test's result. A variable without a value, or a value that is no number or address, does not match."""
+    try:
+        return test(value, pattern, texts)
+    except (_NoValue, ValueError):
+        return False
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _arn_like(value: str, pattern: str, texts: "_Texts") -> bool:
+    """Compare ARNs part by part. A wildcard matches a colon only in the last part."""
+    values, patterns = value.split(":", 5), pattern.split(":", 5)
+    if "${" in pattern:  # a variable may contain a colon in its name
+        patterns = re.sub(r"\$\{[^}]*\}", lambda match: match[0].replace(":", "\0"), pattern).split(":", 5)
+        patterns = [part.replace("\0", ":") for part in patterns]
+    return len(values) == len(patterns) and all(texts.like(one, other) for one, other in zip(values, patterns, strict=True))
+
+
+def _address_in(value: str, pattern: str, _: "_Texts") -> bool:
+    return ipaddress.ip_address(value) in ipaddress.ip_network(pattern, strict=False)
+
+
+_TESTS: Mapping[str, _Test] = {
+    "StringEquals": lambda value, pattern, texts: value == texts.filled(pattern),
+    "StringEqualsIgnoreCase": lambda value, pattern, texts: value.lower() == texts.filled(pattern).lower(),
+    "StringLike": lambda value, pattern, texts: texts.like(value, pattern),
+    "Bool": lambda value, pattern, _: value.lower() == pattern.lower(),
+    "ArnEquals": _arn_like,  # AWS treats ArnEquals and ArnLike alike
+    "ArnLike": _arn_like,
+    "NumericEquals": lambda value, pattern, _: float(value) == float(pattern),
+    "NumericLessThan": lambda value, pattern, _: float(value) < float(pattern),
+    "NumericLessThanEquals": lambda value, pattern, _: float(value) <= float(pattern),
+    "NumericGreaterThan": lambda value, pattern, _: float(value) > float(pattern),
+    "NumericGreaterThanEquals": lambda value, pattern, _: float(value) >= float(pattern),
+    "DateLessThan": lambda value, pattern, _: value < pattern,
+    "DateGreaterThan": lambda value, pattern, _: value > pattern,
+    "IpAddress": _address_in,
+}
+_NEGATIONS = {
+    "StringNotEquals": "StringEquals",
+    "StringNotEqualsIgnoreCase": "StringEqualsIgnoreCase",
+    "StringNotLike": "StringLike",
+    "ArnNotEquals": "ArnEquals",
+    "ArnNotLike": "ArnLike",
+    "NumericNotEquals": "NumericEquals",
+    "NotIpAddress": "IpAddress",
+}
+
+
+# --- patterns ----------------------------------------------------------------------------------------------------------
+
+_VARIABLE = re.compile(r"\$\{([^}]*)\}")
+_LITERALS = {"*": "*", "?": "?", "$": "$"}
+
+
+def _as_expression(pattern: str) -> str:
+    return "".join({"*": ".*", "?": "."}.get(char, re.escape(char)) for char in pattern)
+
+
+@lru_cache(maxsize=16384)
+def _expression(pattern: str) -> re.Pattern[str]:
+    return re.compile(_as_expression(pattern), re.DOTALL)
+
+
+@dataclass(frozen=True)
+class _Texts:
+    """Comparison of a policy's texts, which may contain variables, with the values of a request."""
+
+    request: Request
+    variables: bool
+
+    def like(self, value: str, pattern: str) -> bool:
+        """Match a value against a pattern. The values of variables match literally; a variable without a value matches
+        nothing.
+        """
+        if not self.variables or "${" not in pattern:
+            return _expression(pattern).fullmatch(value) is not None
+        try:
+            parts = [
+                re.escape(self._value(part)) if index % 2 else _as_expression(part)
+                for index, part in enumerate(_VARIABLE.split(pattern))
+            ]
+        except _NoValue:
+            return False
+        return re.fullmatch("".join(parts), value, re.DOTALL) is not None
+
+    def filled(self, text: str) -> str:
+        return _VARIABLE.sub(lambda match: self._value(match[1]), text) if self.variables else text
+
+    def _value(self, variable: str) -> str:
+        """Return a variable's value, or its default: ${aws:PrincipalTag/team, 'none'}."""
+        if variable in _LITERALS:
+            return _LITERALS[variable]
+        name, comma, default = variable.partition(",")
+        value = self.request.keys.get(name.strip().lower())
+        if value is None and comma:
+            return default.strip().strip("'")
+        if value is None:
+            raise _NoValue(name)
+        if not isinstance(value, str):
+            raise UnknownPolicyElement(f"policy variable {name} has several values")
+        return value

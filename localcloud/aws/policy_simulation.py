@@ -1,0 +1,128 @@
+"""IAM's policy simulator for a user, group or role: SimulatePrincipalPolicy.
+
+https://docs.aws.amazon.com/IAM/latest/APIReference/API_SimulatePrincipalPolicy.html. It uses the evaluation that judges
+requests. Like AWS's, it knows only the context that the caller gives.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from localcloud.aws.call import Call
+from localcloud.aws.errors import AwsError
+from localcloud.aws.identity import documents_of, policies_of_role
+from localcloud.aws.patching import operation
+from localcloud.aws.permissions import organization
+from localcloud.aws.policy_evaluation import Policy, Request, UnknownPolicyElement, as_list, decide, document, statements
+from localcloud.aws.policy_evaluation import action_matches as matches
+
+_DECISIONS = {"allow": "allowed", "explicit deny": "explicitDeny", "implicit deny": "implicitDeny"}
+_SOURCE = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:(?P<kind>user|group|role)/(?:.*/)?(?P<name>[^/]+)")
+_NOT_SUPPORTED = ("PolicyInputList", "PermissionsBoundaryPolicyInputList", "PolicyExclusionList", "ResourcePolicy", "CallerArn")
+
+
+def install() -> None:
+    """Do nothing: importing this module has already registered its operation."""
+
+
+@operation("iam", "SimulatePrincipalPolicy")
+def _simulate_principal_policy(call: Call) -> dict[str, Any]:
+    params = call.params
+    for name in _NOT_SUPPORTED:
+        if params.get(name):
+            raise AwsError("NotImplementedInLocalCloud", f"The local cloud does not support {name} in SimulatePrincipalPolicy.")
+    identity, boundary = _policies(call, params["PolicySourceArn"])
+    context = {entry["ContextKeyName"]: _values(entry) for entry in params.get("ContextEntries", ())}
+    resources = params.get("ResourceArns") or ["*"]
+    for action in params["ActionNames"]:
+        if not re.fullmatch(r"[a-z0-9-]+:[A-Za-z0-9]+", action):
+            raise AwsError("InvalidInput", f"Invalid action name: {action}")
+    results = [_result(action, resources, context, identity, boundary) for action in params["ActionNames"]]
+    return _page(results, params)
+
+
+def _page(results: list[dict[str, Any]], params: Mapping[str, Any]) -> dict[str, Any]:
+    marker = params.get("Marker", "0")
+    if not marker.isdigit():
+        raise AwsError("InvalidInput", "Invalid Marker.")
+    end = int(marker) + params.get("MaxItems", 100)
+    more = {"Marker": str(end)} if end < len(results) else {}
+    return {"EvaluationResults": results[int(marker) : end], "IsTruncated": bool(more), **more}
+
+
+def _policies(call: Call, arn: str) -> tuple[tuple[Policy, ...], tuple[Policy, ...]]:
+    """Return the identity policies and the permissions boundary of a user, group or role."""
+    source = _SOURCE.fullmatch(arn)
+    if source is None:
+        raise AwsError("InvalidInput", f"Invalid Entity Arn: {arn} does not clearly define entity type and name.")
+    iam = call.backend
+    known = {"user": iam.users, "group": iam.groups, "role": iam.roles}[source["kind"]].values()
+    entity = next((one for one in known if one.arn == arn), None)
+    if entity is None:
+        raise AwsError("NoSuchEntity", f"The {source['kind']} with name {source['name']} cannot be found.", 404)
+    if source["kind"] == "group":
+        return tuple(map(document, documents_of(entity))), ()
+    found = policies_of_role(iam, entity)
+    groups = [group for group in iam.groups.values() if source["kind"] == "user" and entity in group.users]
+    return (*found.identity, *(document(text) for group in groups for text in documents_of(group))), found.boundary
+
+
+def _values(entry: Mapping[str, Any]) -> Any:
+    values = entry.get("ContextKeyValues") or []
+    return tuple(values) if str(entry.get("ContextKeyType", "")).endswith("List") else (values[0] if values else "")
+
+
+def _result(
+    action: str, resources: Sequence[str], context: Mapping[str, Any], identity: tuple[Policy, ...], boundary: tuple[Policy, ...]
+) -> dict[str, Any]:
+    verdicts = {resource: _verdict(Request(action, resource, context), identity, boundary) for resource in resources}
+    missing = _missing(action, context, (*identity, *boundary))
+    worst = next((one for kind in ("explicitDeny", "implicitDeny") for one in verdicts.values() if one == kind), "allowed")
+    result: dict[str, Any] = {
+        "EvalActionName": action,
+        "EvalResourceName": "*",
+        "EvalDecision": worst,
+        "MatchedStatements": [],
+        "MissingContextValues": missing,
+    }
+    if organization.policies():
+        allowed = decide(Request(action, "*", context), *organization.policies()) == "allow"
+        result["OrganizationsDecisionDetail"] = {"AllowedByOrganizations": allowed}
+    if boundary:
+        inside = all(decide(Request(action, one, context), *boundary) == "allow" for one in resources)
+        result["PermissionsBoundaryDecisionDetail"] = {"AllowedByPermissionsBoundary": inside}
+    if list(resources) != ["*"]:
+        result["ResourceSpecificResults"] = [
+            {
+                "EvalResourceName": resource,
+                "EvalResourceDecision": verdict,
+                "MatchedStatements": [],
+                "MissingContextValues": missing,
+            }
+            for resource, verdict in verdicts.items()
+        ]
+    return result
+
+
+def _verdict(request: Request, identity: tuple[Policy, ...], boundary: tuple[Policy, ...]) -> str:
+    """Return the decision. What the evaluation does not support does not allow."""
+    try:
+        kinds = [decide(request, *policies) for policies in (identity, boundary, organization.policies()) if policies]
+    except UnknownPolicyElement:
+        return "implicitDeny"
+    if not identity:
+        kinds.append("implicit deny")
+    order = ("explicit deny", "implicit deny", "allow")
+    return _DECISIONS[min(kinds, key=order.index)]
+
+
+def _missing(action: str, context: Mapping[str, Any], policies: Iterable[Policy]) -> list[str]:
+    """Return the condition keys that statements about the action use and the caller did not give."""
+    given = {name.lower() for name in context}
+    keys: dict[str, str] = {}
+    for policy in policies:
+        for statement in statements(policy):
+            if matches(statement, Request(action)):
+                for tests in statement.get("Condition", {}).values():
+                    keys |= {key.lower(): key for key in as_list(list(tests))}
+    return [key for name, key in keys.items() if name not in given]

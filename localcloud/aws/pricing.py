@@ -1,0 +1,144 @@
+"""AWS's Price List: GetProducts over the dated snapshot in infra/cost/.
+
+https://docs.aws.amazon.com/aws-cost-management/latest/APIReference/API_pricing_GetProducts.html. It has the rows of the
+snapshot and no others; AWS has many more services, Regions and attributes.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+from infra.cost import prices
+from infra.cost.items import INSTANCE_FILTERS, INSTANCE_SERVICE, ITEMS
+from infra.cost.prices import Price
+from localcloud.aws.call import Call
+from localcloud.aws.ec2.instance_types import facts
+from localcloud.aws.errors import AwsError
+from localcloud.aws.patching import operation
+
+ENDPOINTS = ("us-east-1", "eu-central-1", "ap-south-1")
+"""Regions with an endpoint: https://docs.aws.amazon.com/general/latest/gr/billing.html"""
+PREFIXES = {"us-east-1": "USE1-", "us-east-2": "USE2-", "us-west-2": "USW2-", "eu-west-1": "EU-"}
+"""Region -> prefix of its usage types. AWS omits it in rows of us-east-1 for older services."""
+_WITHOUT_PREFIX = ("AmazonEC2", "AmazonEFS", "AmazonS3", "AWSDataTransfer")
+_TERM, _DIMENSION = "JRTCKXETXF", "6YS6EN2CT7"
+"""Codes that AWS's rows have for on-demand terms and their hourly dimension."""
+_TYPES = ("TERM_MATCH", "EQUALS", "CONTAINS", "ANY_OF", "NONE_OF")
+
+
+def install() -> None:
+    """Do nothing: importing this module has already registered its operation."""
+
+
+@operation("pricing", "GetProducts")
+def _get_products(call: Call) -> dict[str, Any]:
+    """The texts of the errors are NOT VERIFIED (2026-11-23)."""
+    params = call.params
+    if call.region not in ENDPOINTS:
+        raise AwsError("NotImplementedInLocalCloud", f"AWS's Price List has no endpoint in {call.region}.")
+    if params.get("FormatVersion", "aws_v1") != "aws_v1":
+        raise _invalid("FormatVersion must be aws_v1")
+    if params["ServiceCode"] not in _products():
+        raise _invalid(f"ServiceCode {params['ServiceCode']} is not valid")
+    if len(params.get("Filters", ())) > 50 or not 1 <= params.get("MaxResults", 100) <= 100:
+        raise _invalid("At most 50 filters and 100 results are possible")
+    found = [json.dumps(row) for row in _products()[params["ServiceCode"]] if _is_wanted(row, params)]
+    token = params.get("NextToken", "0")
+    if not token.isdigit() or int(token) > len(found):
+        raise AwsError("InvalidNextTokenException", "Invalid NextToken")
+    end = int(token) + params.get("MaxResults", 100)
+    more = {"NextToken": str(end)} if end < len(found) else {}
+    return {"FormatVersion": "aws_v1", "PriceList": found[int(token) : end], **more}
+
+
+def _invalid(message: str) -> AwsError:
+    return AwsError("InvalidParameterException", message)
+
+
+def _is_wanted(row: Mapping[str, Any], params: Mapping[str, Any]) -> bool:
+    return all(_matches(row, one) for one in params.get("Filters", ()))
+
+
+def _matches(row: Mapping[str, Any], wanted: Mapping[str, str]) -> bool:
+    kind, name, value = wanted["Type"], wanted["Field"], wanted["Value"]
+    if kind not in _TYPES:
+        raise _invalid(f"Filter type {kind} is not valid")
+    product = row["product"]
+    actual = {"productFamily": product.get("productFamily"), "sku": product["sku"], **product["attributes"]}.get(name)
+    if kind == "CONTAINS":
+        return actual is not None and value in actual
+    if kind in ("ANY_OF", "NONE_OF"):
+        return (actual in value.split(",")) == (kind == "ANY_OF")
+    return bool(actual == value)
+
+
+@cache
+def _products() -> dict[str, list[dict[str, Any]]]:
+    """Return service -> rows in AWS's format, of every Region in the snapshot."""
+    found: dict[str, list[dict[str, Any]]] = {row.service: [] for row in ITEMS.values()}
+    for region in regions():
+        for service, row in (*_instances(region), *_items(region)):
+            found[service].append(row)
+    return found
+
+
+def regions() -> tuple[str, ...]:
+    """Return the Regions with prices."""
+    content = json.loads(prices.SNAPSHOT.read_text(encoding="utf-8"))
+    return tuple(sorted({*content["instances"], *content["items"]}))
+
+
+def _instances(region: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    filters = {name: value for name, value in INSTANCE_FILTERS.items() if name != "productFamily"}
+    for name, price in prices.snapshot(region).instances.items():
+        attributes = {
+            **{
+                "instanceType": name,
+                "regionCode": region,
+                "usagetype": _usage_type(region, INSTANCE_SERVICE, f"BoxUsage:{name}"),
+            },
+            **filters,
+        }
+        known = facts(name)
+        if known is not None:
+            attributes["vcpu"] = str(known.vcpus)
+        yield INSTANCE_SERVICE, _row(INSTANCE_SERVICE, INSTANCE_FILTERS["productFamily"], attributes, "Hrs", price)
+        if known is not None and "capacity-block" in known.usage_classes:
+            # AWS lists Capacity Blocks at 0: they are paid in advance.
+            block = {**attributes, "marketoption": "CapacityBlock"}
+            free = Price(usd=price.usd * 0, source=price.source, date=price.date)
+            yield INSTANCE_SERVICE, _row(INSTANCE_SERVICE, INSTANCE_FILTERS["productFamily"], block, "Hrs", free)
+
+
+def _items(region: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    for name, price in prices.snapshot(region).items.items():
+        item = ITEMS[name]
+        attributes = {**item.attributes, "regionCode": region, "usagetype": _usage_type(region, item.service, item.usage_type)}
+        family = attributes.pop("productFamily", None)
+        yield item.service, _row(item.service, family, attributes, item.unit, price)
+
+
+def _usage_type(region: str, service: str, name: str) -> str:
+    prefix = PREFIXES.get(region, "")
+    return name if region == "us-east-1" and service in _WITHOUT_PREFIX else f"{prefix}{name}"
+
+
+def _row(service: str, family: str | None, attributes: Mapping[str, str], unit: str, price: Price) -> dict[str, Any]:
+    key = json.dumps([service, family, attributes], sort_keys=True)
+    sku = hashlib.sha256(key.encode()).hexdigest()[:16].upper()
+    dimension = {
+        "unit": unit,
+        "beginRange": "0",
+        "endRange": "Inf",
+        "pricePerUnit": {"USD": f"{price.usd:.10f}"},
+        "rateCode": f"{sku}.{_TERM}.{_DIMENSION}",
+    }
+    term = {"offerTermCode": _TERM, "sku": sku, "priceDimensions": {f"{sku}.{_TERM}.{_DIMENSION}": dimension}}
+    return {
+        "product": {**({"productFamily": family} if family else {}), "sku": sku, "attributes": dict(attributes)},
+        "serviceCode": service,
+        "terms": {"OnDemand": {f"{sku}.{_TERM}": term}},
+        "publicationDate": f"{price.date}T00:00:00Z",
+    }

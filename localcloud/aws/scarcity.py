@@ -1,0 +1,74 @@
+"""Zones that have no capacity for an instance type, on demand and as Spot Instances.
+
+Reserved capacity is not affected: AWS keeps it for its owner.
+"""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from localcloud.aws import clock, control_actions, patching
+from localcloud.aws.ec2.instance_types import offered_zones
+
+_until: dict[tuple[str, str], datetime | None] = {}
+"""Instance type and zone -> end of the scarcity; None for no end."""
+
+
+def is_scarce(name: str, zone: str) -> bool:
+    if (name, zone) not in _until:
+        return False
+    end = _until[(name, zone)]
+    return end is None or clock.now() < end
+
+
+def free_zones(name: str, region: str) -> list[str]:
+    """Return the zones of the Region that have capacity for the type."""
+    return [zone for zone in offered_zones(region).get(name, ()) if not is_scarce(name, zone)]
+
+
+def begin(name: str, zone: str, seconds: float | None = None) -> None:
+    """Take all free capacity of a type from a zone: until the next reset, or for some time."""
+    offered = offered_zones(zone[:-1])
+    if name not in offered:
+        raise ValueError(f"{name} is not offered in {zone[:-1]}")
+    if zone not in offered[name]:
+        raise ValueError(f"{name} is not offered in {zone}. Use {', '.join(offered[name])}")
+    if seconds is not None and seconds <= 0:
+        raise ValueError(f"the time must be positive (got {seconds:g} s)")
+    _until[(name, zone)] = None if seconds is None else clock.now() + timedelta(seconds=seconds)
+
+
+def end(name: str, zone: str) -> None:
+    if (name, zone) not in _until:
+        raise ValueError(f"{name} is not scarce in {zone}")
+    del _until[(name, zone)]
+
+
+def listed() -> list[dict[str, str | None]]:
+    """Return the types and zones without capacity, as JSON."""
+    found = [(*place, moment) for place, moment in _until.items() if is_scarce(*place)]
+    return [{"type": name, "zone": zone, "until": moment.isoformat() if moment else None} for name, zone, moment in found]
+
+
+@control_actions.action("GET", "scarcity")
+def _shown(_: Any) -> list[dict[str, str | None]]:
+    return listed()
+
+
+@control_actions.action("POST", "scarcity")
+def _begin(body: dict[str, Any]) -> list[dict[str, str | None]]:
+    begin(body["type"], body["zone"], body.get("seconds"))
+    return listed()
+
+
+@control_actions.action("DELETE", "scarcity")
+def _end(body: dict[str, Any] | None) -> list[dict[str, str | None]]:
+    if body is None:
+        _forget()
+    else:
+        end(body["type"], body["zone"])
+    return listed()
+
+
+@patching.on_reset
+def _forget() -> None:
+    _until.clear()

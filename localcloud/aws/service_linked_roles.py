@@ -1,0 +1,42 @@
+"""Service-linked roles: AWS creates them when an account first uses a service, if the caller may create them.
+
+https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_create-service-linked-role.html. An established account has them;
+a new one does not.
+"""
+
+import json
+from typing import Any
+
+from localcloud.aws.call import backend_of
+
+NAMES = {
+    "autoscaling.amazonaws.com": "AWSServiceRoleForAutoScaling",
+    "eks.amazonaws.com": "AWSServiceRoleForAmazonEKS",
+    "eks-nodegroup.amazonaws.com": "AWSServiceRoleForAmazonEKSNodegroup",
+    "fsx.amazonaws.com": "AWSServiceRoleForAmazonFSx",
+    "elasticfilesystem.amazonaws.com": "AWSServiceRoleForAmazonElasticFileSystem",
+    "spot.amazonaws.com": "AWSServiceRoleForEC2Spot",
+}
+"""Service -> name of its role."""
+SPOT = "spot.amazonaws.com"
+
+
+def path(service: str) -> str:
+    return f"/aws-service-role/{service}/"
+
+
+def exists(iam: Any, service: str) -> bool:
+    return any(role.name == NAMES[service] for role in iam.roles.values())
+
+
+def ensure(account: str, service: str) -> None:
+    """Create the role of a service, as AWS does on first use."""
+    iam = backend_of("iam", account, "us-east-1")
+    if not exists(iam, service):
+        create(iam, service)
+
+
+def create(iam: Any, service: str) -> None:
+    trust = {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}
+    document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
+    iam.create_role(NAMES[service], document, path(service), None, "", [], "3600", None)

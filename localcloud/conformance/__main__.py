@@ -1,0 +1,156 @@
+"""`python -m localcloud.conformance`: run the same stacks with our programs and with Pulumi's official ones, and compare them.
+
+Without official programs nothing is compared: the command prints `not run` with the reasons and exits with 6.
+"""
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from cli.exit_codes import FAILED, NOT_RUN, OK, REFUSED
+from infra.config import stack_file
+from localcloud import officials
+from localcloud.conformance import bad_inputs
+from localcloud.conformance.compare import differences
+from localcloud.conformance.lifecycle import Side, attempt, failure
+from localcloud.conformance.report import Report, Result
+from localcloud.instance import LocalCloud
+from localcloud.officials import NotInstalled, Program
+from localcloud.processes import ROOT
+from localcloud.stack import LocalStack
+from localcloud.tools.build import BuildError
+from testkit.control_plane import ControlPlane, NoControlPlane
+
+STACKS = ROOT / "stacks"
+ASKED: Final[Mapping[str, Callable[[], Program]]] = {
+    officials.CLI: officials.cli,
+    officials.HOST: officials.host,
+    **{f"{name} provider": partial(officials.provider, name) for name in officials.PROVIDERS},
+}
+"""Name of each official program and the function that asks it for its version."""
+
+
+def installed() -> tuple[dict[str, Program], list[str]]:
+    """Return the official programs that answer, and why the others are not used."""
+    found, missing = {}, []
+    for name, ask in ASKED.items():
+        try:
+            found[name] = ask()
+        except NotInstalled as error:
+            missing.append(f"{name}: {error}")
+    return found, missing
+
+
+def comparable(names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the stacks to run, and why the others are not run."""
+    run, left_out = [], []
+    for name in names:
+        if stack_file.is_existing(stack_file.read(stack_file.find(name, STACKS)).values):
+            left_out.append(f"{name}: it would use your own kubeconfig")
+        else:
+            run.append(name)
+    return run, left_out
+
+
+@contextmanager
+def started(folder: Path, programs: Mapping[str, Program], *, kubernetes: bool) -> Iterator[LocalCloud]:
+    """A local cloud with these official programs, and with ours otherwise."""
+    cloud = LocalCloud(folder)
+    plugins = {name: programs[f"{name} provider"].path for name in officials.PROVIDERS if f"{name} provider" in programs}
+    try:
+        cloud.start(_progress, kubernetes=kubernetes, plugins=plugins, own_cli=officials.CLI not in programs)
+        yield cloud
+    finally:
+        cloud.stop()
+
+
+def compared(name: str, ours: Side | str, theirs: Side | str) -> Result:
+    sides = {"ours": ours, "theirs": theirs}
+    failures = {side: reason for side, one in sides.items() if (reason := one if isinstance(one, str) else failure(one))}
+    if isinstance(ours, str) or isinstance(theirs, str):
+        return Result(name, failures=failures)
+    found = differences(ours.steps, theirs.steps, "steps") + differences(ours.resources, theirs.resources, "resources")
+    return Result(name, found, failures, len(ours.steps), len(ours.resources))
+
+
+def run(programs: Mapping[str, Program], names: Sequence[str], folder: Path, *, kubernetes: bool) -> Iterator[Result]:
+    sides: dict[str, dict[str, Side | str]] = {}
+    errors: dict[str, dict[str, list[str]]] = {}
+    with _plane(folder) as plane:
+        for side, used in (("ours", {}), ("theirs", programs)):
+            with started(folder / side / "cloud", used, kubernetes=kubernetes) as cloud:
+                sides[side] = {}
+                for name in names:
+                    _progress(f"{side}: {name}")
+                    sides[side][name] = attempt(LocalStack(cloud, name))
+                    cloud.reset()
+                errors[side] = bad_inputs.texts(cloud, plane, side, folder) if plane else {}
+    for name in names:
+        yield compared(name, sides["ours"][name], sides["theirs"][name])
+    if plane:
+        found = differences(errors["ours"], errors["theirs"], "errors")
+        silent = {side: f"{name}: no error" for side in errors for name, text in errors[side].items() if not text}
+        yield Result("bad inputs", found, silent, len(bad_inputs.CASES))
+
+
+@contextmanager
+def _plane(folder: Path) -> Iterator[ControlPlane | None]:
+    """An API server for the bad inputs; None if this machine cannot run one."""
+    plane = ControlPlane(folder / "plane")
+    try:
+        plane.start()
+    except (BuildError, NoControlPlane) as error:
+        _progress(f"no API server: {error}")
+        yield None
+        return
+    try:
+        yield plane
+    finally:
+        plane.stop()
+
+
+def _progress(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="make conformance", description=__doc__)
+    parser.add_argument("--stacks", help="names with commas (default: all stacks)")
+    parser.add_argument(
+        "--kubernetes", action=argparse.BooleanOptionalAction, default=True, help="run EKS clusters as Kubernetes"
+    )
+    parser.add_argument("--report", type=Path, default=ROOT / ".local")
+    given = parser.parse_args(arguments)
+    programs, missing = installed()
+    if not programs:
+        print("\n".join(f"not run: {reason}" for reason in missing))
+        return NOT_RUN
+    try:
+        names, left_out = comparable(given.stacks.split(",") if given.stacks else stack_file.names(STACKS))
+    except stack_file.NoSuchStack as error:
+        print(error, file=sys.stderr)
+        return REFUSED
+    versions = {name: f"{programs[name].version} ({programs[name].path})" if name in programs else "ours" for name in ASKED}
+    if not given.kubernetes:
+        missing.append("clusters: --no-kubernetes was given")
+    with tempfile.TemporaryDirectory() as folder:
+        results = tuple(run(programs, names, Path(folder), kubernetes=given.kubernetes))
+    if len(results) == len(names):
+        missing.append("bad inputs: no API server could be started")
+    date = datetime.now(UTC).isoformat(timespec="seconds")
+    report = Report(date, versions, (*missing, *left_out), results)
+    report.write(given.report)
+    print(report.as_markdown(), end="")
+    if report.differs:
+        return FAILED
+    return NOT_RUN if missing else OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())

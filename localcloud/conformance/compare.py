@@ -1,0 +1,71 @@
+"""What two runs of the same stack must have in common, and where they differ."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+SECRET_KEY: Final = "4dabf18193072939515e22adb298388d"
+"""Key that marks secrets in Pulumi's state. https://www.pulumi.com/docs/iac/concepts/state-and-backends/"""
+OF_ONE_RUN: Final = frozenset(
+    {
+        *("uid", "resourceVersion", "creationTimestamp", "managedFields", "generation", "status"),
+        *("clusterIP", "clusterIPs", "nodePort", "caBundle", "__fieldManager", "__defaults", "volumeName"),
+    }
+)
+"""Members whose values the server or the provider chooses in each run."""
+MASKS: Final = (
+    (re.compile(r"\b([a-z]{2,10})-[0-9a-f]{8,17}\b"), r"\1-ID"),
+    (re.compile(r"(?<=[a-z0-9])-[0-9a-f]{7}\b"), "-SUFFIX"),  # of names that Pulumi chooses
+    (re.compile(r'"[^"]*/(pulumi-language-python-exec)"'), r"\1"),
+    (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"), "UUID"),
+    (re.compile(r"\b[0-9A-F]{32}\b"), "ID"),
+    (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z?"), "TIME"),
+    (re.compile(r"127\.0\.0\.\d+:\d+"), "ADDRESS"),
+    (re.compile(r"[\w/.+-]*/(ours|theirs)/"), "FOLDER/"),
+)
+TRACEBACK: Final = "Traceback (most recent call last)"
+MISSING: Final = "(missing)"
+
+
+def normal(value: Any) -> Any:
+    """Return a value without what differs between any two runs."""
+    if isinstance(value, Mapping):
+        if SECRET_KEY in value:
+            return "[secret]"
+        return {name: normal(inner) for name, inner in value.items() if name not in OF_ONE_RUN}
+    if isinstance(value, list):
+        return [normal(inner) for inner in value]
+    return masked(value) if isinstance(value, str) else value
+
+
+def masked(text: str) -> str:
+    if TRACEBACK in text:  # which tasks of the SDK wait for the failed one depends on the moment
+        text = "\n".join(line for line in text.splitlines() if not line.startswith("  "))
+    for pattern, mask in MASKS:
+        text = pattern.sub(mask, text)
+    return text
+
+
+def resources(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the resources in a stack's state by URN: inputs, and for Kubernetes objects the live object too."""
+    found = {}
+    for one in (state.get("deployment") or {}).get("resources") or ():
+        parts = ("inputs", "outputs") if one["type"].startswith("kubernetes:") else ("inputs",)
+        found[one["urn"]] = {part: normal(one.get(part) or {}) for part in parts}
+    return found
+
+
+def differences(ours: Any, theirs: Any, path: str = "") -> list[str]:
+    """Return each difference with its path."""
+    return list(_differences(ours, theirs, path))
+
+
+def _differences(ours: Any, theirs: Any, path: str) -> Iterator[str]:
+    if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
+        for name in sorted({*ours, *theirs}):
+            yield from _differences(ours.get(name, MISSING), theirs.get(name, MISSING), f"{path}.{name}" if path else str(name))
+    elif isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
+        for place, (one, other) in enumerate(zip(ours, theirs, strict=True)):
+            yield from _differences(one, other, f"{path}[{place}]")
+    elif type(ours) is not type(theirs) or ours != theirs:
+        yield f"{path}: ours {ours!r}, theirs {theirs!r}"

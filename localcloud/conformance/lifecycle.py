@@ -1,0 +1,94 @@
+"""One side of the comparison: a stack from preview to destroy, with what each step changed and said."""
+
+import json
+import os
+import subprocess
+from dataclasses import dataclass, field
+from typing import Any
+
+from localcloud.conformance.compare import masked, resources
+from localcloud.control import ControlError
+from localcloud.stack import LocalStack, PulumiError, Run, Verb
+
+VPC = "aws:ec2/vpc:Vpc"
+DRIFTED = ("namespace", "mpi-jobs", "gpumpi.io/jobs=drifted")
+"""Kind, name and changed label of an object that the platform owns."""
+
+
+@dataclass
+class Side:
+    """What one run of a stack showed."""
+
+    steps: dict[str, Any] = field(default_factory=dict)
+    resources: dict[str, Any] = field(default_factory=dict)
+    """Resources after `up` and a refresh."""
+
+    def add(self, name: str, run: Run) -> None:
+        self.steps[name] = {"ok": run.ok, "changes": dict(run.changed), "errors": [masked(text) for text in run.errors]}
+
+
+def lifecycle(stack: LocalStack) -> Side:
+    """Run every step even if an earlier one fails: both sides must fail alike."""
+    side = Side()
+    control = stack.cloud.control()
+    stack.prepare()
+    stack.grant()
+    control.accept()
+    for name, verb in _VERBS:
+        if name == "refresh after drift":
+            side.resources = resources(stack.export())
+            side.steps["drift"] = _drift(stack)
+        side.add(name, stack.run(verb))
+    side.steps["left"] = [masked(str(one)) for one in control.leftovers()]
+    return side
+
+
+_VERBS: tuple[tuple[str, Verb], ...] = (
+    ("preview", "preview"),
+    ("up", "up"),
+    ("unchanged up", "up"),
+    ("refresh", "refresh"),
+    ("refresh after drift", "refresh"),
+    ("up after drift", "up"),
+    ("destroy", "destroy"),
+)
+
+
+def failure(side: Side) -> str | None:
+    """Return why a side is not the lifecycle of a healthy stack; None if it is."""
+    for name, _ in _VERBS:
+        step = side.steps[name]
+        if not step["ok"]:
+            return f"{name}: {'; '.join(step['errors']) or 'failed'}"
+        if name in ("unchanged up", "refresh") and step["changes"]:
+            return f"{name}: expected no changes, got {step['changes']}"
+    return f"destroy leaves {side.steps['left']}" if side.steps["left"] else None
+
+
+def attempt(stack: LocalStack) -> Side | str:
+    """Return a side, or the reason why it could not be run."""
+    try:
+        return lifecycle(stack)
+    except (ControlError, PulumiError) as error:
+        return masked(str(error))
+
+
+def _drift(stack: LocalStack) -> list[str]:
+    """Change a VPC's tags and an object's label outside Pulumi. Return what was changed."""
+    changed = []
+    for one in stack.export()["deployment"].get("resources") or ():
+        if one["type"] == VPC:
+            ec2 = stack.cloud.clients(stack.region)("ec2")
+            ec2.create_tags(Resources=[one["id"]], Tags=[{"Key": "drift", "Value": "1"}])
+            changed.append("VPC tag")
+    kubeconfig = stack.outputs(secrets=True).get("kubeconfig") if stack.cloud.has_kubernetes else None
+    if kubeconfig:
+        text = kubeconfig if isinstance(kubeconfig, str) else json.dumps(kubeconfig)
+        file = stack.project / "drift.kubeconfig"
+        file.touch(mode=0o600)
+        file.write_text(text)
+        kind, name, label = DRIFTED
+        command = [str(stack.cloud.bin / "kubectl"), "--kubeconfig", str(file), "label", "--overwrite", kind, name, label]
+        done = subprocess.run(command, env=os.environ | stack.cloud.environment(), capture_output=True, text=True, check=False)
+        changed.append(f"{kind} label" if done.returncode == 0 else masked(done.stderr.strip()))
+    return changed

@@ -1,0 +1,60 @@
+"""Report of a comparison, as JSON and as Markdown."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Result:
+    """Comparison of one stack, or of the bad inputs."""
+
+    name: str
+    differences: Sequence[str] = ()
+    failures: Mapping[str, str] = field(default_factory=dict)
+    """Side -> why its run failed."""
+    steps: int = 0
+    resources: int = 0
+    """Number of compared steps and resources."""
+
+    @property
+    def verdict(self) -> str:
+        if self.failures:
+            return "failed"
+        return f"{len(self.differences)} differences" if self.differences else "identical"
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything that one run of `make conformance` found."""
+
+    date: str
+    versions: Mapping[str, str]
+    """Program -> version and path of the official program, or that ours was used."""
+    not_run: Sequence[str] = ()
+    results: Sequence[Result] = ()
+
+    @property
+    def differs(self) -> bool:
+        return any(result.differences or result.failures for result in self.results)
+
+    def as_json(self) -> dict[str, Any]:
+        return {**asdict(self), "identical": not self.differs, "complete": not self.not_run}
+
+    def as_markdown(self) -> str:
+        lines = [f"# Conformance, {self.date}", "", "| program | version |", "|---|---|"]
+        lines += [f"| {name} | {version} |" for name, version in self.versions.items()]
+        lines += ["", "| compared | steps | resources | result |", "|---|---|---|---|"]
+        lines += [f"| {one.name} | {one.steps} | {one.resources} | {one.verdict} |" for one in self.results]
+        lines += ["", *(f"- not run: {reason}" for reason in self.not_run)]
+        for one in self.results:
+            lines += [f"- {one.name}, {side}: {reason}" for side, reason in one.failures.items()]
+            lines += [f"- {one.name}: {text}" for text in one.differences]
+        return "\n".join(lines) + "\n"
+
+    def write(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "conformance.json").write_text(json.dumps(self.as_json(), indent=1) + "\n")
+        (folder / "conformance.md").write_text(self.as_markdown())

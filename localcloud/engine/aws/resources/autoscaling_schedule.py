@@ -1,0 +1,62 @@
+"""Scheduled actions of Auto Scaling groups. The local AWS runs an action once, so that `recurrence` is not supported."""
+
+from datetime import UTC
+from typing import Any
+
+from localcloud.engine.aws.resource import Args, Aws, Prop, Resource, State, register
+from localcloud.engine.aws.resources.requests import only, unless_gone
+
+_SIZES = {"minSize": "MinSize", "maxSize": "MaxSize", "desiredCapacity": "DesiredCapacity"}
+_UNCHANGED = -1
+
+
+@register
+class Schedule(Resource):
+    token = "aws:autoscaling/schedule:Schedule"
+    title = "Auto Scaling Scheduled Action"
+    props = {
+        "autoscalingGroupName": Prop(replace=True),
+        "scheduledActionName": Prop(replace=True),
+        "startTime": Prop(),
+        "minSize": Prop(),
+        "maxSize": Prop(),
+        "desiredCapacity": Prop(),
+    }
+
+    def create(self, aws: Aws, args: Args) -> str:
+        self._write(aws, args)
+        return str(args["scheduledActionName"])
+
+    def read(self, aws: Aws, id: str, known: State) -> State | None:
+        group = known["autoscalingGroupName"]
+        ask = aws.client("autoscaling").describe_scheduled_actions
+        found = only(lambda: ask(AutoScalingGroupName=group, ScheduledActionNames=[id])["ScheduledUpdateGroupActions"])
+        if found is None:
+            return None
+        return {
+            "autoscalingGroupName": group,
+            "scheduledActionName": id,
+            "startTime": f"{found['StartTime'].astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
+            "arn": found["ScheduledActionARN"],
+            **{name: found.get(member, _UNCHANGED) for name, member in _SIZES.items()},
+        }
+
+    def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
+        self._write(aws, new)
+
+    def delete(self, aws: Aws, id: str, state: State) -> None:
+        with unless_gone("ValidationError"):  # it has run, or its group is gone
+            aws.client("autoscaling").delete_scheduled_action(
+                AutoScalingGroupName=state["autoscalingGroupName"], ScheduledActionName=id
+            )
+
+    def _write(self, aws: Aws, args: Args) -> None:
+        sizes: dict[str, Any] = {
+            member: int(args.get(name, 0)) for name, member in _SIZES.items() if int(args.get(name, 0)) != _UNCHANGED
+        }
+        aws.client("autoscaling").put_scheduled_update_group_action(
+            AutoScalingGroupName=args["autoscalingGroupName"],
+            ScheduledActionName=args["scheduledActionName"],
+            StartTime=args["startTime"],
+            **sizes,
+        )

@@ -1,0 +1,118 @@
+"""ECR repositories and their lifecycle policies."""
+
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from localcloud.engine.aws.resource import Args, AutoName, Aws, Failed, Prop, Resource, State, register
+from localcloud.engine.aws.resources.names import physical_name
+from localcloud.engine.aws.resources.requests import code_of, only, to_request, to_state, unless_gone
+from localcloud.engine.aws.resources.tags import TAGS, change_tags, from_pairs, pairs, tag_state, wanted_tags
+
+ABSENT = "RepositoryNotFoundException"
+ENCRYPTION = {"encryptionType": "encryptionType", "kmsKey": "kmsKey"}
+
+
+@register
+class Repository(Resource):
+    token = "aws:ecr/repository:Repository"
+    title = "ECR Repository"
+    auto_name = AutoName(max_length=255, lower=True, unless=())
+    CREATE_NAMES = {
+        "imageTagMutability": "imageTagMutability",
+        "imageScanningConfiguration": "imageScanningConfiguration",
+    }
+    OUTPUTS = {
+        "arn": "repositoryArn",
+        "name": "repositoryName",
+        "registryId": "registryId",
+        "repositoryUrl": "repositoryUri",
+        "imageTagMutability": "imageTagMutability",
+        "imageScanningConfiguration": "imageScanningConfiguration",
+    }
+    props = {
+        "name": Prop(replace=True),
+        "imageTagMutability": Prop(default="MUTABLE"),
+        "imageScanningConfiguration": Prop(fields={"scanOnPush": Prop()}),
+        "encryptionConfigurations": Prop(
+            replace=True, fields={"encryptionType": Prop(replace=True, default="AES256"), "kmsKey": Prop(replace=True)}
+        ),
+        "forceDelete": Prop(write_only=True, default=False),
+        **TAGS,
+    }
+
+    def create(self, aws: Aws, args: Args) -> str:
+        name, tags = physical_name(args), wanted_tags(args)
+        encryption = [
+            to_request({"encryptionType": "AES256", **one}, ENCRYPTION) for one in args.get("encryptionConfigurations") or ()
+        ]
+        aws.client("ecr").create_repository(
+            repositoryName=name,
+            tags=pairs(tags),
+            **to_request(args, self.CREATE_NAMES),
+            **({"encryptionConfiguration": encryption[0]} if encryption else {}),
+        )
+        return name
+
+    def read(self, aws: Aws, id: str, known: State) -> State | None:
+        ecr = aws.client("ecr")
+        found = only(lambda: ecr.describe_repositories(repositoryNames=[id])["repositories"], ABSENT)
+        if found is None:
+            return None
+        return {
+            **to_state(found, self.OUTPUTS),
+            **tag_state(from_pairs(ecr.list_tags_for_resource(resourceArn=found["repositoryArn"])["tags"])),
+            "encryptionConfigurations": [to_state(found["encryptionConfiguration"], ENCRYPTION)],
+        }
+
+    def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
+        ecr = aws.client("ecr")
+        if "imageTagMutability" in changed:
+            ecr.put_image_tag_mutability(repositoryName=id, imageTagMutability=new.get("imageTagMutability") or "MUTABLE")
+        if "imageScanningConfiguration" in changed:
+            wanted = new.get("imageScanningConfiguration") or {"scanOnPush": False}
+            ecr.put_image_scanning_configuration(repositoryName=id, imageScanningConfiguration=wanted)
+        if "tags" in changed:
+            change_tags(
+                old,
+                new,
+                remove=lambda keys: ecr.untag_resource(resourceArn=old["arn"], tagKeys=keys),
+                write=lambda tags: ecr.tag_resource(resourceArn=old["arn"], tags=pairs(tags)),
+            )
+
+    def delete(self, aws: Aws, id: str, state: State) -> None:
+        """Delete the repository. ECR deletes a repository that contains images only with `force`."""
+        try:
+            with unless_gone(ABSENT):
+                aws.client("ecr").delete_repository(repositoryName=id, force=bool(state.get("forceDelete")))
+        except ClientError as error:
+            if code_of(error) != "RepositoryNotEmptyException":
+                raise
+            raise Failed(f"not empty, consider using force_delete: {error}") from None
+
+
+@register
+class LifecyclePolicy(Resource):
+    token = "aws:ecr/lifecyclePolicy:LifecyclePolicy"
+    title = "ECR Lifecycle Policy"
+    delete_before_replace = True  # https://github.com/pulumi/pulumi-aws/pull/2085
+    props = {"repository": Prop(replace=True), "policy": Prop(replace=True, json=True)}
+
+    def create(self, aws: Aws, args: Args) -> str:
+        made = aws.client("ecr").put_lifecycle_policy(repositoryName=args["repository"], lifecyclePolicyText=args["policy"])
+        return str(made["repositoryName"])
+
+    def read(self, aws: Aws, id: str, known: State) -> State | None:
+        ecr = aws.client("ecr")
+
+        def look() -> list[dict[str, Any]]:
+            return [ecr.get_lifecycle_policy(repositoryName=id)]
+
+        found = only(look, ABSENT, "LifecyclePolicyNotFoundException")
+        if found is None:
+            return None
+        return to_state(found, {"repository": "repositoryName", "policy": "lifecyclePolicyText", "registryId": "registryId"})
+
+    def delete(self, aws: Aws, id: str, state: State) -> None:
+        with unless_gone(ABSENT, "LifecyclePolicyNotFoundException"):
+            aws.client("ecr").delete_lifecycle_policy(repositoryName=id)

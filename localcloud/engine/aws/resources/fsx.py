@@ -1,0 +1,284 @@
+"""FSx for Lustre file systems and data repository associations.
+
+https://github.com/hashicorp/terraform-provider-aws/tree/main/internal/service/fsx: lustre_file_system.go,
+data_repository_association.go
+"""
+
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from localcloud.engine.aws.resource import Args, Aws, Prop, Resource, State, register
+from localcloud.engine.aws.resources.progress import MINUTE, Seen, until, until_gone
+from localcloud.engine.aws.resources.requests import client_token, code_of, completing, to_request, to_state, unless_gone
+from localcloud.engine.aws.resources.tags import TAGS, change_tags, from_pairs, pairs, tag_state, wanted_tags
+
+FILE_SYSTEM_GONE = "FileSystemNotFound"
+ASSOCIATION_GONE = "DataRepositoryAssociationNotFound"
+TIMEOUT = 30 * MINUTE
+ASSOCIATION_TIMEOUT = 10 * MINUTE
+EVENTS = {"events": "Events"}
+CHANGES = {
+    "dataCompressionType": "DataCompressionType",
+    "perUnitStorageThroughput": "PerUnitStorageThroughput",
+    "weeklyMaintenanceStartTime": "WeeklyMaintenanceStartTime",
+}
+"""Properties of the Lustre configuration that change in place."""
+POLICIES = {"autoExportPolicy": "AutoExportPolicy", "autoImportPolicy": "AutoImportPolicy"}
+
+
+def _update_tags(aws: Aws, arn: str, old: State, new: Args) -> None:
+    fsx = aws.client("fsx")
+    change_tags(
+        old,
+        new,
+        remove=lambda keys: fsx.untag_resource(ResourceARN=arn, TagKeys=keys),
+        write=lambda tags: fsx.tag_resource(ResourceARN=arn, Tags=pairs(tags)),
+    )
+
+
+@register
+class LustreFileSystem(Resource):
+    token = "aws:fsx/lustreFileSystem:LustreFileSystem"
+    title = "FSx for Lustre File System"
+    NAMES = {
+        "storageCapacity": "StorageCapacity",
+        "storageType": "StorageType",
+        "securityGroupIds": "SecurityGroupIds",
+        "kmsKeyId": "KmsKeyId",
+        "fileSystemTypeVersion": "FileSystemTypeVersion",
+    }
+    LUSTRE_NAMES = {
+        "automaticBackupRetentionDays": "AutomaticBackupRetentionDays",
+        "copyTagsToBackups": "CopyTagsToBackups",
+        "dataCompressionType": "DataCompressionType",
+        "deploymentType": "DeploymentType",
+        "perUnitStorageThroughput": "PerUnitStorageThroughput",
+        "weeklyMaintenanceStartTime": "WeeklyMaintenanceStartTime",
+    }
+    OUTPUTS = {
+        "storageCapacity": "StorageCapacity",
+        "storageType": "StorageType",
+        "kmsKeyId": "KmsKeyId",
+        "fileSystemTypeVersion": "FileSystemTypeVersion",
+        "arn": "ResourceARN",
+        "dnsName": "DNSName",
+        "networkInterfaceIds": "NetworkInterfaceIds",
+        "ownerId": "OwnerId",
+        "vpcId": "VpcId",
+    }
+    props = {
+        "automaticBackupRetentionDays": Prop(default=0),
+        "copyTagsToBackups": Prop(replace=True, default=False),
+        "dataCompressionType": Prop(default="NONE"),
+        "deploymentType": Prop(replace=True, default="SCRATCH_1"),
+        "fileSystemTypeVersion": Prop(),
+        "kmsKeyId": Prop(replace=True),
+        "perUnitStorageThroughput": Prop(),
+        "securityGroupIds": Prop(replace=True, unordered=True, write_only=True),
+        "skipFinalBackup": Prop(default=True),
+        "storageCapacity": Prop(),
+        "storageType": Prop(replace=True, default="SSD"),
+        "subnetIds": Prop(replace=True),
+        "weeklyMaintenanceStartTime": Prop(),
+        **TAGS,
+    }
+
+    def replacing(self, old: State, new: Args, changed: frozenset[str]) -> frozenset[str]:
+        """A smaller capacity or a lower version replaces the file system, because FSx can only increase them."""
+        found: set[str] = set()
+        if "storageCapacity" in changed and (new.get("storageCapacity") or 0) < (old.get("storageCapacity") or 0):
+            found.add("storageCapacity")
+        if "fileSystemTypeVersion" in changed and str(new.get("fileSystemTypeVersion")) < str(old.get("fileSystemTypeVersion")):
+            found.add("fileSystemTypeVersion")
+        return frozenset(found)
+
+    def create(self, aws: Aws, args: Args) -> str:
+        made = aws.client("fsx").create_file_system(
+            ClientRequestToken=client_token(),
+            FileSystemType="LUSTRE",
+            SubnetIds=[args["subnetIds"]],
+            LustreConfiguration=to_request(args, self.LUSTRE_NAMES),
+            **_tags(args),
+            **to_request(args, self.NAMES),
+        )
+        id = str(made["FileSystem"]["FileSystemId"])
+        with completing(id):
+            self._wait(aws, id, "create", "CREATING")
+        return id
+
+    def read(self, aws: Aws, id: str, known: State) -> State | None:
+        found = self._describe(aws, id)
+        if found is None:
+            return None
+        lustre = found["LustreConfiguration"]
+        return {
+            **to_state(found, self.OUTPUTS),
+            **to_state(lustre, {**self.LUSTRE_NAMES, "mountName": "MountName", "efaEnabled": "EfaEnabled"}),
+            "subnetIds": found["SubnetIds"][0],
+            "skipFinalBackup": known.get("skipFinalBackup", True) is not False,  # only deletion uses it
+            **tag_state(from_pairs(found.get("Tags"))),
+        }
+
+    def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
+        request: dict[str, Any] = {}
+        lustre = {theirs: new[ours] for ours, theirs in CHANGES.items() if ours in changed and new.get(ours) is not None}
+        if "dataCompressionType" in changed and not new.get("dataCompressionType"):
+            lustre["DataCompressionType"] = "NONE"
+        if lustre:
+            request["LustreConfiguration"] = lustre
+        if "storageCapacity" in changed:
+            request["StorageCapacity"] = new["storageCapacity"]
+        if "fileSystemTypeVersion" in changed:
+            request["FileSystemTypeVersion"] = new["fileSystemTypeVersion"]
+        if request:
+            aws.client("fsx").update_file_system(ClientRequestToken=client_token(), FileSystemId=id, **request)
+            self._wait(aws, id, "update", "UPDATING")
+            self._wait_for_action(aws, id)
+        if "tags" in changed:
+            _update_tags(aws, str(old["arn"]), old, new)
+
+    def delete(self, aws: Aws, id: str, state: State) -> None:
+        request: dict[str, Any] = {}
+        if str(state.get("deploymentType")).startswith("PERSISTENT"):
+            request["LustreConfiguration"] = {"SkipFinalBackup": state.get("skipFinalBackup") is not False}
+        with unless_gone(FILE_SYSTEM_GONE):
+            aws.client("fsx").delete_file_system(ClientRequestToken=client_token(), FileSystemId=id, **request)
+        doing = f"FSx for Lustre File System ({id}) delete"
+        until_gone(aws, doing, lambda: self._seen(aws, id), failures=["FAILED"], timeout=TIMEOUT)
+
+    @staticmethod
+    def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
+        try:
+            found: list[dict[str, Any]] = aws.client("fsx").describe_file_systems(FileSystemIds=[id])["FileSystems"]
+        except ClientError as error:
+            if code_of(error) == FILE_SYSTEM_GONE:
+                return None
+            raise
+        return found[0] if found else None
+
+    def _seen(self, aws: Aws, id: str) -> Seen | None:
+        found = self._describe(aws, id)
+        return Seen(found["Lifecycle"], (found.get("FailureDetails") or {}).get("Message", "")) if found else None
+
+    def _wait(self, aws: Aws, id: str, doing: str, pending: str) -> None:
+        what = f"FSx for Lustre File System ({id}) {doing}"
+        until(aws, what, lambda: self._seen(aws, id), target="AVAILABLE", pending=[pending], timeout=TIMEOUT)
+
+    def _wait_for_action(self, aws: Aws, id: str) -> None:
+        def look() -> Seen | None:
+            actions = (self._describe(aws, id) or {}).get("AdministrativeActions") or []
+            return next((Seen(one["Status"]) for one in actions if one["AdministrativeActionType"] == "FILE_SYSTEM_UPDATE"), None)
+
+        what = f"FSx for Lustre File System ({id}) administrative action (FILE_SYSTEM_UPDATE) complete"
+        until(aws, what, look, target="COMPLETED", pending=["IN_PROGRESS", "PENDING"], timeout=TIMEOUT)
+
+
+@register
+class DataRepositoryAssociation(Resource):
+    token = "aws:fsx/dataRepositoryAssociation:DataRepositoryAssociation"
+    title = "FSx for Lustre Data Repository Association"
+    NAMES = {
+        "batchImportMetaDataOnCreate": "BatchImportMetaDataOnCreate",
+        "dataRepositoryPath": "DataRepositoryPath",
+        "fileSystemId": "FileSystemId",
+        "fileSystemPath": "FileSystemPath",
+        "importedFileChunkSize": "ImportedFileChunkSize",
+    }
+    props = {
+        "batchImportMetaDataOnCreate": Prop(replace=True, default=False),
+        "dataRepositoryPath": Prop(replace=True),
+        "deleteDataInFilesystem": Prop(write_only=True, default=False),
+        "fileSystemId": Prop(replace=True),
+        "fileSystemPath": Prop(replace=True),
+        "importedFileChunkSize": Prop(),
+        "s3": Prop(
+            fields={
+                "autoExportPolicy": Prop(fields={"events": Prop(unordered=True)}),
+                "autoImportPolicy": Prop(fields={"events": Prop(unordered=True)}),
+            }
+        ),
+        **TAGS,
+    }
+
+    def create(self, aws: Aws, args: Args) -> str:
+        made = aws.client("fsx").create_data_repository_association(
+            ClientRequestToken=client_token(),
+            **_tags(args),
+            **to_request(args, self.NAMES),
+            **_s3_request(args),
+        )
+        id = str(made["Association"]["AssociationId"])
+        with completing(id):
+            self._wait(aws, id, "create", "CREATING")
+        return id
+
+    def read(self, aws: Aws, id: str, known: State) -> State | None:
+        found = self._describe(aws, id)
+        if found is None:
+            return None
+        policies = {
+            ours: to_state(found["S3"][theirs], EVENTS)
+            for ours, theirs in POLICIES.items()
+            if (found.get("S3") or {}).get(theirs)
+        }
+        return {
+            **to_state(found, {**self.NAMES, "arn": "ResourceARN", "associationId": "AssociationId"}),
+            **({"s3": policies} if policies else {}),
+            **tag_state(from_pairs(found.get("Tags"))),
+        }
+
+    def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
+        request = (
+            to_request(new, {"importedFileChunkSize": "ImportedFileChunkSize"}) if "importedFileChunkSize" in changed else {}
+        )
+        if "s3" in changed:
+            request |= _s3_request(new)
+        if request:
+            aws.client("fsx").update_data_repository_association(ClientRequestToken=client_token(), AssociationId=id, **request)
+            self._wait(aws, id, "update", "UPDATING")
+        if "tags" in changed:
+            _update_tags(aws, str(old["arn"]), old, new)
+
+    def delete(self, aws: Aws, id: str, state: State) -> None:
+        with unless_gone(ASSOCIATION_GONE):
+            aws.client("fsx").delete_data_repository_association(
+                ClientRequestToken=client_token(),
+                AssociationId=id,
+                DeleteDataInFileSystem=bool(state.get("deleteDataInFilesystem")),
+            )
+        doing = f"FSx for Lustre Data Repository Association ({id}) delete"
+        until_gone(aws, doing, lambda: self._seen(aws, id), failures=["FAILED"], timeout=ASSOCIATION_TIMEOUT)
+
+    @staticmethod
+    def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
+        fsx = aws.client("fsx")
+        try:
+            found: list[dict[str, Any]] = fsx.describe_data_repository_associations(AssociationIds=[id])["Associations"]
+        except ClientError as error:
+            if code_of(error) == ASSOCIATION_GONE:
+                return None
+            raise
+        return found[0] if found else None
+
+    def _seen(self, aws: Aws, id: str) -> Seen | None:
+        found = self._describe(aws, id)
+        return Seen(found["Lifecycle"], (found.get("FailureDetails") or {}).get("Message", "")) if found else None
+
+    def _wait(self, aws: Aws, id: str, doing: str, pending: str) -> None:
+        what = f"FSx for Lustre Data Repository Association ({id}) {doing}"
+        until(aws, what, lambda: self._seen(aws, id), target="AVAILABLE", pending=[pending], timeout=ASSOCIATION_TIMEOUT)
+
+
+def _tags(args: Args) -> dict[str, Any]:
+    """Return the tags of a request. FSx rejects an empty list."""
+    wanted = pairs(wanted_tags(args))
+    return {"Tags": wanted} if wanted else {}
+
+
+def _s3_request(args: Args) -> dict[str, Any]:
+    """Return the policies. A policy that the program removed has no events."""
+    policies = args.get("s3")
+    if policies is None:
+        return {}
+    return {"S3": {theirs: {"Events": (policies.get(ours) or {}).get("events") or []} for ours, theirs in POLICIES.items()}}

@@ -1,0 +1,86 @@
+"""`python -m localcloud.kubernetes.csi --driver D --instance i-... --region R --aws URL --pid PID`: run a driver on a node.
+
+It starts in the machine's mount namespace, where Python is installed, and then enters the mount namespace of PID.
+"""
+
+import argparse
+import json
+import logging
+import signal
+import sys
+import threading
+from pathlib import Path
+from types import FrameType
+from urllib.error import HTTPError
+from urllib.request import ProxyHandler, Request, build_opener
+
+from localcloud.kubernetes.csi import mounts
+from localcloud.kubernetes.csi.node_server import Driver, MountRefused, Source, Volumes, serve
+from localcloud.kubernetes.efs_csi.handles import Handle
+from localcloud.kubernetes.efs_csi.volumes import EfsVolumes
+from localcloud.kubernetes.fsx_csi.volumes import LustreVolumes
+
+KUBELET = Path("/var/lib/kubelet")
+TIMEOUT_SECONDS = 30.0
+STOP_SECONDS = 5.0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m localcloud.kubernetes.csi")
+    parser.add_argument("--driver", required=True, choices=[EfsVolumes.driver, LustreVolumes.driver])
+    parser.add_argument("--instance", required=True, help="ID of the node's EC2 instance")
+    parser.add_argument("--region", required=True)
+    parser.add_argument("--aws", required=True, help="URL of the control API")
+    parser.add_argument("--pid", type=int, required=True, help="pid of any process on the node")
+    arguments = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    mounts.enter(arguments.pid)
+    ending = threading.Event()
+
+    def end(*_: int | FrameType | None) -> None:
+        ending.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end)
+    endpoint = KUBELET / "plugins" / arguments.driver / "csi.sock"
+    registration = KUBELET / "plugins_registry" / f"{arguments.driver}-reg.sock"
+    aws = Aws(arguments.aws, arguments.region, arguments.instance)
+    volumes: Volumes = EfsVolumes(aws.efs) if arguments.driver == EfsVolumes.driver else LustreVolumes(aws.lustre)
+    server = serve(Driver(arguments.instance, endpoint, volumes, mounts), endpoint, registration)
+    ending.wait()
+    # the kubelet unregisters a driver when its registration socket is deleted
+    registration.unlink(missing_ok=True)
+    server.stop(STOP_SECONDS).wait()
+    return 0
+
+
+class Aws:
+    """Client of the local AWS: asks whether the node may mount a volume, and where its files are."""
+
+    def __init__(self, url: str, region: str, instance: str) -> None:
+        self._url, self._region, self._instance = url, region, instance
+        self._opener = build_opener(ProxyHandler({}))
+
+    def efs(self, handle: Handle, encrypted: bool) -> Source:
+        return self._ask(
+            "efs", fileSystem=handle.file_system, accessPoint=handle.access_point, path=handle.path, encrypted=encrypted
+        )
+
+    def lustre(self, source: str) -> Source:
+        return self._ask("fsx", source=source)
+
+    def _ask(self, service: str, **volume: object) -> Source:
+        query = {"region": self._region, "instance": self._instance, **volume}
+        request = Request(f"{self._url}/local-cloud/{service}/mounts", json.dumps(query).encode(), method="POST")
+        try:
+            with self._opener.open(request, timeout=TIMEOUT_SECONDS) as response:
+                answer = json.load(response)
+        except HTTPError as error:
+            raise MountRefused(error.read().decode(errors="replace").strip()) from error
+        if "error" in answer:
+            raise MountRefused(answer["error"])
+        return Source(Path(answer["folder"]), answer["readOnly"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

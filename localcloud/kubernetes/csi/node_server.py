@@ -1,0 +1,177 @@
+"""A driver on a node: CSI's Identity and Node services, and the kubelet's plugin registration service.
+
+https://kubernetes-csi.github.io/docs/developing.html. All calls are unary, so a table of handlers is enough.
+"""
+
+import logging
+import os
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import grpc
+
+from localcloud.kubernetes.csi.messages import csi, registration
+
+log = logging.getLogger(__name__)
+
+_GET_VOLUME_STATS = 2
+_BYTES = 1
+_THREADS = 8
+
+
+class InvalidVolume(Exception):
+    """The request names no valid volume. The message contains the reason."""
+
+
+class MountRefused(Exception):
+    """The local AWS refused the mount. The message contains the reason."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Location of a volume's files."""
+
+    folder: Path
+    read_only: bool
+
+
+class Volumes(Protocol):
+    """The volumes of one driver."""
+
+    driver: str
+    version: str
+    """Version of the real driver that the emulator reports."""
+    statistics: bool
+    """Whether the real driver reports the usage of volumes."""
+
+    def parse(self, request: Any) -> Any:
+        """Return the volume that a NodePublishVolumeRequest names. Its text is used in messages. Raises InvalidVolume."""
+
+    def resolve(self, volume: Any) -> Source:
+        """Return where the volume's files are. Raises MountRefused."""
+
+
+class Mounter(Protocol):
+    def bind(self, source: Path, target: Path, *, read_only: bool) -> None: ...
+
+    def unmount(self, target: Path) -> None: ...
+
+
+class Driver:
+    """Implements the gRPC calls. CallFailed exceptions become gRPC errors."""
+
+    def __init__(self, node_id: str, endpoint: Path, volumes: Volumes, mounter: Mounter) -> None:
+        self._node_id, self._endpoint, self._volumes, self._mounter = node_id, endpoint, volumes, mounter
+
+    def calls(self) -> Mapping[str, tuple[Any, Callable[[Any], Any]]]:
+        """Return the request class and the handler of each gRPC call, keyed by the call's full name."""
+        nothing = csi("Nothing")
+        return {
+            "csi.v1.Identity/GetPluginInfo": (
+                nothing,
+                lambda _: csi("GetPluginInfoResponse")(name=self._volumes.driver, vendor_version=self._volumes.version),
+            ),
+            "csi.v1.Identity/GetPluginCapabilities": (nothing, lambda _: csi("GetPluginCapabilitiesResponse")()),
+            "csi.v1.Identity/Probe": (nothing, lambda _: csi("ProbeResponse")(ready=csi("Bool")(value=True))),
+            "csi.v1.Node/NodeGetInfo": (nothing, lambda _: csi("NodeGetInfoResponse")(node_id=self._node_id)),
+            "csi.v1.Node/NodeGetCapabilities": (nothing, self._capabilities),
+            "csi.v1.Node/NodePublishVolume": (csi("NodePublishVolumeRequest"), self._publish),
+            "csi.v1.Node/NodeUnpublishVolume": (csi("NodeUnpublishVolumeRequest"), self._unpublish),
+            "csi.v1.Node/NodeGetVolumeStats": (csi("NodeGetVolumeStatsRequest"), self._stats),
+            "pluginregistration.Registration/GetInfo": (registration("InfoRequest"), self._info),
+            "pluginregistration.Registration/NotifyRegistrationStatus": (registration("RegistrationStatus"), self._registered),
+        }
+
+    def _capabilities(self, _: Any) -> Any:
+        able = csi("NodeServiceCapability")(rpc=csi("RPC")(type=_GET_VOLUME_STATS))
+        return csi("NodeGetCapabilitiesResponse")(capabilities=[able] if self._volumes.statistics else [])
+
+    def _publish(self, request: Any) -> Any:
+        if not request.target_path:
+            raise CallFailed(grpc.StatusCode.INVALID_ARGUMENT, "Target path not provided")
+        if request.volume_capability.HasField("block"):
+            raise CallFailed(grpc.StatusCode.INVALID_ARGUMENT, "Volume capability not supported: no block devices")
+        try:
+            volume = self._volumes.parse(request)
+        except InvalidVolume as error:
+            raise CallFailed(grpc.StatusCode.INVALID_ARGUMENT, str(error)) from error
+        flags = request.volume_capability.mount.mount_flags
+        try:
+            source = self._volumes.resolve(volume)
+            read_only = source.read_only or request.readonly or "ro" in flags
+            self._mounter.bind(source.folder, Path(request.target_path), read_only=read_only)
+        except (MountRefused, OSError) as error:
+            message = f"Could not mount {str(volume)!r} at {request.target_path!r}: {error}"
+            raise CallFailed(grpc.StatusCode.INTERNAL, message) from error
+        log.info("mounted %s at %s", volume, request.target_path)
+        return csi("Nothing")()
+
+    def _unpublish(self, request: Any) -> Any:
+        try:
+            self._mounter.unmount(Path(request.target_path))
+        except OSError as error:
+            raise CallFailed(grpc.StatusCode.INTERNAL, f"Could not unmount {request.target_path!r}: {error}") from error
+        log.info("unmounted %s", request.target_path)
+        return csi("Nothing")()
+
+    def _stats(self, request: Any) -> Any:
+        try:
+            found = os.statvfs(request.volume_path)
+        except OSError as error:
+            raise CallFailed(grpc.StatusCode.NOT_FOUND, f"Could not stat {request.volume_path!r}: {error}") from error
+        total, free = found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
+        usage = csi("VolumeUsage")(available=free, total=total, used=total - free, unit=_BYTES)
+        return csi("NodeGetVolumeStatsResponse")(usage=[usage])
+
+    def _info(self, _: Any) -> Any:
+        return registration("PluginInfo")(
+            type="CSIPlugin", name=self._volumes.driver, endpoint=str(self._endpoint), supported_versions=["1.0.0"]
+        )
+
+    def _registered(self, status: Any) -> Any:
+        if status.plugin_registered:
+            log.info("the kubelet registered the driver")
+        else:
+            log.error("the kubelet failed to register the driver: %s", status.error)
+        return registration("RegistrationStatusResponse")()
+
+
+class CallFailed(Exception):
+    def __init__(self, code: grpc.StatusCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]
+    def __init__(self, calls: Mapping[str, tuple[Any, Callable[[Any], Any]]]) -> None:
+        self._handlers = {f"/{name}": _handler(name, *entry) for name, entry in calls.items()}
+
+    def service(self, details: Any) -> Any:
+        return self._handlers.get(details.method)
+
+
+def _handler(name: str, request_class: Any, answer: Callable[[Any], Any]) -> Any:
+    def call(request: Any, context: Any) -> Any:
+        try:
+            return answer(request)
+        except CallFailed as failed:
+            log.warning("%s: %s", name, failed)
+            context.abort(failed.code, str(failed))
+
+    return grpc.unary_unary_rpc_method_handler(
+        call, request_deserializer=request_class.FromString, response_serializer=lambda message: message.SerializeToString()
+    )
+
+
+def serve(driver: Driver, *sockets: Path) -> grpc.Server:
+    """Serve on the Unix sockets. Replace stale sockets left by an earlier process."""
+    server = grpc.server(ThreadPoolExecutor(_THREADS), handlers=[_Handlers(driver.calls())])
+    for path in sockets:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        server.add_insecure_port(f"unix:{path}")
+    server.start()
+    return server

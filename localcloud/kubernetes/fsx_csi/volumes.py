@@ -1,0 +1,38 @@
+"""Lustre volumes, as the driver on a node sees them.
+
+https://github.com/kubernetes-sigs/aws-fsx-csi-driver/blob/master/pkg/driver/node.go (NodePublishVolume)
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from localcloud.kubernetes.csi.node_server import InvalidVolume, Source
+from localcloud.kubernetes.fsx_csi import DRIVER
+
+DNS_NAME, MOUNT_NAME = "dnsname", "mountname"
+"""Volume attributes."""
+DEFAULT_MOUNT_NAME = "fsx"
+
+Resolve = Callable[[str], Source]
+"""Takes the source of a Lustre mount; returns where the files are. Raises MountRefused."""
+
+
+class LustreVolumes:
+    driver = DRIVER
+    version = "v1.9.0"
+    statistics = False
+
+    def __init__(self, resolve: Resolve) -> None:
+        self._resolve = resolve
+
+    def parse(self, request: Any) -> str:
+        """Return the source of the mount. The real driver does not compare it with the volume handle either."""
+        if not request.volume_id:
+            raise InvalidVolume("Volume ID not provided")
+        dns_name = request.volume_context.get(DNS_NAME, "")
+        if not dns_name:
+            raise InvalidVolume("dnsname is not provided")
+        return f"{dns_name}@tcp:/{request.volume_context.get(MOUNT_NAME, '') or DEFAULT_MOUNT_NAME}"
+
+    def resolve(self, volume: str) -> Source:
+        return self._resolve(volume)

@@ -1,0 +1,132 @@
+"""Network policy agent of one cluster, until SIGTERM: `python -m localcloud.kubernetes.network_policy --help`.
+
+It runs in the cluster's network namespace and enters the namespaces of the nodes to replace their rules. On SIGTERM it
+removes all rules, as the agent on EKS does when network policies are disabled.
+"""
+
+import argparse
+import logging
+import signal
+import sys
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from ipaddress import IPv4Address, IPv4Network
+from pathlib import Path
+from typing import Any
+
+from localcloud.kubernetes.addresses import Addresses
+from localcloud.kubernetes.client import Api
+from localcloud.kubernetes.network_policy import nft, rules
+from localcloud.kubernetes.network_policy.cache import Cache
+from localcloud.kubernetes.network_policy.objects import (
+    Pod,
+    Service,
+    parse_labels,
+    parse_policy,
+    parse_service,
+    pod_parser,
+)
+from localcloud.kubernetes.network_policy.resolve import Isolation, World, resolve
+from localcloud.kubernetes.nodes.links import namespace_of_node
+from localcloud.kubernetes.pki import Certificate
+from localcloud.machine import network
+
+log = logging.getLogger(__name__)
+
+SETTLE_SECONDS = 0.05
+"""Pause after a change, because changes come in groups."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m localcloud.kubernetes.network_policy")
+    parser.add_argument("--pki", type=Path, required=True, help="folder with ca.crt, admin.crt and admin.key")
+    parser.add_argument("--namespace", required=True, help="network namespace of the cluster")
+    parser.add_argument("--vpc", type=IPv4Network, required=True)
+    parser.add_argument("--services", type=IPv4Network, required=True)
+    parser.add_argument("--nft", type=Path, required=True, help="path of the program nft")
+    arguments = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    addresses = Addresses(arguments.vpc, arguments.services)
+    authority, own = (Certificate(arguments.pki / f"{name}.crt", arguments.pki / f"{name}.key") for name in ("ca", "admin"))
+    agent = Agent(Api(addresses.api_server, None, authority, own), addresses, arguments.namespace, arguments.nft)
+    signal.signal(signal.SIGTERM, lambda *_: agent.end())
+    agent.run()
+    return 0
+
+
+class Agent:
+    """Keeps the rules of all nodes of a cluster up to date."""
+
+    def __init__(self, api: Api, addresses: Addresses, namespace: str, program: Path) -> None:
+        self._addresses, self._namespace, self._nft = addresses, namespace, program
+        self._changed, self._ending = threading.Event(), False
+        parse = pod_parser((addresses.pods, addresses.vpc))
+        self._pods: Cache[Pod] = Cache(api, "/api/v1/pods", parse, self._changed)
+        self._services: Cache[Service] = Cache(api, "/api/v1/services", parse_service, self._changed)
+        self._namespaces: Cache[Any] = Cache(api, "/api/v1/namespaces", parse_labels, self._changed)
+        self._policies: Cache[Any] = Cache(api, "/apis/networking.k8s.io/v1/networkpolicies", parse_policy, self._changed)
+        self._applied: dict[str, tuple[int, str]] = {}
+        """Namespace's inode and rules of each node. A namespace of the same name may be a new one."""
+
+    def end(self) -> None:
+        self._ending = True
+        self._changed.set()
+
+    def run(self) -> None:
+        """Apply all changes until `end` is called, then remove all rules."""
+        caches = (self._pods, self._services, self._namespaces, self._policies)
+        for cache in caches:
+            cache.start()
+        while self._changed.wait() and not self._ending:
+            time.sleep(SETTLE_SECONDS)
+            self._changed.clear()
+            if all(cache.is_complete.is_set() for cache in caches) and not self._ending:
+                self._apply(resolve(self._world()))
+        for name in self._nodes():
+            nft.apply(self._nft, name, rules.remove())
+
+    def _world(self) -> World:
+        dns_pod, dns_service = cluster_dns(self._addresses)
+        return World(
+            policies=list(self._policies.items().values()),
+            pods=[*self._pods.items().values(), dns_pod],
+            services=[*self._services.items().values(), dns_service],
+            namespaces={name: labels for (_, name), labels in self._namespaces.items().items()},
+        )
+
+    def _apply(self, isolations: dict[str, Isolation]) -> None:
+        by_node: dict[str, dict[str, Isolation]] = defaultdict(dict)
+        for address, isolation in isolations.items():
+            number = self._addresses.node_of_pod(IPv4Address(address))
+            if number is not None:
+                by_node[namespace_of_node(self._namespace, number)][address] = isolation
+        for name in self._nodes():
+            self._apply_to(name, rules.render(by_node.get(name, {})))
+
+    def _apply_to(self, name: str, commands: str) -> None:
+        try:
+            wanted = network.path_of(name).stat().st_ino, commands
+        except FileNotFoundError:  # the node is gone
+            return
+        if self._applied.get(name) != wanted:
+            nft.apply(self._nft, name, commands)
+            self._applied[name] = wanted
+            log.info("%s: replaced the rules (%d lines)", name, commands.count("\n"))
+
+    def _nodes(self) -> Iterator[str]:
+        return (path.name for path in network.RUN.glob(namespace_of_node(self._namespace, "*")))
+
+
+def cluster_dns(addresses: Addresses) -> tuple[Pod, Service]:
+    """Return the pod and the service of CoreDNS as EKS has them. Here CoreDNS is a process behind a service without a
+    selector."""
+    labels = {"k8s-app": "kube-dns"}
+    ports = (("UDP", "dns", 53), ("TCP", "dns-tcp", 53))
+    pod = Pod("kube-system", labels, str(addresses.router), ports)
+    return pod, Service("kube-system", labels, str(addresses.dns), (("UDP", 53, 53), ("TCP", 53, 53)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,72 @@
+"""Local copy of all objects of one kind. It follows the API server: list, then watch."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from http.client import HTTPException
+from typing import Any, Generic, TypeVar
+
+from localcloud.kubernetes.client import Api, ApiError
+
+log = logging.getLogger(__name__)
+
+PAUSE_SECONDS = 1.0
+T = TypeVar("T")
+Key = tuple[str, str]
+
+
+class Cache(Generic[T]):
+    """Copy of the objects at one API path, as parsed by a function that returns None for irrelevant objects."""
+
+    def __init__(self, api: Api, path: str, parse: Callable[[Any], T | None], changed: threading.Event) -> None:
+        self._api, self._path, self._parse, self._changed = api, path, parse, changed
+        self._items: dict[Key, T] = {}
+        self._lock = threading.Lock()
+        self.is_complete = threading.Event()
+        """Set once all objects have been listed."""
+
+    def start(self) -> None:
+        threading.Thread(target=self._follow, name=f"cache {self._path}", daemon=True).start()
+
+    def items(self) -> dict[Key, T]:
+        """Return the parsed objects by namespace and name."""
+        with self._lock:
+            return dict(self._items)
+
+    def _follow(self) -> None:
+        while True:
+            try:
+                version = self._list()
+                for event in self._api.watch(self._path, resourceVersion=version):
+                    if event["type"] == "ERROR":  # the API server no longer has this version
+                        break
+                    self._take(event)
+            except (OSError, HTTPException, ApiError, ValueError) as error:  # the API server is restarting
+                log.info("following %s: %r", self._path, error)
+                time.sleep(PAUSE_SECONDS)
+
+    def _list(self) -> str:
+        listing = self._api.get(self._path, resourceVersion="0")
+        found = {_key(item): parsed for item in listing["items"] if (parsed := self._parse(item)) is not None}
+        with self._lock:
+            self._items = found
+        self.is_complete.set()
+        self._changed.set()
+        return str(listing["metadata"]["resourceVersion"])
+
+    def _take(self, event: Any) -> None:
+        item = event["object"]
+        key, parsed = _key(item), self._parse(item) if event["type"] != "DELETED" else None
+        with self._lock:
+            if self._items.get(key) == parsed:
+                return
+            if parsed is None:
+                del self._items[key]
+            else:
+                self._items[key] = parsed
+        self._changed.set()
+
+
+def _key(item: Any) -> Key:
+    return item["metadata"].get("namespace", ""), item["metadata"]["name"]

@@ -1,0 +1,45 @@
+"""Runs the program nft in network namespaces."""
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from localcloud.kubernetes.network_policy import rules
+from localcloud.kubernetes.network_policy.resolve import Allow, Isolation, Ports
+from localcloud.machine import network
+
+_IN_NEW_NAMESPACE = ("unshare", "--net", "--")
+_OWN, _OTHER = "192.0.2.1", "192.0.2.2"
+_SAMPLE = Isolation(
+    frozenset({Allow(f"{_OTHER}/32", (), Ports("TCP", 1, 2))}),
+    frozenset({Allow("0.0.0.0/0", (f"{_OTHER}/32",), Ports("UDP", 1, 2))}),
+)
+
+
+class NftError(Exception):
+    """nft rejected the rules. The message is nft's own."""
+
+
+def apply(nft: Path, namespace: str, commands: str) -> None:
+    """Run the commands in one transaction in a network namespace. Do nothing if the namespace is gone. Raises NftError."""
+    path = network.path_of(namespace)
+    try:
+        _run(["nsenter", f"--net={path}", "--", str(nft)], commands)
+    except NftError:
+        if path.exists():
+            raise
+
+
+def obstacle(nft: Path) -> str:
+    """Check in a temporary network namespace that the kernel accepts our rules. Return the reason if it does not."""
+    try:
+        _run([*_IN_NEW_NAMESPACE, str(nft)], rules.render({_OWN: _SAMPLE}))
+    except NftError as error:
+        return f"nftables does not work on this machine: {error}"
+    return ""
+
+
+def _run(command: Sequence[str], commands: str) -> None:
+    done = subprocess.run([*command, "-f", "-"], input=commands, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise NftError(done.stderr.strip() or f"exit code {done.returncode}")

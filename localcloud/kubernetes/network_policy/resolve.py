@@ -1,0 +1,164 @@
+"""Resolves network policies: which connections each isolated pod may have. Pure.
+
+It resolves peers as EKS's controller does:
+https://github.com/aws/amazon-network-policy-controller-k8s/blob/03e22b5/pkg/resolvers/endpoints.go
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from localcloud.kubernetes.network_policy.objects import Json, Labels, Pod, Port, Service, matches
+
+Direction = Literal["Ingress", "Egress"]
+ANYWHERE = "0.0.0.0/0"
+LAST_PORT = 65535
+
+
+@dataclass(frozen=True, order=True)
+class Ports:
+    """Ports of one protocol, from the first to the last."""
+
+    protocol: str
+    first: int = 0
+    last: int = LAST_PORT
+
+
+@dataclass(frozen=True, order=True)
+class Allow:
+    """Allows connections with the addresses of a network. For egress, the ports are those that the pod connects to; for
+    ingress, the pod's own."""
+
+    network: str
+    excluded: tuple[str, ...] = ()
+    ports: Ports | None = None
+    """None allows all ports and protocols."""
+
+
+@dataclass(frozen=True)
+class Isolation:
+    """What an isolated pod may do in each direction. None: the pod is not isolated in this direction."""
+
+    ingress: frozenset[Allow] | None
+    egress: frozenset[Allow] | None
+
+
+@dataclass(frozen=True)
+class World:
+    """Objects of a cluster."""
+
+    policies: Sequence[Json]
+    pods: Sequence[Pod]
+    services: Sequence[Service] = ()
+    namespaces: Mapping[str, Labels] = field(default_factory=dict)
+    """Labels of each namespace."""
+
+
+def resolve(world: World) -> dict[str, Isolation]:
+    """Return the isolation of each isolated pod, by address."""
+    found: dict[str, dict[str, set[Allow]]] = {}
+    for policy in world.policies:
+        selector = policy["spec"].get("podSelector") or {}
+        for pod in world.pods:
+            if pod.on_host_network or pod.namespace != policy["namespace"] or not matches(selector, pod.labels):
+                continue
+            own = found.setdefault(pod.address, {})
+            for direction in directions(policy["spec"]):
+                own.setdefault(direction, set()).update(_allowed(world, policy, pod, direction))
+    return {
+        address: Isolation(*(frozenset(own[name]) if name in own else None for name in ("Ingress", "Egress")))
+        for address, own in found.items()
+    }
+
+
+def directions(spec: Json) -> Sequence[Direction]:
+    """Return the directions in which a policy isolates pods. The API server sets `policyTypes` where a user does not."""
+    given: Sequence[Direction] | None = spec.get("policyTypes")
+    return given if given is not None else ("Ingress", "Egress") if spec.get("egress") else ("Ingress",)
+
+
+def _allowed(world: World, policy: Json, pod: Pod, direction: Direction) -> Iterator[Allow]:
+    for rule in policy["spec"].get(direction.lower()) or ():
+        peers, ports = rule.get("from" if direction == "Ingress" else "to") or (), rule.get("ports") or ()
+        if not peers:
+            yield from _blocks(ANYWHERE, (), ports)
+        for peer in peers:
+            if (block := peer.get("ipBlock")) is not None:
+                yield from _blocks(block["cidr"], tuple(sorted(block.get("except") or ())), ports)
+            elif direction == "Ingress":
+                for other in _selected(world, policy["namespace"], peer):
+                    yield from _at(other.address, ports, pod)
+            else:
+                for other in _selected(world, policy["namespace"], peer):
+                    yield from _at(other.address, ports, other)
+                yield from _services(world, policy["namespace"], peer, ports)
+
+
+def _blocks(network: str, excluded: tuple[str, ...], ports: Sequence[Json]) -> Iterator[Allow]:
+    """A named port has no number here: no pod is known that it could belong to."""
+    if ":" in network:  # rules for IPv6 have no effect in an IPv4 cluster
+        return
+    if not ports:
+        yield Allow(network, excluded)
+    for port in ports:
+        if not isinstance(port.get("port"), str):
+            yield Allow(network, excluded, _ports(port, port.get("port")))
+
+
+def _at(address: str, ports: Sequence[Json], owner: Pod) -> Iterator[Allow]:
+    """Allow one address. The `owner` of the ports defines their names."""
+    if not ports:
+        yield Allow(f"{address}/32")
+    for port in ports:
+        protocol, wanted = port.get("protocol", "TCP"), port.get("port")
+        number = owner.port(protocol, wanted) if wanted is not None else None
+        if wanted is None or number is not None:
+            yield Allow(f"{address}/32", (), _ports(port, number))
+
+
+def _ports(port: Json, number: int | None) -> Ports:
+    protocol = port.get("protocol", "TCP")
+    return Ports(protocol) if number is None else Ports(protocol, number, max(port.get("endPort", number), number))
+
+
+def _namespaces(world: World, own: str, peer: Json) -> set[str]:
+    if peer.get("namespaceSelector") is None:
+        return {own}
+    return {name for name, labels in world.namespaces.items() if matches(peer["namespaceSelector"], labels)}
+
+
+def _selected(world: World, own: str, peer: Json) -> Iterator[Pod]:
+    namespaces, selector = _namespaces(world, own, peer), peer.get("podSelector") or {}
+    return (pod for pod in world.pods if pod.namespace in namespaces and matches(selector, pod.labels))
+
+
+def _services(world: World, own: str, peer: Json, ports: Sequence[Json]) -> Iterator[Allow]:
+    """Allow the addresses of services whose own selector matches, because egress is judged before kube-proxy chooses a
+    pod. A policy names the target port; what is allowed is the service's port."""
+    namespaces, selector = _namespaces(world, own, peer), peer.get("podSelector") or {}
+    for service in world.services:
+        if service.namespace not in namespaces or not matches(selector, service.selector):
+            continue
+        if not ports:
+            yield Allow(f"{service.address}/32")
+        for port in ports:
+            protocol, wanted = port.get("protocol", "TCP"), port.get("port")
+            number = _service_port(world, service, protocol, wanted) if wanted is not None else None
+            if wanted is None or number is not None:
+                yield Allow(f"{service.address}/32", (), _ports(port, number))
+
+
+def _service_port(world: World, service: Service, protocol: str, wanted: Port) -> int | None:
+    """Return the first port of the service whose target is the wanted port, directly or in a pod of the service."""
+    offered = [(number, target) for known, number, target in service.ports if known == protocol]
+    direct = next((number for number, target in offered if target == wanted), None)
+    if direct is not None:
+        return direct
+    selector = {"matchLabels": service.selector}
+    for pod in world.pods:
+        if pod.namespace == service.namespace and matches(selector, pod.labels):
+            asked = pod.port(protocol, wanted)
+            for number, target in offered:
+                if asked is not None and pod.port(protocol, target) == asked:
+                    return number
+    return None

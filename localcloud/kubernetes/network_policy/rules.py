@@ -1,0 +1,98 @@
+"""nftables rules of one node, which let isolated pods have only the connections that policies allow. Pure.
+
+https://wiki.nftables.org/wiki-nftables/index.php/Main_Page
+
+Only forwarded packets are judged, so the node always reaches its own pods. Each isolated pod jumps to a chain per
+direction, which returns if a policy allows the packet and drops it otherwise. Pods with the same isolation share chains.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from ipaddress import IPv4Address, IPv4Network, collapse_addresses
+
+from localcloud.kubernetes.network_policy.resolve import Allow, Isolation, Ports
+
+TABLE = "ip network-policy"
+_PROTOCOLS = {"TCP": "tcp", "UDP": "udp", "SCTP": "sctp"}
+
+
+def remove() -> str:
+    """Return the commands that remove the table, whether or not it exists."""
+    return f"add table {TABLE}\ndelete table {TABLE}\n"
+
+
+def render(isolations: Mapping[str, Isolation]) -> str:
+    """Return the commands that replace the table of a node with these isolated pods, by address. nft runs all of them in
+    one transaction."""
+    pods = sorted(isolations.items(), key=lambda entry: IPv4Address(entry[0]))
+    egress = {address: one.egress for address, one in pods if one.egress is not None}
+    ingress = {address: one.ingress for address, one in pods if one.ingress is not None}
+    if not egress and not ingress:
+        return remove()
+    leaving, arriving = _Chains("egress", "ct original ip daddr", egress), _Chains("ingress", "ip saddr", ingress)
+    text = "\n".join([*leaving.text(), *arriving.text(), *_forward(list(ingress))])
+    return f"{remove()}table {TABLE} {{\n{text}\n}}\n"
+
+
+def _forward(isolated: list[str]) -> list[str]:
+    own = [f"ip saddr . ip daddr {{ {', '.join(f'{address} . {address}' for address in isolated)} }} accept"] if isolated else []
+    rules = [
+        "type filter hook forward priority filter - 10; policy accept;",
+        "ct state related accept",
+        "ct direction reply accept",
+        "ip saddr vmap @egress",
+        *own,  # a pod that connects to itself through a service
+        "ip daddr vmap @ingress",
+    ]
+    return _block("chain forward", rules)
+
+
+class _Chains:
+    """The map and the chains of one direction."""
+
+    def __init__(self, direction: str, peer: str, allowed: Mapping[str, frozenset[Allow]]) -> None:
+        self._direction, self._peer, self._allowed = direction, peer, allowed
+        distinct = list(dict.fromkeys(allowed.values()))
+        self._names = {one: f"{direction}-{number}" for number, one in enumerate(distinct)}
+
+    def text(self) -> list[str]:
+        chains = [line for one, name in self._names.items() for line in _block(f"chain {name}", [*self._rules(one), "drop"])]
+        jumps = ", ".join(f"{address} : jump {self._names[one]}" for address, one in self._allowed.items())
+        elements = [f"elements = {{ {jumps} }}"] if jumps else []
+        return [*chains, *_block(f"map {self._direction}", ["type ipv4_addr : verdict", *elements])]
+
+    def _rules(self, allowed: Iterable[Allow]) -> Iterator[str]:
+        plain: dict[Ports | None, list[IPv4Network]] = defaultdict(list)
+        for one in sorted(allowed, key=_order):
+            if one.excluded:
+                yield f"{self._address([one.network])} {self._peer} != {_set(one.excluded)}{self._ports(one.ports)} return"
+            else:
+                plain[one.ports].append(IPv4Network(one.network, strict=False))
+        for ports, networks in plain.items():
+            yield f"{self._address(map(str, collapse_addresses(networks)))}{self._ports(ports)} return"
+
+    def _address(self, networks: Iterable[str]) -> str:
+        return f"{self._peer} {_set(networks)}"
+
+    def _ports(self, ports: Ports | None) -> str:
+        if ports is None:
+            return ""
+        protocol = _PROTOCOLS[ports.protocol]
+        if ports == Ports(ports.protocol):
+            return f" meta l4proto {protocol}"
+        number = "ct original proto-dst" if self._direction == "egress" else "th dport"
+        return f" meta l4proto {protocol} {number} {ports.first}-{ports.last}"
+
+
+def _order(one: Allow) -> tuple[str, tuple[str, ...], str, int, int]:
+    ports = one.ports or Ports("", 0, 0)
+    return one.network, one.excluded, ports.protocol, ports.first, ports.last
+
+
+def _set(networks: Iterable[str]) -> str:
+    collapsed = collapse_addresses(IPv4Network(one, strict=False) for one in networks)
+    return f"{{ {', '.join(map(str, collapsed))} }}"
+
+
+def _block(title: str, lines: Iterable[str]) -> list[str]:
+    return [f"  {title} {{", *(f"    {line}" for line in lines), "  }"]

@@ -1,0 +1,68 @@
+"""The GPUs of a local node, as localcloud/tools/nvml describes them to NVIDIA's programs."""
+
+from pathlib import Path
+from typing import Final
+from uuid import NAMESPACE_URL, uuid5
+
+from localcloud.kubernetes.nodes.machine import Machine
+
+FOLDER: Final = Path("var/lib/kubelet/device-plugins/gpumpi")
+"""Folder of the files on the node. It is in a subfolder because a starting kubelet deletes all files directly in
+device-plugins."""
+GPUS_FILE: Final = "gpus"
+XIDS_FILE: Final = "xids"
+"""Faults of GPUs, one per line: index of the GPU, Xid. Append to it to break a GPU."""
+
+CAPABILITIES: Final = {
+    "V100": "7.0",
+    **{"T4": "7.5", "T4g": "7.5"},
+    "A100": "8.0",
+    "A10G": "8.6",
+    **{"L4": "8.9", "L40S": "8.9"},
+    **{"H100": "9.0", "H200": "9.0"},
+    **{"B200": "10.0", "B300": "10.3"},
+}
+"""EC2's name of a GPU -> CUDA compute capability: https://developer.nvidia.com/cuda-gpus"""
+UNKNOWN_CAPABILITY: Final = "0.0"
+
+
+def uuids(machine: Machine) -> list[str]:
+    """Return the UUIDs of the node's NVIDIA GPUs. A GPU keeps its UUID as long as its instance lives."""
+    gpus = machine.type.gpus if machine.type.has_nvidia_gpus else 0
+    return [f"GPU-{uuid5(NAMESPACE_URL, f'{machine.id}/{index}')}" for index in range(gpus)]
+
+
+def description(machine: Machine) -> str:
+    """Return the text of the file of GPUs, whose format stands in localcloud/tools/nvml/nvml.c."""
+    name = machine.type.gpu_name or ""
+    rest = f"{machine.type.gpu_memory_mib} {CAPABILITIES.get(name, UNKNOWN_CAPABILITY)} NVIDIA {name}"
+    return "".join(f"{uuid} 00000000:{0x10 + index:02x}:00.0 {rest}\n" for index, uuid in enumerate(uuids(machine)))
+
+
+def write(machine: Machine, folder: Path) -> None:
+    """Write the files that the NVML of a node reads. A node without GPUs has none: its NVML cannot be initialized."""
+    if text := description(machine):
+        (folder / GPUS_FILE).write_text(text)
+        (folder / XIDS_FILE).touch()
+
+
+class NoSuchGpu(Exception):
+    """The local cloud has no such node, or the node no such GPU. The message names the ones that there are."""
+
+
+def break_gpu(clusters: Path, node: str, index: int, xid: int) -> str:
+    """Let a GPU of a local node report an Xid, and return its UUID. Raises NoSuchGpu.
+
+    `clusters`: folder of the local cloud's clusters. `node`: name of the node, or ID of its instance."""
+    nodes = {file.read_text().strip(): file.parents[1] for file in sorted(clusters.glob("*/nodes/*/own/etc/hostname"))}
+    folder = next((own for name, own in nodes.items() if node in (name, own.parent.name)), None)
+    if folder is None:
+        raise NoSuchGpu(f"{node}: no such node; name one of: {', '.join(sorted(nodes)) or 'none, no node runs'}")
+    files = folder / FOLDER
+    described = (files / GPUS_FILE).read_text().splitlines() if (files / GPUS_FILE).exists() else []
+    if not 0 <= index < len(described):
+        has = f"GPUs 0 to {len(described) - 1}" if described else "no GPUs"
+        raise NoSuchGpu(f"{node}: no GPU {index}; the node has {has}")
+    with (files / XIDS_FILE).open("a") as file:
+        file.write(f"{index} {xid}\n")
+    return described[index].split()[0]

@@ -1,0 +1,23 @@
+"""Which kubelet a node runs: that of the control plane, or an older one for nodes of an older AMI."""
+
+import os
+from collections.abc import Mapping
+from typing import Final
+
+from localcloud.tools.catalogue import KUBELET, KUBELET_BEFORE, Tool
+
+VARIABLE: Final = "GPUMPI_LOCAL_KUBELETS"
+OLDER: Final[Mapping[str, Tool]] = {"1.34": KUBELET_BEFORE}
+"""Kubernetes version of an AMI -> its kubelet. Each takes minutes to compile, so nodes run it only on request."""
+
+
+class BadVersion(Exception):
+    """The variable names a version without a kubelet. The message names the versions that have one."""
+
+
+def of(version: str | None, environment: Mapping[str, str] = os.environ) -> Tool:
+    """Return the kubelet for nodes of an AMI with this Kubernetes version; None means unknown."""
+    wanted = {item.strip() for item in environment.get(VARIABLE, "").split(",")} - {""}
+    if unknown := sorted(wanted - OLDER.keys()):
+        raise BadVersion(f"{VARIABLE}: no kubelet of version {', '.join(unknown)}. Possible: {', '.join(OLDER)}")
+    return OLDER[version] if version is not None and version in wanted else KUBELET

@@ -1,0 +1,129 @@
+"""Pulumi's official programs on this machine: the CLI, the language host and the resource providers.
+
+A program counts as installed only if it answers: a file with the right name proves nothing.
+"""
+
+import json
+import os
+import selectors
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import grpc
+from google.protobuf import empty_pb2
+from pulumi.runtime.proto import language_pb2_grpc, provider_pb2_grpc
+
+from localcloud.engine.process import version_of
+from localcloud.environment import OFFICIAL_PROGRAMS, path_without_local_clouds
+from localcloud.tools.catalogue import PULUMI
+
+ANSWER_SECONDS: Final = 60.0
+CLI, HOST = "pulumi", "pulumi-language-python"
+PROVIDERS: Final[Mapping[str, str]] = {"aws": "pulumi_aws", "kubernetes": "pulumi_kubernetes"}
+"""Provider -> package of its SDK, whose version the plugin must match."""
+
+
+class NotInstalled(Exception):
+    """An official program is missing or unusable. The message says why and how to install it."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """An official program that has answered."""
+
+    name: str
+    path: Path
+    version: str
+
+
+def cli() -> Program:
+    """Return the installed CLI. Raises NotInstalled."""
+    fix = f"install Pulumi {PULUMI.version}: https://www.pulumi.com/docs/install/"
+    path = _found(CLI, fix)
+    answer = subprocess.run([path, "version"], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    return _in_series(CLI, path, answer.stdout.strip().removeprefix("v"), PULUMI.version, fix)
+
+
+def host() -> Program:
+    """Return the installed Python language host. Raises NotInstalled."""
+    fix = f"it comes with Pulumi {PULUMI.version}: https://www.pulumi.com/docs/install/"
+    path = _beside_the_cli(HOST) or _found(HOST, fix)
+    version = _asked(path, language_pb2_grpc.LanguageRuntimeStub, fix)
+    return _in_series(HOST, path, version, PULUMI.version, fix)
+
+
+def provider(name: str) -> Program:
+    """Return an installed provider whose version fits the SDK. Raises NotInstalled."""
+    wanted, file = version_of(PROVIDERS[name]), f"pulumi-resource-{name}"
+    fix = f"install it: pulumi plugin install resource {name} v{wanted}"
+    path = _in_plugins(name, wanted) or _found(file, fix)
+    version = _asked(path, provider_pb2_grpc.ResourceProviderStub, fix)
+    return _in_series(file, path, version, wanted, fix)
+
+
+def _found(file: str, fix: str) -> Path:
+    path = shutil.which(file, path=path_without_local_clouds())
+    if path is None:
+        raise NotInstalled(f"{file} is neither on PATH nor in the folder {OFFICIAL_PROGRAMS}; {fix}")
+    return Path(path)
+
+
+def _beside_the_cli(file: str) -> Path | None:
+    own = shutil.which(CLI, path=path_without_local_clouds())
+    beside = Path(own).resolve().with_name(file) if own else None
+    return beside if beside and beside.is_file() else None
+
+
+def _in_plugins(name: str, wanted: str) -> Path | None:
+    """Return the newest plugin of the wanted series in Pulumi's plugin folder."""
+    home = Path(os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi")
+    folders = sorted(home.glob(f"plugins/resource-{name}-v{_series(wanted)}.*"), key=lambda folder: _numbers(folder.name))
+    files = [folder / f"pulumi-resource-{name}" for folder in folders if folder.is_dir()]
+    return next((file for file in reversed(files) if file.is_file()), None)
+
+
+def _series(version: str) -> str:
+    return ".".join(version.removeprefix("v").split(".")[:2])
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.rpartition("-v")[2].split(".") if part.isdecimal())
+
+
+def _in_series(name: str, path: Path, version: str, wanted: str, fix: str) -> Program:
+    if _series(version) != _series(wanted):
+        raise NotInstalled(f"{path} is version {version or 'unknown'}, not {_series(wanted)}; {fix}")
+    return Program(name, path, version)
+
+
+def _asked(path: Path, stub: Callable[[grpc.Channel], Any], fix: str) -> str:
+    """Start a plugin, ask for its version and stop it. Raises NotInstalled if it does not answer."""
+    try:
+        with _started(path) as port, grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+            return str(stub(channel).GetPluginInfo(empty_pb2.Empty(), timeout=ANSWER_SECONDS).version).removeprefix("v")
+    except (OSError, ValueError, grpc.RpcError) as error:
+        reason = error.details() if isinstance(error, grpc.Call) else str(error)
+        raise NotInstalled(f"{path} is not a Pulumi plugin ({reason}); {fix}") from None
+
+
+@contextmanager
+def _started(path: Path) -> Any:
+    """Start a plugin without an engine and yield the port from its first line of output."""
+    with subprocess.Popen(
+        [path, "127.0.0.1:1"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            with selectors.DefaultSelector() as selector:
+                selector.register(process.stdout, selectors.EVENT_READ)
+                line = process.stdout.readline().strip() if selector.select(ANSWER_SECONDS) else ""
+            if not line.isdecimal():
+                raise ValueError(f"it printed {json.dumps(line)} instead of a port" if line else "it printed no port")
+            yield int(line)
+        finally:
+            process.kill()

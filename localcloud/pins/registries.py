@@ -1,0 +1,79 @@
+"""The newest version of a package, asked with the ordinary clients.
+
+`pip` and `go` read the address of the index or proxy from this machine's configuration, so a mirror is used where one is
+configured. A question that is not answered is never repeated.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from typing import Final
+
+from localcloud.pins.collect import Pin
+
+LIMIT_SECONDS: Final = 60
+CAUSES: Final = re.compile(
+    r"connection refused|timed out|no such host|name or service not known|temporary failure in name resolution"
+    r"|network is unreachable|certificate verify failed|\b[45]\d\d [A-Z][a-z]+(?: [A-Z][a-z]+)*|no matching distribution",
+    re.IGNORECASE,
+)
+
+
+class NotAnswered(Exception):
+    """The registry did not report a version. The message is the reason, in one line."""
+
+
+@dataclass(frozen=True)
+class Newest:
+    version: str
+    released: str = ""
+    """Date of the release, if the registry reports it."""
+
+
+def newest(pin: Pin) -> Newest:
+    """Return the newest version of the pin's package. Raises NotAnswered."""
+    return _of_index(pin.package, pin.series) if pin.registry == "PyPI" else _of_proxy(pin.package)
+
+
+def _of_index(package: str, series: str) -> Newest:
+    text = _run([sys.executable, "-m", "pip", "--retries", "1", "--timeout", "10", "index", "versions", package])
+    found = re.search(r"^Available versions: (.+)$", text, re.MULTILINE)
+    versions = [one for one in (found[1].split(", ") if found else ()) if one.startswith(series)]
+    if not versions:
+        raise NotAnswered(f"pip lists no version {series}*" if series else "pip lists no version")
+    return Newest(versions[0])
+
+
+def _of_proxy(module: str) -> Newest:
+    go = shutil.which("go")
+    if go is None:
+        raise NotAnswered("go is not on PATH")
+    answer = json.loads(_run([go, "list", "-m", "-json", f"{module}@latest"]))
+    return Newest(answer["Version"], answer.get("Time", "")[:10])
+
+
+def _run(command: list[str]) -> str:
+    environment = os.environ | {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "GOFLAGS": "-mod=mod", "GOWORK": "off"}
+    with tempfile.TemporaryDirectory() as empty:  # outside any module, so that no go.mod applies
+        try:
+            done = subprocess.run(
+                command, cwd=empty, env=environment, capture_output=True, text=True, timeout=LIMIT_SECONDS, check=False
+            )
+        except subprocess.TimeoutExpired:
+            raise NotAnswered(f"no answer after {LIMIT_SECONDS} s") from None
+    if done.returncode:
+        raise NotAnswered(_reason(done.stderr))
+    return done.stdout
+
+
+def _reason(text: str) -> str:
+    """Return the cause that a client's output names, without the addresses of this machine's mirrors."""
+    if found := CAUSES.search(text):
+        return found[0].lower()
+    lines = [line.strip() for line in text.splitlines() if line.strip()] or ["no reason given"]
+    return re.sub(r"https?://\S+", "(registry)", lines[-1])[:160]

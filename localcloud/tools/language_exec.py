@@ -1,0 +1,48 @@
+"""Pulumi's script that runs a Python program, `pulumi-language-python-exec`, from the Go module of Pulumi's SDK.
+
+pulumi/pulumi@v3.246.0:sdk/python/cmd/pulumi-language-python-exec. Its version and checksum are those of the Pulumi CLI:
+both are in pulumi/go.mod and pulumi/go.sum.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Final
+
+from localcloud import whole_file
+from localcloud.tools.build import BuildError, Report, cache_folder, only_one
+from localcloud.tools.catalogue import PULUMI
+
+NAME: Final = "pulumi-language-python-exec"
+MODULE: Final = "github.com/pulumi/pulumi/sdk/v3"
+FILE: Final = f"python/cmd/{NAME}"
+
+
+def path() -> Path:
+    """Return the path of the script in the cache, whether or not it has been fetched."""
+    return cache_folder() / f"{NAME}-{PULUMI.version}" / NAME
+
+
+def ensure(report: Report) -> Path:
+    """Return the path of the script, fetching it if needed. Raises BuildError."""
+    if not path().exists():
+        with only_one(path().parent):
+            if not path().exists():
+                report(f"fetching {NAME} {PULUMI.version}")
+                whole_file.write(path(), _fetch().read_text())
+    return path()
+
+
+def _fetch() -> Path:
+    """Download the module, which `go` checks against go.sum, and return the path of the script in it."""
+    go = shutil.which("go")
+    if go is None:
+        raise BuildError(f"{NAME} is fetched from a Go module and needs Go 1.24 or newer on PATH. Install it: https://go.dev/dl/")
+    command = [go, "mod", "download", "-json", MODULE]
+    environment = os.environ | {"GOFLAGS": "-mod=readonly"}
+    result = subprocess.run(command, cwd=PULUMI.module.folder, env=environment, capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise BuildError(f"the Go module {MODULE} cannot be fetched:\n{result.stdout.strip() or result.stderr.strip()}")
+    return Path(json.loads(result.stdout)["Dir"]) / FILE

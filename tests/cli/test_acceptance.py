@@ -1,0 +1,61 @@
+"""What `acceptance` asks this process's local AWS, and the stacks that it refuses."""
+
+from pathlib import Path
+
+import pytest
+
+from cli.acceptance import aws_reads, destroying, verb
+from cli.acceptance.checklist import Notebook
+from cli.ec2_cluster import DeployedEc2Cluster
+from cli.errors import CommandError
+from infra.facts.clients import Clients
+from tests.program.engine import deploy
+from tests.program.worlds import ROOT, account_for
+
+STACK, REGION = "local-ec2", "us-west-2"
+FOLDER = ROOT / "stacks"
+
+
+def test_leftovers_are_found_and_what_is_terminated_does_not_count() -> None:
+    with account_for(FOLDER / f"Pulumi.{STACK}.yaml") as (settings, facts, mocks):
+        clients = Clients(REGION)
+        assert destroying.leftovers(clients, STACK) == []
+        deploy(settings, facts, mocks)
+        found = destroying.leftovers(clients, STACK)
+        kinds = {text.rpartition(" ")[0] for text in found}
+        assert kinds >= {"instance", "volume", "VPC", "NAT gateway", "address", "Auto Scaling group", "file system", "bucket"}, (
+            found
+        )
+        assert destroying.leftovers(clients, "another") == []
+        head_node = DeployedEc2Cluster(STACK, FOLDER).head_node()
+        assert f"instance {head_node.id}" in found
+        clients.ec2.terminate_instances(InstanceIds=[head_node.id])
+        after = destroying.leftovers(clients, STACK)
+        assert f"instance {head_node.id}" not in after
+        assert sum(text.startswith("volume ") for text in found) == 1 + sum(text.startswith("volume ") for text in after)
+
+        gateway = next(text for text in found if text.startswith("NAT gateway ")).rpartition(" ")[2]
+        clients.ec2.delete_nat_gateway(NatGatewayId=gateway)
+        assert f"NAT gateway {gateway}" not in destroying.leftovers(clients, STACK), "its tags outlive it"
+
+        notes = Notebook()
+        destroying.check(clients, STACK, lambda stack: None, notes)
+        assert notes.failures[0].startswith("left after destroy: ")
+
+
+def test_instances_and_their_amis_are_read() -> None:
+    with account_for(FOLDER / f"Pulumi.{STACK}.yaml") as (settings, facts, mocks):
+        deploy(settings, facts, mocks)
+        clients = Clients(REGION)
+        running = aws_reads.of_stack(clients, STACK)
+        assert [one.type for one in running] == ["c7i.large"] * 4
+        images = aws_reads.images(clients, [one.image for one in running])
+        assert all("gpumpi:ami=ec2" in str(images[one.image]) for one in running)
+        assert aws_reads.instance_type(clients, "g5.8xlarge").gpus == 1
+        assert aws_reads.of_stack(clients, "another") == [] and aws_reads.with_ids(clients, []) == []
+
+
+def test_a_cluster_without_instances_in_aws_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match="acceptance checks stacks of kind eks and ec2, not existing") as refused:
+        verb.command("09-on-premises", output=tmp_path)
+    assert refused.value.code == 2

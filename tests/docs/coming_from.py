@@ -1,0 +1,53 @@
+"""The examples in docs/coming-from.md: files, which name themselves in a comment, and commands."""
+
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.docs.tables import ROOT
+
+PAGE = (ROOT / "docs" / "coming-from.md").read_text()
+SYSTEMS = ("MPIJob", "PyTorchJob and TrainJob", "Slurm and ParallelCluster", "SkyPilot", "HyperPod")
+_BLOCK = re.compile(r"^```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_NAME = re.compile(r"^(?:#!.*\n)?# ([\w.]+\.(?:yaml|sbatch))$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Command:
+    """A `scripts/cluster` command of the page."""
+
+    arguments: list[str]
+    """Arguments, with the full paths of the example's files."""
+    output: Path | None
+    """File that its output is written to."""
+
+    @property
+    def verb(self) -> str:
+        return self.arguments[0]
+
+
+def examples(system: str, folder: Path) -> list[Command]:
+    """Write the files of a system's section into a folder, and return its commands, in their order."""
+    commands: list[Command] = []
+    for block in _BLOCK.findall(section(system)):
+        if named := _NAME.match(block):
+            (folder / named[1]).write_text(block)
+        else:
+            commands += [_command(line, folder) for line in block.splitlines()]
+    return commands
+
+
+def section(system: str) -> str:
+    found = re.search(rf"^## {system}\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
+    assert found, system
+    return found[1]
+
+
+def _command(line: str, folder: Path) -> Command:
+    program, *words = shlex.split(line, comments=True)
+    assert program == "scripts/cluster", line
+    output = next((folder / word[1:] for word in words if word.startswith(">")), None)
+    files = {path.name: str(path) for path in (*folder.iterdir(), *([output] if output else []))}
+    files |= {f"./{name}": path for name, path in files.items()} | {"job.yaml": str(folder / "job.yaml")}
+    return Command([files.get(word, word) for word in words if not word.startswith(">")], output)

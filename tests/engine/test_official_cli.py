@@ -1,0 +1,70 @@
+"""An official CLI on PATH: our build of the same CLI under its official name."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from localcloud.instance import LANGUAGE_HOST, LocalCloud
+from localcloud.processes import ROOT
+from localcloud.tools.build import ensure
+from localcloud.tools.catalogue import PULUMI
+from testkit.projects import Project
+
+PROGRAM = "import pulumi\npulumi.export('a', 1)\n"
+STRICT_HOST = f"""#!{sys.executable}
+import sys
+sys.path.insert(0, {str(ROOT)!r})
+from localcloud.engine import language_host, language_packages
+ours = language_packages.interpreter
+def interpreter(root, virtualenv):
+    assert virtualenv, "the first python on PATH has no pulumi"
+    return ours(root, virtualenv)
+language_packages.interpreter = interpreter
+language_host.main()
+"""
+"""Language host that does not run programs with its own interpreter, like the official one."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The first folder on PATH, with the CLI."""
+    made = tmp_path / "bin"
+    made.mkdir()
+    (made / "pulumi").symlink_to(ensure(PULUMI, print))
+    others = [one for one in os.environ["PATH"].split(os.pathsep) if not Path(one, LANGUAGE_HOST).exists()]
+    monkeypatch.setenv("PATH", os.pathsep.join([str(made), *others]))
+    return made
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[LocalCloud]:
+    cloud = LocalCloud(tmp_path / "cloud")
+    yield cloud
+    cloud.stop()
+
+
+def preview(cloud: LocalCloud, folder: Path) -> str:
+    project = Project(cloud, folder)
+    project.create(PROGRAM)
+    outcome = project.run("preview")
+    assert outcome.ok, outcome.output
+    return outcome.output
+
+
+def test_a_cli_without_a_language_host_gets_ours(folder: Path, own: LocalCloud, tmp_path: Path) -> None:
+    own.start(print)
+    assert (own.bin / "pulumi").read_bytes() == (folder / "pulumi").read_bytes()
+    assert "warning" not in preview(own, tmp_path / "project")
+
+
+def test_the_tests_projects_run_with_a_host_that_needs_a_virtual_environment(
+    folder: Path, own: LocalCloud, tmp_path: Path
+) -> None:
+    (folder / LANGUAGE_HOST).write_text(STRICT_HOST)
+    (folder / LANGUAGE_HOST).chmod(0o755)
+    own.start(print)
+    assert not (own.bin / "pulumi").exists() and not (own.bin / LANGUAGE_HOST).exists()
+    preview(own, tmp_path / "project")

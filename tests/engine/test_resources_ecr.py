@@ -1,0 +1,40 @@
+"""ECR repositories: cases beyond those tested for every resource type."""
+
+import json
+
+import pytest
+
+from localcloud.engine.aws.lifecycle import OperationFailed
+from localcloud.engine.aws.resource import RESOURCES
+from tests.engine.life import Life
+from tests.engine.world import World, new_world, one_account  # noqa: F401
+
+REPOSITORY = RESOURCES["aws:ecr/repository:Repository"]
+
+
+def push(world: World, repository: str) -> None:
+    manifest = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "layers": []}
+    world.client("ecr").put_image(repositoryName=repository, imageManifest=json.dumps(manifest), imageTag="1")
+
+
+def test_a_repository_with_images_is_not_deleted(world: World) -> None:
+    made = Life(REPOSITORY, world.aws, {"name": world.name("train")})
+    push(world, made.id)
+    with pytest.raises(OperationFailed, match=r"ECR Repository \(.*train\): not empty, consider using force_delete: .*images"):
+        made.delete()
+    assert made.refresh() is not None
+
+
+def test_force_delete_deletes_a_repository_with_its_images(world: World) -> None:
+    made = Life(REPOSITORY, world.aws, {"name": world.name("train"), "forceDelete": True})
+    push(world, made.id)
+    made.delete()
+    assert made.refresh() is None
+
+
+def test_kms_encryption_without_a_key_uses_the_key_of_aws(world: World) -> None:
+    made = Life(REPOSITORY, world.aws, {"name": world.name("train"), "encryptionConfigurations": [{"encryptionType": "KMS"}]})
+    (encryption,) = made.state["encryptionConfigurations"]
+    assert world.client("kms").describe_key(KeyId=encryption["kmsKey"])["KeyMetadata"]["KeyManager"] == "AWS"
+    made.refresh()
+    assert made.differences() == set()

@@ -1,0 +1,97 @@
+"""Debian's buildah with storage of its own, which builds the recipes in `images/` without a daemon."""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from localcloud.tools import debian
+from localcloud.tools.build import BuildError
+from localcloud.tools.debian import Package
+from tests.images.conftest import why_no_roots
+
+BUILDAH: Final = Package("buildah", ("buildah",))
+
+# buildah starts itself again with an empty environment, so it finds the libraries that were unpacked with it only in the
+# linker's cache. The cache is replaced in a mount namespace, which ends with the program.
+_ENTER: Final = 'if [ -e "$1" ]; then mount --bind "$1" /etc/ld.so.cache; fi; shift; exec "$@"'
+
+
+class Unusable(Exception):
+    """buildah cannot be fetched, or cannot run commands on this machine."""
+
+
+class Buildah:
+    """Runs buildah. Images and containers are in a folder of the test."""
+
+    def __init__(self, folder: Path) -> None:
+        if reason := why_no_roots():
+            raise Unusable(reason)
+        try:
+            self._program = debian.ensure(BUILDAH, print) / "buildah"
+        except BuildError as error:
+            raise Unusable(str(error)) from error
+        self._folder, self._cache = folder, folder / "ld.so.cache"
+        self._make_cache()
+        settings = folder / "home/.config/containers"
+        settings.mkdir(parents=True)
+        (settings / "policy.json").write_text(json.dumps({"default": [{"type": "insecureAcceptAnything"}]}))
+        storage = f'[storage]\ndriver = "vfs"\ngraphroot = "{folder}/storage"\nrunroot = "{folder}/run"\n'
+        (folder / "storage.conf").write_text(storage)
+
+    def _make_cache(self) -> None:
+        folders = list(self._program.parent.parent.glob("root/usr/lib/*-linux-gnu*"))
+        if not folders:
+            return  # the system's own buildah
+        listed = self._folder / "ld.so.conf"
+        listed.write_text("\n".join([Path("/etc/ld.so.conf").read_text(), *map(str, folders)]) + "\n")
+        ldconfig = shutil.which("ldconfig", path=os.pathsep.join(["/usr/sbin", "/sbin", os.environ["PATH"]])) or "ldconfig"
+        subprocess.run([ldconfig, "-X", "-C", self._cache, "-f", listed], check=True)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
+            **os.environ,
+            "HOME": str(self._folder / "home"),
+            "CONTAINERS_STORAGE_CONF": str(self._folder / "storage.conf"),
+            "BUILDAH_ISOLATION": "chroot",
+        }
+
+    def command(self, *arguments: str) -> list[str]:
+        enter = ["unshare", "--mount", "--propagation=private", "sh", "-ec", _ENTER, "enter", str(self._cache)]
+        return [*enter, str(self._program), *arguments]
+
+    def run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            self.command(*arguments), env=self.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
+
+    def must(self, *arguments: str) -> str:
+        done = self.run(*arguments)
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
+        return done.stdout.strip()
+
+    def require_commands(self, image: str) -> None:
+        """Raise Unusable if buildah cannot run a command in a container of this image."""
+        container = self.must("from", image)
+        done = self.run("run", container, "true")
+        self.must("rm", container)
+        if done.returncode:
+            raise Unusable(f"buildah cannot run commands on this machine: {done.stderr.strip()}")
+
+    def settings(self, image: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.must("inspect", "--type", "image", image))["OCIv1"]["config"]
+        return found
+
+    @contextmanager
+    def mounted(self, image: str) -> Iterator[Path]:
+        """Yield the root file system of a new container of this image."""
+        container = self.must("from", image)
+        try:
+            yield Path(self.must("mount", container))
+        finally:
+            self.must("rm", container)

@@ -1,0 +1,368 @@
+"""The recipes in `images/`, built by buildah from stubs of AWS's images (see tests/images/aws_base.py).
+
+The stubs cannot show that AWS's real images have these paths, that dnf finds the packages, that nccl-tests compile, or
+anything about GPUs and EFA.
+"""
+
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from cli.image.builders import Builder
+from cli.image.recipes import Recipe, every_recipe, find
+from infra.jobs import rank_environment
+from infra.jobs.in_pods import shell
+from localcloud.images import build, root
+from localcloud.images.catalogue import OPENMPI_4
+from tests.amis.test_provisioning import Machine
+from tests.images import aws_base
+from tests.images.buildah import Buildah, Unusable
+from tests.images.pods import LAUNCHER, WORKERS, Job, until
+
+pytestmark = pytest.mark.xdist_group("recipes")
+
+SOURCES = {"NCCL_TESTS_SOURCE": "file:///stubs/nccl-tests.tar.gz", "TINI_SOURCE": "file:///stubs/tini"}
+RECIPES = ("mpi", "pytorch")
+SUM = (
+    "from mpi4py import MPI; world = MPI.COMM_WORLD; version = MPI.Get_library_version().split(',')[0]; "
+    "print('rank', MPI.Get_processor_name(), world.allreduce(world.rank + 1), version, flush=True)"
+)
+
+
+@pytest.fixture(scope="module")
+def work() -> Iterator[Path]:
+    """A folder in memory if possible: buildah copies the whole root for each container.
+
+    buildah derives image names from its path, and rejects some names that `tempfile` generates, such as `-_`.
+    """
+    memory = Path("/dev/shm")
+    folder = (memory if memory.is_dir() else Path(tempfile.gettempdir())) / f"gpumpi-recipes-{uuid4().hex}"
+    folder.mkdir(mode=0o700)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def buildah(work: Path) -> Buildah:
+    try:
+        return Buildah(work)
+    except Unusable as reason:
+        pytest.skip(f"not run: {reason}")
+
+
+@dataclass
+class Context:
+    """What is needed to build a recipe from stubs."""
+
+    recipe: Recipe
+    buildah: Buildah
+    folder: Path
+    stubs: Path
+    """Root file system of the base."""
+    base: str
+
+    def build(self, tag: str, base: str | None = None) -> "tuple[int, str]":
+        arguments = {"BASE": base or self.base, **SOURCES}
+        _, *command = Builder("buildah").build_command(self.folder, self.recipe.dockerfile, tag, arguments)
+        done = self.buildah.run(*command)
+        return done.returncode, done.stdout + done.stderr
+
+
+def _context(name: str, work: Path, buildah: Buildah) -> Context:
+    stubs, folder, layout = (work / f"{name}-{kind}" for kind in ("stubs", "context", "layout"))
+    aws_base.make(stubs, name)
+    aws_base.archive(stubs, name, layout)
+    base = buildah.must("pull", f"oci:{layout}").splitlines()[-1]
+    buildah.must("tag", base, f"localhost/aws-{name}:1")
+    buildah.require_commands(base)
+    recipe = find(name)
+    recipe.write_context(folder)
+    aws_base.pin_stubs(folder, stubs)
+    return Context(recipe, buildah, folder, stubs, f"localhost/aws-{name}:1")
+
+
+@dataclass
+class Built:
+    recipe: Recipe
+    root: Path
+    settings: dict[str, Any]
+    output: str
+
+    def text(self, path: str) -> str:
+        return (self.root / path).read_text()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return dict(entry.split("=", 1) for entry in self.settings["Env"])
+
+    def run(self, command: str) -> str:
+        """Run a shell command as root with the environment of a container."""
+        done = root.run(self.root, ["/bin/bash", "-c", command], self.environment, self.root)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+
+class Workshop:
+    """Builds each recipe once. Tests run in random order, so both stay until the last test."""
+
+    def __init__(self, work: Path, buildah: Buildah, stack: ExitStack) -> None:
+        self._stack = stack
+        self.context = cache(lambda name: _context(name, work, buildah))
+        self.built = cache(self._built)
+        self.job = cache(self._job)
+
+    def _built(self, name: str) -> Built:
+        context = self.context(name)
+        code, output = context.build(f"{name}:1")
+        assert code == 0, output
+        folder = self._stack.enter_context(context.buildah.mounted(f"localhost/{name}:1"))
+        return Built(context.recipe, folder, context.buildah.settings(f"localhost/{name}:1"), output)
+
+    def _job(self, name: str) -> Job:
+        pods = Job(self.built(name).root)
+        self._stack.callback(pods.stop)
+        return pods
+
+
+@pytest.fixture(scope="module")
+def workshop(work: Path, buildah: Buildah) -> Iterator[Workshop]:
+    with ExitStack() as stack:
+        yield Workshop(work, buildah, stack)
+
+
+@pytest.fixture(params=RECIPES)
+def name(request: pytest.FixtureRequest) -> str:
+    chosen: str = request.param
+    return chosen
+
+
+@pytest.fixture
+def context(workshop: Workshop, name: str) -> Context:
+    try:
+        return workshop.context(name)
+    except Unusable as reason:
+        pytest.skip(f"not run: {reason}")
+
+
+@pytest.fixture
+def built(workshop: Workshop, context: Context) -> Built:
+    return workshop.built(context.recipe.name)
+
+
+@pytest.fixture
+def job(workshop: Workshop, context: Context) -> Job:
+    return workshop.job(context.recipe.name)
+
+
+def test_every_recipe_is_tested() -> None:
+    assert tuple(recipe.name for recipe in every_recipe()) == RECIPES
+
+
+def test_the_build_prints_what_was_not_verified(built: Built) -> None:
+    assert f"NOT VERIFIED: the base localhost/aws-{built.recipe.name}:1 is a tag, which AWS moves" in built.output
+    assert "NOT VERIFIED: this recipe was written from the sources of AWS's images" in built.output
+
+
+def test_the_image_starts_the_same_program_as_the_other_job_images(built: Built) -> None:
+    for key in ("Entrypoint", "Cmd", "User", "WorkingDir"):
+        assert built.settings[key] == OPENMPI_4.settings()[key]
+    assert built.run("/usr/bin/tini --version").startswith("tini version")
+    assert "mpiuser:x:1000:1000::/home/mpiuser:/bin/bash" in built.text("etc/passwd").splitlines()
+    assert re.search(r"^mpiuser:\*:", built.text("etc/shadow"), re.MULTILINE), "sshd rejects locked users"
+
+
+def test_nothing_of_aws_s_own_way_of_working_stays(built: Built) -> None:
+    assert not (built.root / "root/.ssh").exists(), "the key pair that all copies of the base share"
+    assert list((built.root / "etc/ssh").glob("ssh_host_*")) == []
+    assert built.text("etc/bashrc") == "# /etc/bashrc\n"
+    assert built.text("root/.bashrc") == ""
+    assert not (built.root / "usr/local/bin/deep_learning_container.py").exists()
+    assert "mpirun.real (Open MPI)" in built.text("opt/amazon/openmpi/bin/mpirun"), "the wrapper with --allow-run-as-root"
+    assert not (built.root / "opt/amazon/openmpi/bin/mpirun.real").exists()
+    assert built.text("opt/amazon/openmpi/etc/openmpi-mca-params.conf") == "# a comment\n"
+    assert "StrictHostKeyChecking no" not in built.text("etc/ssh/ssh_config")
+    assert not (built.root / "tmp/amis").exists()
+
+
+def test_nccl_s_defaults_are_those_of_jobs(built: Built) -> None:
+    pairs = [f"{name}={value}\n" for name, value in rank_environment._SOCKETS.items()]
+    assert built.text("etc/nccl.conf") == "".join(pairs)
+
+
+def test_only_open_mpi_5_is_found(built: Built) -> None:
+    assert "/opt/amazon/openmpi/" not in built.environment["PATH"]
+    assert built.environment["LD_LIBRARY_PATH"] == ""
+    assert built.run("command -v mpirun") == "/opt/mpi/bin/mpirun"
+    assert built.run("readlink -f /opt/mpi") == "/opt/amazon/openmpi5"
+    assert built.run("bash -lc 'command -v mpirun'") == "/opt/mpi/bin/mpirun", "a login shell reads AWS's profile"
+    assert built.run("ldconfig -p | awk '$1 == \"libmpi.so.40\" { print $NF }'") == "/opt/mpi/lib64/libmpi.so.40"
+
+
+def test_the_linker_finds_efa_cuda_and_one_nccl_without_variables(built: Built) -> None:
+    nccl = ["/opt/venv/lib/python3.11/site-packages/nvidia/nccl/lib"] if built.recipe.name == "pytorch" else []
+    assert built.text("etc/ld.so.conf.d/gpumpi.conf").split() == [
+        "/opt/amazon/efa/lib64",
+        "/opt/amazon/ofi-nccl/lib64",
+        "/usr/local/cuda/lib64",
+        "/usr/local/lib",
+        *nccl,
+    ]
+    assert built.text("etc/ld.so.conf.d/000_efa.conf") == "/opt/amazon/efa/lib64\n", "without Open MPI 4.1"
+    found = built.run("ldconfig -p | awk '$1 == \"libnccl.so.2\" { print $NF }'")
+    assert found == "/" + aws_base.NCCL[built.recipe.name].replace(
+        "usr/lib64", "lib64" if found.startswith("/lib64") else "usr/lib64"
+    )
+
+
+def test_nccl_tests_are_compiled_for_open_mpi_5(built: Built) -> None:
+    home = "/opt/venv/lib/python3.11/site-packages/nvidia/nccl" if built.recipe.name == "pytorch" else "/usr"
+    asked = built.text("stubs/make.log").split()
+    assert {"MPI=1", "MPI_HOME=/opt/mpi", "CUDA_HOME=/usr/local/cuda", f"NCCL_HOME={home}", "CXXSTD=-std=c++17"} <= set(asked)
+    assert built.run("readlink -f /usr/local/bin/all_reduce_perf") == "/opt/nccl-tests/all_reduce_perf", "not AWS's own"
+
+
+def test_dnf_is_asked_only_for_packages_of_amazon_linux(built: Built) -> None:
+    asked = set(built.text("stubs/dnf.log").split())
+    assert {"openssh-server", "openssh-clients", "shadow-utils", "util-linux"} <= asked <= set(aws_base.AMAZON_LINUX)
+
+
+def test_ranks_on_both_workers_compute_a_sum(job: Job) -> None:
+    hosts = ",".join(f"{worker}:2" for worker in WORKERS)
+    done = job.launcher.run("mpirun", "-n", "4", "--host", hosts, "python3", "-c", SUM)
+    ranks = [line.split(maxsplit=3)[1:] for line in done.stdout.splitlines() if line.startswith("rank")]
+    assert sorted(ranks) == [[worker, "10", f"Open MPI v{version(job)}"] for worker in WORKERS for _ in range(2)], done.stderr
+    assert job.launcher.run("sh", "-c", "ls /tmp/telemetry").returncode, "a login would start AWS's telemetry"
+
+
+def version(job: Job) -> str:
+    return job.launcher.run("mpirun", "--version").stdout.split()[3]
+
+
+def test_commands_over_ssh_use_the_image_s_python_and_libraries(job: Job, built: Built) -> None:
+    prefix, modules = ("/opt/venv", "mpi4py, torch") if built.recipe.name == "pytorch" else ("/usr", "mpi4py")
+    done = job.launcher.run("ssh", WORKERS[0], f"python3 -c 'import sys, {modules}; print(sys.prefix)'")
+    assert done.stdout == f"{prefix}\n", done.stderr
+    assert job.launcher.run("ssh", WORKERS[0], "all_reduce_perf").stdout == "all_reduce\n"
+    (mpi,) = re.findall(
+        r"libmpi\.so\.40 => (\S+)", job.launcher.run("ssh", WORKERS[0], "ldd $(command -v all_reduce_perf)").stdout
+    )
+    assert mpi.startswith("/opt/mpi/")
+
+
+def test_sshd_starts_with_the_arguments_of_a_job_s_pods(job: Job) -> None:
+    """The launcher's pod has no sshd yet."""
+    server = job.launcher.start(*shell("serve.sh"))
+    until(lambda: job.pods[WORKERS[0]].run("ssh", LAUNCHER, "true").returncode == 0 or server.poll() is not None)
+    found = job.pods[WORKERS[0]].run("ssh", LAUNCHER, "id -u; command -v mpirun").stdout.split()
+    server.terminate()
+    server.wait()
+    assert found == ["1000", "/usr/local/bin/mpirun"]
+
+
+@pytest.mark.parametrize(
+    ("removed", "error"),
+    [
+        ("/opt/amazon/openmpi5/bin/mpirun", "lacks /opt/amazon/openmpi5/bin/mpirun"),
+        ("/opt/amazon/efa/lib64/libfabric.so.1", "lacks /opt/amazon/efa/lib*/libfabric.so.1"),
+        ("/opt/amazon/ofi-nccl/lib64/*", "lacks /opt/amazon/ofi-nccl/lib*/libnccl-net-ofi.so"),
+        ("/usr/local/cuda/bin/nvcc", "lacks /usr/local/cuda/bin/nvcc"),
+        ("/usr/local/lib/libgdrapi.so.2", "lacks /usr/local/lib/libgdrapi.so*"),
+        ("/usr/lib64/libnccl.so.2 /opt/venv/lib/python3*/site-packages/nvidia", "lacks NCCL"),
+        ("/opt/amazon/efa_installed_packages", "names no installer version"),
+    ],
+)
+def test_a_base_without_a_part_is_rejected(context: Context, tmp_path: Path, removed: str, error: str) -> None:
+    machine = Machine(tmp_path / "layer", [context.stubs])
+    machine.layer.mkdir()
+    machine.must("check-base-image.sh", "a@sha256:0")
+    machine.must("/bin/sh", "-c", f"rm -rf {removed}")
+    failed = machine.run("check-base-image.sh", "a@sha256:0")
+    assert failed.returncode == 1
+    assert error in failed.stderr
+
+
+def test_a_build_fails_without_a_part_of_the_base(context: Context) -> None:
+    container = context.buildah.must("from", context.base)
+    lost = "opt/amazon/openmpi5/bin/mpirun" if context.recipe.name == "mpi" else aws_base.NCCL["pytorch"]
+    (Path(context.buildah.must("mount", container)) / lost).unlink()
+    context.buildah.must("commit", "--rm", container, f"localhost/incomplete-{context.recipe.name}:1")
+    code, output = context.build("never:1", f"localhost/incomplete-{context.recipe.name}:1")
+    assert code != 0
+    assert f"the base localhost/incomplete-{context.recipe.name}:1 lacks" in output
+
+
+@pytest.mark.parametrize(
+    ("fault", "step", "error"),
+    [
+        ("touch /stubs/no-cuda", "select-openmpi.sh", "Open MPI in /opt/amazon/openmpi5 is not CUDA-aware"),
+        (
+            "rm /opt/amazon/ofi-nccl/lib64/libnccl-net.so",
+            "configure-image-libraries.sh",
+            "the linker does not find libnccl-net.so",
+        ),
+        ("rm /usr/local/cuda/lib64/libcudart.so", "configure-image-libraries.sh", "the linker does not find libcudart.so"),
+        ("cp /opt/amazon/openmpi/lib64/libmpi.so.40 /usr/local/lib", "configure-image-libraries.sh", "finds two of libmpi.so.40"),
+        (
+            "cp $(find /usr/lib64/ /opt/venv -name libnccl.so.2 | head -1) /usr/local/lib",
+            "configure-image-libraries.sh",
+            "two of libnccl",
+        ),
+        ("mkdir ~/.ssh; touch ~/.ssh/id_rsa", "validate-job-image.sh", "root has SSH keys"),
+        ("echo source bash_telemetry.sh >>/etc/bashrc", "validate-job-image.sh", "/etc/bashrc starts telemetry"),
+        ("rm /etc/profile.d/zz-gpumpi-mpi.sh", "validate-job-image.sh", "mpirun in a login shell: expected /opt/mpi/bin/mpirun"),
+        ("rm /etc/ld.so.conf.d/mpi.conf; ldconfig", "validate-job-image.sh", "all_reduce_perf does not find its libraries"),
+        ("echo Nonsense yes >>/home/mpiuser/.sshd_config", "validate-job-image.sh", "sshd as mpiuser: expected configured"),
+        ("usermod --non-unique --uid 1001 mpiuser", "validate-job-image.sh", "not 1000:1000"),
+        ("rm /usr/bin/tini", "validate-job-image.sh", "tini: expected tini version"),
+        ("find / -xdev -name mpi4py -type d | xargs rm -rf", "validate-job-image.sh", "Python's module mpi4py"),
+    ],
+)
+def test_a_step_fails_instead_of_making_an_unusable_image(
+    built: Built, tmp_path: Path, fault: str, step: str, error: str
+) -> None:
+    machine = Machine(tmp_path / "layer", [built.root])
+    machine.layer.mkdir()
+    machine.must(step)
+    machine.must("/bin/bash", "-c", fault)
+    failed = machine.run(step)
+    assert failed.returncode == 1, failed.stdout
+    assert error in failed.stderr
+
+
+@pytest.mark.parametrize(
+    ("variable", "error"),
+    [
+        ({"LD_LIBRARY_PATH": "/opt/amazon/openmpi/lib64"}, "LD_LIBRARY_PATH is set (/opt/amazon/openmpi/lib64)"),
+        ({"OPAL_PREFIX": "/opt/amazon/openmpi"}, "OPAL_PREFIX is set (/opt/amazon/openmpi)"),
+        ({"PYTHON_MODULES": "mpi4py nowhere"}, "Python's module nowhere: expected imported nowhere"),
+    ],
+)
+def test_a_variable_of_another_mpi_fails_the_build(built: Built, tmp_path: Path, variable: dict[str, str], error: str) -> None:
+    machine = Machine(tmp_path / "layer", [built.root])
+    machine.layer.mkdir()
+    failed = machine.run("validate-job-image.sh", **variable)
+    assert failed.returncode == 1
+    assert error in failed.stderr
+
+
+def test_tini_and_nccl_tests_are_checked_by_their_checksums(context: Context, tmp_path: Path) -> None:
+    machine = Machine(tmp_path / "layer", [context.stubs])
+    machine.layer.mkdir()
+    failed = machine.run("install-tini.sh", **SOURCES)
+    assert failed.returncode == 1
+    assert "is pinned" in failed.stderr
+
+
+def test_a_recipe_s_downloads_are_pinned() -> None:
+    pins = build.versions()
+    for key in ("tini_static_sha256", "nccl_tests_sha256"):
+        assert re.fullmatch(r"[0-9a-f]{64}", pins[key])

@@ -1,0 +1,35 @@
+"""The commands of docs/coming-from.md run, in the order of the page."""
+
+from pathlib import Path
+
+import pytest
+
+from testkit.job_cluster import JobCluster
+from tests.docs.coming_from import SYSTEMS, examples
+
+pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("no_jobs_left")]
+
+WITH_PYTORCH = [pytest.mark.mission_only, pytest.mark.mission("E", "torchrun")]
+RESULTS = {"pi": "pi is approximately 3.14", "sums": "sum 2\n", "ddp": "weights equal on all ranks"}
+RESULTS |= dict.fromkeys(("trainjob", "sky", "hyperpod"), RESULTS["ddp"])
+"""What the log of each job ends with."""
+
+
+@pytest.mark.parametrize(
+    "system",
+    [
+        pytest.param(system, marks=WITH_PYTORCH if system not in ("MPIJob", "Slurm and ParallelCluster") else [])
+        for system in SYSTEMS
+    ],
+)
+def test_the_commands_of_a_system_give_the_results_of_its_jobs(job_cluster: JobCluster, tmp_path: Path, system: str) -> None:
+    log = ""
+    for command in examples(system, tmp_path):
+        done = job_cluster.cluster(*command.arguments)
+        assert done.code == 0, f"{command.arguments}\n{done.out}{done.err}"
+        if command.output:
+            command.output.write_text(done.out)
+        if "--follow" in command.arguments:
+            log = done.out
+        if command.verb == "cancel":
+            assert RESULTS[command.arguments[1]] in log, log

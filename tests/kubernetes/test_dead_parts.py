@@ -1,0 +1,56 @@
+"""Verbs that need a dead part of the local cloud fail and name it; `local start` restarts it in the living cluster."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from localcloud import mending
+from localcloud.kubernetes.control_plane import ETCD, SCHEDULER
+from localcloud.kubernetes.state import ClusterState
+from testkit.job_cluster import SOURCE, STACK, JobCluster, job_file
+from testkit.waiting import wait_until
+
+pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("no_jobs_left")]
+
+
+@pytest.fixture
+def mended(job_cluster: JobCluster) -> Iterator[JobCluster]:
+    """The shared cluster. What the test kills is restarted after it, even if the test fails."""
+    yield job_cluster
+    mending.restart(job_cluster.cloud)
+
+
+def state(cluster: JobCluster) -> ClusterState:
+    return next(one for one in cluster.cloud.clusters() if one.name == f"gpumpi-{STACK}")
+
+
+def kill(cluster: JobCluster, *names: str) -> None:
+    """Kill the processes and wait until the local cloud has noticed."""
+    for server in state(cluster).processes:
+        process = server.process() if server.name in names else None
+        for one in [process, *process.children()] if process else []:  # a node's daemon is the child of nsenter or unshare
+            os.kill(one.pid, signal.SIGKILL)
+    wait_until(lambda: {crash.name for crash in state(cluster).crashes}, lambda dead: dead >= set(names))
+
+
+def test_dead_parts_are_named_by_the_verbs_that_need_them_and_restarted_by_start(mended: JobCluster, tmp_path: Path) -> None:
+    one, other = sorted(process.name for process in state(mended).processes if process.name.startswith("machine-"))[:2]
+    victims = (ETCD, SCHEDULER, one, other.replace("machine", "containerd"))
+    kill(mended, *victims)
+    home, job = ("--home", str(mended.cloud.folder)), job_file(tmp_path, "after", command=["true"])
+    for verb in (["submit", job], ["local", "destroy", "-s", STACK, "--config-dir", str(SOURCE), *home]):
+        refused = mended.cluster(*verb)
+        assert refused.code == 5, refused.err
+        assert f": not running: {ETCD} of cluster gpumpi-{STACK}, {SCHEDULER} of cluster" in refused.err
+        assert refused.err.endswith(f". Restart with: scripts/cluster local start --home {mended.cloud.folder}\n")
+
+    started = mended.cluster("local", "start", *home, "--json")
+    assert started.code == 0, started.err
+    assert {f"{name} of cluster gpumpi-{STACK}" for name in victims} <= set(started.json["restarted"])
+    # The queue's controller exits if it cannot renew its lease, and Kubernetes restarts it.
+    submitted = wait_until(lambda: mended.cluster("submit", job), lambda done: done.code != 5)
+    assert submitted.code == 0, submitted.err
+    assert mended.await_phase("after", "Succeeded", "Failed") == "Succeeded"

@@ -1,0 +1,145 @@
+"""Simulated GPUs, as NVIDIA's own clients of NVML see them: nvidia-ml-py and the device plugin."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import grpc
+import pytest
+
+from localcloud.kubernetes.nodes import gpus
+from localcloud.tools.build import BuildError, ensure
+from localcloud.tools.catalogue import NVIDIA_DEVICE_PLUGIN, NVML
+from testkit.waiting import wait_while
+from tests.images.conftest import needs_root
+from tests.pure.node_world import machine
+
+NODE = machine(kind="p4d.24xlarge")
+PLUGIN_FOLDER = "/var/lib/kubelet/device-plugins"
+LIST = """
+import json
+from pynvml import *
+nvmlInit()
+found = []
+for index in range(nvmlDeviceGetCount()):
+    gpu = nvmlDeviceGetHandleByIndex(index)
+    by_uuid = nvmlDeviceGetHandleByUUID(nvmlDeviceGetUUID(gpu))
+    found.append([
+        nvmlDeviceGetUUID(by_uuid), nvmlDeviceGetName(gpu), nvmlDeviceGetMemoryInfo(gpu).total, nvmlDeviceGetPciInfo(gpu).busId,
+        nvmlDeviceGetCudaComputeCapability(gpu),
+    ])
+print(json.dumps(found))
+"""
+WATCH = """
+import json, sys
+from pynvml import *
+nvmlInit()
+events = nvmlEventSetCreate()
+for index in range(nvmlDeviceGetCount()):
+    nvmlDeviceRegisterEvents(nvmlDeviceGetHandleByIndex(index), nvmlEventTypeXidCriticalError, events)
+print("ready", flush=True)
+for _ in range(int(sys.argv[1])):
+    event = nvmlEventSetWait_v2(events, 60_000)
+    print(json.dumps([nvmlDeviceGetIndex(event.device), event.eventData]), flush=True)
+"""
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Path:
+    """The folder with the description of a node's GPUs."""
+    gpus.write(NODE, tmp_path)
+    return tmp_path
+
+
+def environment(node: Path) -> dict[str, str]:
+    try:
+        library = ensure(NVML, print)
+    except BuildError as error:
+        pytest.skip(str(error))
+    return {**os.environ, "GPUMPI_NVML": str(node), "LD_LIBRARY_PATH": str(library.parent)}
+
+
+def break_gpu(node: Path, index: int, xid: int) -> None:
+    with (node / gpus.XIDS_FILE).open("a") as file:
+        file.write(f"{index} {xid}\n")
+
+
+def test_nvml_describes_the_gpus_of_the_instance_type(node: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", LIST], env=environment(node), capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout)
+    assert [one[0] for one in found] == gpus.uuids(NODE) and len(set(gpus.uuids(NODE))) == 8
+    assert {tuple(one[1:3]) for one in found} == {("NVIDIA A100", 40960 << 20)}
+    assert [one[3] for one in found] == [f"00000000:1{index}:00.0" for index in range(8)]
+    assert all(one[4] == [8, 0] for one in found)
+
+
+def test_a_node_without_gpus_has_no_nvml(tmp_path: Path) -> None:
+    gpus.write(machine(kind="m5.large"), tmp_path)
+    done = subprocess.run([sys.executable, "-c", LIST], env=environment(tmp_path), capture_output=True, text=True, check=False)
+    assert "NVMLError_Unknown" in done.stderr
+
+
+def test_a_waiting_program_gets_only_faults_after_it_initialized_nvml(node: Path) -> None:
+    break_gpu(node, 5, 48)
+    command = [sys.executable, "-c", WATCH, "2"]
+    with subprocess.Popen(command, env=environment(node), stdout=subprocess.PIPE, text=True) as watcher:
+        assert watcher.stdout is not None
+        assert watcher.stdout.readline() == "ready\n"
+        break_gpu(node, 0, 79)
+        break_gpu(node, 7, 31)
+        assert [json.loads(line) for line in watcher.stdout] == [[0, 79], [7, 31]]
+
+
+@pytest.fixture
+def offered(node: Path, tmp_path: Path) -> "Iterator[grpc.Channel]":
+    """NVIDIA's device plugin, with its folder in a mount namespace, as its kubelet sees it."""
+    try:
+        plugin = ensure(NVIDIA_DEVICE_PLUGIN, print)
+    except BuildError as error:
+        pytest.skip(str(error))
+    folder = tmp_path / "plugins"
+    folder.mkdir()
+    script = f'mkdir -p {PLUGIN_FOLDER} && mount --bind "$1" {PLUGIN_FOLDER} && exec "$2" --kubelet-socket ""'
+    command = ["unshare", "--mount", "sh", "-c", script, "sh", str(folder), str(plugin)]
+    with (tmp_path / "log").open("w") as log, subprocess.Popen(command, env=environment(node), stdout=log, stderr=log) as running:
+        try:
+            socket = folder / "nvidia-gpu.sock"
+            wait_while(lambda: socket.exists() or running.poll() is not None, lambda there: not there)
+            with grpc.insecure_channel(f"unix://{socket}") as channel:
+                yield channel
+        finally:
+            running.terminate()
+
+
+@needs_root
+def test_the_device_plugin_withdraws_a_broken_gpu_but_none_after_an_application_error(node: Path, offered: grpc.Channel) -> None:
+    watch = offered.unary_stream("/v1beta1.DevicePlugin/ListAndWatch")
+    answers = watch(b"", timeout=120, wait_for_ready=True)
+    first = next(answers)
+    assert [first.count(uuid.encode()) for uuid in gpus.uuids(NODE)] == [1] * 8
+    assert first.count(b"Healthy") == 8 and b"Unhealthy" not in first
+    log = (node / "log").read_text
+    wait_while(log, lambda text: "Ignoring the following XIDs" not in text)
+    break_gpu(node, 3, 31)
+    break_gpu(node, 4, 79)
+    second = next(answers)
+    assert second.count(b"Unhealthy") == 1
+    assert gpus.uuids(NODE)[4].encode() in second.partition(b"Unhealthy")[0][-60:]
+    answers.cancel()
+
+
+def test_break_names_the_nodes_and_gpus_that_there_are(tmp_path: Path) -> None:
+    own = tmp_path / "1-demo/nodes/i-0a/own"
+    (own / gpus.FOLDER).mkdir(parents=True)
+    (own / "etc").mkdir()
+    (own / "etc/hostname").write_text("ip-10-0-1-7\n")
+    gpus.write(NODE, own / gpus.FOLDER)
+    with pytest.raises(gpus.NoSuchGpu, match="ip-10-0-9-9: no such node; name one of: ip-10-0-1-7"):
+        gpus.break_gpu(tmp_path, "ip-10-0-9-9", 0, 79)
+    with pytest.raises(gpus.NoSuchGpu, match="i-0a: no GPU 8; the node has GPUs 0 to 7"):
+        gpus.break_gpu(tmp_path, "i-0a", 8, 79)
+    assert gpus.break_gpu(tmp_path, "ip-10-0-1-7", 7, 79) == gpus.uuids(NODE)[7]
+    assert (own / gpus.FOLDER / gpus.XIDS_FILE).read_text() == "7 79\n"

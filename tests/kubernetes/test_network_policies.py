@@ -1,0 +1,169 @@
+"""Network policies on real nodes: what job pods reach, and a policy that breaks jobs."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.naming import GPU_TAINT
+from localcloud.kubernetes.network_policy.part import ENFORCED
+from testkit.job_cluster import NAMESPACE, JobCluster, job_file, python
+from testkit.waiting import wait_until
+
+pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("enforced", "no_jobs_left")]
+
+POLICY = "jobs-among-themselves"
+NEIGHBOR = "neighbor"
+EVERYTHING_BUT_SSH = [{"port": 1, "endPort": 2221}, {"port": 2223, "endPort": 65535}]
+
+
+@pytest.fixture
+def enforced(job_cluster: JobCluster) -> None:
+    (cluster,) = [one for one in job_cluster.cloud.clusters() if one.name == "gpumpi-jobs"]
+    if cluster.network_policies != ENFORCED:
+        pytest.skip(f"network policies are {cluster.network_policies}")
+
+
+def policy_of(cluster: JobCluster) -> dict[str, Any]:
+    found: dict[str, Any] = cluster.kubectl("get", "networkpolicy", POLICY, "-n", NAMESPACE, "-o", "json").json
+    return found
+
+
+def listener(name: str, image: str) -> dict[str, Any]:
+    program = "import socket, signal; listening = socket.create_server(('', 7777)); signal.pause()"
+    probe = {"tcpSocket": {"port": 7777}, "periodSeconds": 1}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": NEIGHBOR, "labels": {"app": name}},
+        "spec": {
+            "terminationGracePeriodSeconds": 0,
+            "tolerations": [{"key": GPU_TAINT.key, "operator": "Exists"}],
+            "containers": [{"name": "main", "image": image, "command": python(program), "readinessProbe": probe}],
+        },
+    }
+
+
+def image_of(cluster: JobCluster, file: str) -> str:
+    """Return the full name of a job's image."""
+    manifest = cluster.cluster("submit", file, "--dry-run", "--json").json[0]
+    (worker,) = manifest["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]
+    return str(worker["image"])
+
+
+@contextmanager
+def neighbor(cluster: JobCluster, image: str) -> Iterator[dict[str, str]]:
+    """Another namespace with two pods that listen on port 7777. The product's policy applies only to the pod `closed`.
+    Yield the pods' addresses."""
+    closed = policy_of(cluster)["spec"] | {"podSelector": {"matchLabels": {"app": "closed"}}}
+    policy = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": POLICY, "namespace": NEIGHBOR}}
+    items = [policy | {"spec": closed}, listener("open", image), listener("closed", image)]
+    assert cluster.kubectl("create", "namespace", NEIGHBOR).code == 0
+    try:
+        made = cluster.kubectl("create", "-f", "-", text=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+        assert made.code == 0, made.err
+        ready = wait_until(lambda: addresses(cluster), lambda found: len(found) == 2)
+        yield ready
+    finally:
+        cluster.kubectl("delete", "namespace", NEIGHBOR, "--wait=false")
+
+
+def addresses(cluster: JobCluster) -> dict[str, str]:
+    """Return the addresses of the ready pods. The kubelet's probes reach a pod that accepts no other ingress."""
+    pods = cluster.objects("pods", namespace=NEIGHBOR)
+    ready = [pod for pod in pods if {"type": "Ready", "status": "True"}.items() <= conditions(pod).items()]
+    return {pod["metadata"]["name"]: pod["status"]["podIP"] for pod in ready}
+
+
+def conditions(pod: dict[str, Any]) -> dict[str, Any]:
+    found = pod["status"].get("conditions", ())
+    return next(({key: one[key] for key in ("type", "status")} for one in found if one["type"] == "Ready"), {})
+
+
+PROBE = """
+import json, socket, sys, time, urllib.error, urllib.request
+def reaches(address, port, seconds=60):
+    try:
+        socket.create_connection((address, int(port)), timeout=seconds).close()
+        return "reached"
+    except TimeoutError:
+        return "dropped"
+    except OSError as error:
+        return error.strerror
+def settled(address, port):
+    end = time.monotonic() + 60  # a new policy takes a moment
+    while (found := reaches(address, port, 3)) == "reached" and time.monotonic() < end:
+        time.sleep(0.1)
+    return found
+def answer(url):
+    try:
+        return urllib.request.urlopen(url, timeout=60).status
+    except urllib.error.HTTPError as error:
+        return error.code
+opened, closed = sys.argv[1:]
+print("probed", json.dumps({
+    "a pod without a policy": reaches(opened, 7777),
+    "a pod of another namespace": settled(closed, 7777),
+    "instance metadata": settled("169.254.169.254", 80),
+    "control API": answer("http://169.254.100.1:4566/local-cloud/health"),
+    "control API of the control plane": reaches("127.0.0.1", 4567),
+    "webhook of the control plane": reaches("169.254.170.23", 23443),
+    "etcd": reaches("169.254.100.1", 2379),
+    "credentials of Pod Identity": reaches("169.254.170.23", 80),
+    "AWS": reaches("169.254.100.1", 4566),
+    "API server": reaches(socket.gethostbyname("kubernetes.default.svc.cluster.local"), 443),
+}))
+"""
+REACHED = {
+    "a pod without a policy": "reached",
+    "a pod of another namespace": "dropped",
+    "instance metadata": "dropped",
+    "control API": 404,
+    "control API of the control plane": "Connection refused",
+    "webhook of the control plane": "Connection refused",
+    "etcd": "Connection refused",
+    "credentials of Pod Identity": "reached",
+    "AWS": "reached",
+    "API server": "reached",
+}
+
+
+def test_job_pods_reach_aws_and_the_api_server_but_no_other_jobs_and_no_control_api(
+    job_cluster: JobCluster, tmp_path: Path
+) -> None:
+    with neighbor(job_cluster, image_of(job_cluster, job_file(tmp_path, "probe", command=python("")))) as found:
+        file = job_file(tmp_path, "probe", command=[*python(PROBE), found["open"], found["closed"]], ranks=1)
+        done = job_cluster.cluster("submit", file, "--follow")
+    assert done.code == 0, done.out + done.err
+    (line,) = [line for line in done.out.splitlines() if line.startswith("probed ")]
+    assert json.loads(line.removeprefix("probed ")) == REACHED
+
+
+def test_a_policy_that_forbids_ssh_between_ranks_fails_jobs_with_that_reason_until_it_is_removed(
+    job_cluster: JobCluster, tmp_path: Path
+) -> None:
+    hello = python("from mpi4py import MPI; print('rank', MPI.COMM_WORLD.rank, flush=True)")
+    quickly = {"ATTEMPTS": "1", "CONNECT_SECONDS": "5"}
+    file = job_file(tmp_path, "no-ssh", command=hello, env=quickly, maxRestarts=0)
+    usual = policy_of(job_cluster)["spec"]
+    wrong = usual | {"ingress": [{"from": [{"podSelector": {}}], "ports": EVERYTHING_BUT_SSH}]}
+    set_policy(job_cluster, wrong)
+    try:
+        done = job_cluster.cluster("submit", file, "--follow")
+        assert done.code == 1, done.out + done.err
+        assert "port 2222: Connection timed out" in done.out + done.err
+    finally:
+        set_policy(job_cluster, usual)
+    assert job_cluster.cluster("cancel", "no-ssh").code == 0
+    done = job_cluster.cluster("submit", file, "--follow")
+    assert done.code == 0, done.out + done.err
+    assert {"rank 0", "rank 1"} <= set(done.out.splitlines())
+
+
+def set_policy(cluster: JobCluster, spec: dict[str, Any]) -> None:
+    change = json.dumps({"spec": spec})
+    done = cluster.kubectl("patch", "networkpolicy", POLICY, "-n", NAMESPACE, "--type=merge", "-p", change)
+    assert done.code == 0, done.err

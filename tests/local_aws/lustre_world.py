@@ -1,0 +1,63 @@
+"""A subnet, a security group whose members reach each other with Lustre, and a bucket."""
+
+from typing import Any
+
+from testkit.aws_clients import REGION, Client
+
+BUCKET = "data-sets"
+
+
+class LustreWorld:
+    def __init__(self, client: Client) -> None:
+        self.ec2, self.fsx, self.s3 = client("ec2"), client("fsx"), client("s3")
+        self.vpc = self.ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+        self.subnets = [
+            self.ec2.create_subnet(VpcId=self.vpc, CidrBlock=f"10.0.{number}.0/24")["Subnet"]["SubnetId"] for number in range(2)
+        ]
+        self.servers, self.nodes = (self.group(name) for name in ("servers", "nodes"))
+        self.admit(self.servers)
+        self.s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
+
+    def group(self, name: str) -> str:
+        return str(self.ec2.create_security_group(GroupName=name, Description=name, VpcId=self.vpc)["GroupId"])
+
+    def admit(self, source: str) -> None:
+        """Let members of a security group reach the file servers."""
+        rule = {"IpProtocol": "tcp", "FromPort": 988, "ToPort": 988, "UserIdGroupPairs": [{"GroupId": source}]}
+        self.ec2.authorize_security_group_ingress(GroupId=self.servers, IpPermissions=[rule])
+
+    def wanted(self, **changes: Any) -> dict[str, Any]:
+        """Return the parameters of CreateFileSystem."""
+        lustre = {"DeploymentType": "PERSISTENT_2", "PerUnitStorageThroughput": 125} | changes.pop("lustre", {})
+        return {
+            "FileSystemType": "LUSTRE",
+            "StorageCapacity": 1200,
+            "SubnetIds": self.subnets[:1],
+            "SecurityGroupIds": [self.servers],
+            "FileSystemTypeVersion": "2.15",
+            "LustreConfiguration": {name: value for name, value in lustre.items() if value is not None},
+        } | changes
+
+    def create(self, **changes: Any) -> str:
+        return str(self.fsx.create_file_system(**self.wanted(**changes))["FileSystem"]["FileSystemId"])
+
+    def described(self, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.fsx.describe_file_systems(FileSystemIds=[name])["FileSystems"][0]
+        return found
+
+    def link(self, name: str, **changes: Any) -> str:
+        wanted = {
+            "FileSystemId": name,
+            "FileSystemPath": "/data",
+            "DataRepositoryPath": f"s3://{BUCKET}/sets",
+            "BatchImportMetaDataOnCreate": True,
+            "S3": {
+                "AutoImportPolicy": {"Events": ["NEW", "CHANGED", "DELETED"]},
+                "AutoExportPolicy": {"Events": ["NEW", "CHANGED"]},
+            },
+        } | changes
+        return str(self.fsx.create_data_repository_association(**wanted)["Association"]["AssociationId"])
+
+    def association(self, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.fsx.describe_data_repository_associations(AssociationIds=[name])["Associations"][0]
+        return found

@@ -1,0 +1,181 @@
+"""Instance refreshes of Auto Scaling groups: batches, protection, standby, failures.
+
+https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_RefreshPreferences.html
+"""
+
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from localcloud.aws import durations, faults
+from testkit.aws_clients import Client
+from tests.local_aws.ec2_world import World, make_world
+
+STEP = 10
+"""Seconds of the test's clock between two looks. An instance needs 12 seconds until it runs."""
+
+
+class Group:
+    """The Auto Scaling group `nodes`, and the clock of the local AWS."""
+
+    def __init__(self, world: World, monkeypatch: pytest.MonkeyPatch, desired: int) -> None:
+        self.world, self.now = world, 0.0
+        self.client: Any = world.client("autoscaling")
+        monkeypatch.setattr(durations, "now", lambda: self.now)
+        self.client.create_auto_scaling_group(
+            AutoScalingGroupName="nodes",
+            MinSize=0,
+            MaxSize=desired,
+            DesiredCapacity=desired,
+            DefaultInstanceWarmup=0,
+            VPCZoneIdentifier=world.subnets[0],
+            LaunchTemplate={"LaunchTemplateId": world.template(), "Version": "$Latest"},
+        )
+        self.before = self.ids()
+        durations.set_factor(1)
+        self.id = ""
+
+    def ids(self) -> set[str]:
+        return {item["InstanceId"] for item in self.shown() if not item["LifecycleState"].startswith("Terminat")}
+
+    def shown(self) -> list[dict[str, Any]]:
+        found = self.client.describe_auto_scaling_groups(AutoScalingGroupNames=["nodes"])["AutoScalingGroups"]
+        return list(found[0]["Instances"])
+
+    def refresh(self, **preferences: Any) -> None:
+        started = self.client.start_instance_refresh(AutoScalingGroupName="nodes", Preferences=preferences)
+        self.id = started["InstanceRefreshId"]
+
+    def protect(self, *ids: str, protected: bool = True) -> None:
+        self.client.set_instance_protection(AutoScalingGroupName="nodes", InstanceIds=list(ids), ProtectedFromScaleIn=protected)
+
+    def status(self, later: float = 0.0) -> dict[str, Any]:
+        """Return the refresh after this many seconds, in steps: a condition that opens late does not act in the past."""
+        for _ in range(int(later) // STEP):
+            self.now += STEP
+            self.shown()
+        self.now += later % STEP
+        answer = self.client.describe_instance_refreshes(AutoScalingGroupName="nodes", InstanceRefreshIds=[self.id])
+        return dict(answer["InstanceRefreshes"][0])
+
+    def watch(self) -> tuple[str, int, int]:
+        """Let the refresh end; return its status, the fewest instances in service and the most at a time."""
+        least, most = len(self.before), 0
+        for _ in range(2000):
+            status = self.status(later=STEP)["Status"]
+            present = [item["LifecycleState"] for item in self.shown() if not item["LifecycleState"].startswith("Terminat")]
+            least, most = min(least, present.count("InService")), max(most, len(present))
+            if status in ("Successful", "Failed"):
+                return status, least, most
+        raise AssertionError("the refresh does not end")
+
+
+@pytest.fixture
+def world(aws: Client) -> World:
+    return make_world(aws)
+
+
+@pytest.mark.parametrize(
+    ("preferences", "least", "most"),
+    [
+        ({}, 4, 5),
+        ({"MinHealthyPercentage": 50}, 3, 5),
+        ({"MinHealthyPercentage": 100}, 4, 5),
+        ({"MinHealthyPercentage": 100, "MaxHealthyPercentage": 140}, 5, 7),
+        ({"MinHealthyPercentage": 80, "MaxHealthyPercentage": 120}, 4, 6),
+        ({"MinHealthyPercentage": 100, "MaxHealthyPercentage": 100}, 5, 6),
+    ],
+)
+def test_a_refresh_keeps_the_healthy_percentages(
+    world: World, monkeypatch: pytest.MonkeyPatch, preferences: dict[str, int], least: int, most: int
+) -> None:
+    group = Group(world, monkeypatch, 5)
+    group.refresh(**preferences)
+    assert group.watch() == ("Successful", least, most)
+    assert len(group.ids()) == 5 and not group.before & group.ids()
+
+
+def test_a_refresh_reports_how_far_it_is_and_waits_for_the_warm_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    group = Group(world, monkeypatch, 4)
+    group.refresh(MinHealthyPercentage=50, InstanceWarmup=1000)
+    group.status(later=60)
+    halfway = group.status(later=900)
+    assert (halfway["Status"], halfway["PercentageComplete"], halfway["InstancesToUpdate"]) == ("InProgress", 0, 4)
+    assert len(group.before & group.ids()) == 2
+    later = group.status(later=200)
+    assert (later["PercentageComplete"], later["InstancesToUpdate"]) == (50, 2)
+    assert group.watch()[0] == "Successful"
+    assert group.status()["PercentageComplete"] == 100
+
+
+def test_protected_instances_are_replaced_on_request(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    group = Group(world, monkeypatch, 2)
+    group.protect(*group.before)
+    group.refresh(ScaleInProtectedInstances="Refresh")
+    assert group.watch()[0] == "Successful"
+    assert not group.before & group.ids()
+
+
+def test_protected_instances_are_left_alone_on_request(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    group = Group(world, monkeypatch, 3)
+    first = sorted(group.before)[0]
+    group.protect(first)
+    group.refresh(ScaleInProtectedInstances="Ignore")
+    assert group.watch()[0] == "Successful"
+    assert group.before & group.ids() == {first}
+
+
+def test_by_default_a_refresh_waits_an_hour_for_protected_instances(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    group = Group(world, monkeypatch, 3)
+    first = sorted(group.before)[0]
+    group.protect(first)
+    group.refresh()
+    assert group.status(later=300)["Status"] == "InProgress"
+    assert group.before & group.ids() == {first}
+    group.now += 3000
+    assert group.watch()[0] == "Failed"
+    assert first in group.status()["StatusReason"]
+    assert group.before & group.ids() == {first}
+    group.refresh(SkipMatching=False)
+    group.status(later=200)
+    group.protect(first, protected=False)
+    assert group.watch()[0] == "Successful"
+
+
+@pytest.mark.parametrize(("preference", "stays"), [("Ignore", True), ("Terminate", False)])
+def test_instances_in_standby_stay_or_go(world: World, monkeypatch: pytest.MonkeyPatch, preference: str, stays: bool) -> None:
+    group = Group(world, monkeypatch, 2)
+    first = sorted(group.before)[0]
+    group.client.enter_standby(AutoScalingGroupName="nodes", InstanceIds=[first], ShouldDecrementDesiredCapacity=True)
+    group.refresh(StandbyInstances=preference)
+    assert group.watch()[0] == "Successful"
+    assert (first in group.ids()) == stays
+
+
+def test_a_refresh_fails_if_ec2_launches_nothing_for_an_hour(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    group = Group(world, monkeypatch, 3)
+    faults.add(faults.Fault("ec2", "RunInstances", "InsufficientInstanceCapacity", times=1000))
+    group.refresh()
+    assert group.status(later=300)["Status"] == "InProgress"
+    assert len(group.before & group.ids()) == 2, "the other instances stay"
+    group.now += 3000
+    assert group.watch()[0] == "Failed"
+    assert len(group.before & group.ids()) == 2
+
+
+@pytest.mark.parametrize(
+    ("preferences", "error"),
+    [
+        ({"MinHealthyPercentage": 101}, "between 0 and 100"),
+        ({"MaxHealthyPercentage": 120}, "needs a MinHealthyPercentage"),
+        ({"MinHealthyPercentage": 50, "MaxHealthyPercentage": 160}, "at most 100 less"),
+        ({"CheckpointPercentages": [50, 100]}, "does not support CheckpointPercentages"),
+    ],
+)
+def test_invalid_preferences_are_refused(
+    world: World, monkeypatch: pytest.MonkeyPatch, preferences: dict[str, Any], error: str
+) -> None:
+    group = Group(world, monkeypatch, 0)
+    with pytest.raises(ClientError, match=error):
+        group.refresh(**preferences)

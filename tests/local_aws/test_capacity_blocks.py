@@ -1,0 +1,185 @@
+"""Capacity Blocks: offerings, purchase, extension, and what happens at their start and end."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from localcloud.aws import clock
+from localcloud.aws.ec2 import capacity_block_offerings, capacity_reservations
+from testkit.aws_clients import Client
+from tests.local_aws.ec2_world import World, make_world
+
+NOW = datetime(2026, 11, 23, 9, 10, tzinfo=UTC)
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+P5 = {"InstanceType": "p5.48xlarge", "InstanceCount": 2, "CapacityDurationHours": 24}
+
+
+@pytest.fixture(autouse=True)
+def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(clock, "system", lambda: NOW)
+    yield
+
+
+@pytest.fixture
+def world(aws: Client) -> World:
+    return make_world(aws)
+
+
+def offerings(ec2: Any, **changes: Any) -> list[dict[str, Any]]:
+    return list(ec2.describe_capacity_block_offerings(**{**P5, **changes})["CapacityBlockOfferings"])
+
+
+def buy(ec2: Any, offering: dict[str, Any]) -> dict[str, Any]:
+    wanted = {"CapacityBlockOfferingId": offering["CapacityBlockOfferingId"], "InstancePlatform": "Linux/UNIX"}
+    return dict(ec2.purchase_capacity_block(**wanted)["CapacityReservation"])
+
+
+def described(ec2: Any, reservation: str) -> dict[str, Any]:
+    return dict(ec2.describe_capacity_reservations(CapacityReservationIds=[reservation])["CapacityReservations"][0])
+
+
+def go_to(moment: datetime) -> None:
+    clock.advance(moment - clock.now())
+
+
+def test_every_offering_ends_at_1130_utc_and_six_are_shown(aws: Client) -> None:
+    found = offerings(aws("ec2"))
+    assert len(found) == 6
+    assert {(one["EndDate"].hour, one["EndDate"].minute) for one in found} == {(11, 30)}
+    at_once = found[0]
+    assert (at_once["StartDate"], at_once["CapacityBlockDurationMinutes"]) == (NOW + timedelta(minutes=50), 25 * 60 + 30)
+    assert {one["CapacityBlockDurationHours"] for one in found[1:]} == {24}
+
+
+def test_the_fee_covers_all_instances_and_hours(aws: Client) -> None:
+    two, four = (offerings(aws("ec2"), InstanceCount=count)[1] for count in (2, 4))
+    assert float(two["UpfrontFee"]) == pytest.approx(39.33 * 2 * 24)
+    assert (float(four["UpfrontFee"]), four["CurrencyCode"]) == (2 * float(two["UpfrontFee"]), "USD")
+
+
+def test_the_range_limits_the_earliest_start_and_the_latest_end(aws: Client) -> None:
+    found = offerings(aws("ec2"), StartDateRange=NOW + 3 * DAY, EndDateRange=NOW + 6 * DAY)
+    assert [one["StartDate"].day for one in found] == [26, 26, 27]
+    assert max(one["EndDate"] for one in found) <= NOW + 6 * DAY
+
+
+@pytest.mark.parametrize(
+    ("region", "changes", "code"),
+    [
+        ("us-west-2", {"CapacityDurationHours": 25}, "InvalidParameterValue"),
+        ("us-west-2", {"CapacityDurationHours": 24 * 15}, "InvalidParameterValue"),
+        ("us-west-2", {"InstanceCount": 65}, "InvalidParameterValue"),
+        ("us-west-2", {"InstanceType": "p9.metal"}, "InvalidParameterValue"),
+        ("us-west-2", {"InstanceType": "g5.8xlarge"}, "Unsupported"),
+        ("us-west-2", {"EndDateRange": NOW - DAY}, "InvalidParameterValue"),
+        ("us-west-2", {"DryRun": True}, "DryRunOperation"),
+        ("eu-west-1", {}, "InvalidAction"),
+        ("eu-west-3", {}, "InvalidParameterValue"),
+    ],
+)
+def test_ec2_rejects(aws: Client, region: str, changes: dict[str, Any], code: str) -> None:
+    with pytest.raises(ClientError) as caught:
+        offerings(aws("ec2", region), **changes)
+    assert caught.value.response["Error"]["Code"] == code
+
+
+def test_a_block_is_paid_then_waits_then_is_active_then_expires(aws: Client) -> None:
+    ec2 = aws("ec2")
+    block = buy(ec2, offerings(ec2)[1])
+    assert (block["State"], block["InstanceMatchCriteria"], block["ReservationType"]) == (
+        "payment-pending",
+        "targeted",
+        "capacity-block",
+    )
+    states = [described(ec2, block["CapacityReservationId"])["State"]]
+    for moment in (block["StartDate"] - timedelta(seconds=1), block["StartDate"], block["EndDate"]):
+        go_to(moment)
+        states.append(described(ec2, block["CapacityReservationId"])["State"])
+    assert states == ["scheduled", "scheduled", "active", "expired"]
+
+
+def test_a_purchase_is_possible_only_for_offerings_that_were_shown(aws: Client) -> None:
+    ec2 = aws("ec2")
+    with pytest.raises(ClientError, match=r"InvalidCapacityBlockOfferingId.NotFound"):
+        buy(ec2, {"CapacityBlockOfferingId": "cb-00000000000000000"})
+    [first, *_] = offerings(ec2)
+    go_to(first["EndDate"] + HOUR)
+    with pytest.raises(ClientError, match="CapacityBlockOfferingExpired"):
+        buy(ec2, first)
+
+
+def test_a_sold_block_leaves_less_for_others(aws: Client) -> None:
+    ec2 = aws("ec2")
+    block = buy(ec2, offerings(ec2, InstanceCount=40)[1])
+    later = offerings(ec2, InstanceCount=40)
+    assert block["StartDate"] not in [one["StartDate"] for one in later]
+    assert block["StartDate"] in [one["StartDate"] for one in offerings(ec2, InstanceCount=24)]
+
+
+def test_an_account_has_at_most_256_instances_in_blocks(aws: Client) -> None:
+    ec2 = aws("ec2")
+    found = offerings(ec2, InstanceCount=64)
+    for offering in found[1:5]:
+        buy(ec2, offering)
+    with pytest.raises(ClientError, match="InstanceLimitExceeded"):
+        buy(ec2, found[5])
+
+
+def test_a_dry_run_buys_nothing(aws: Client) -> None:
+    ec2 = aws("ec2")
+    wanted = {"CapacityBlockOfferingId": offerings(ec2)[0]["CapacityBlockOfferingId"], "InstancePlatform": "Linux/UNIX"}
+    with pytest.raises(ClientError, match="DryRunOperation"):
+        ec2.purchase_capacity_block(**wanted, DryRun=True)
+    assert ec2.describe_capacity_reservations()["CapacityReservations"] == []
+
+
+def test_instances_end_30_minutes_before_the_block(world: World) -> None:
+    block = capacity_reservations.seed("p5.48xlarge", "us-west-2a", 1, kind="capacity-block")
+    end = described(world.ec2, block)["EndDate"]
+    options = {
+        "InstanceType": "p5.48xlarge",
+        "InstanceMarketOptions": {"MarketType": "capacity-block"},
+        "CapacityReservationSpecification": {"CapacityReservationTarget": {"CapacityReservationId": block}},
+    }
+    [instance] = world.run(**options)
+    go_to(end - timedelta(minutes=31))
+    assert world.described(instance["InstanceId"])[0]["State"]["Name"] == "running"
+    go_to(end - timedelta(minutes=30))
+    assert world.described(instance["InstanceId"])[0]["State"]["Name"] in ("shutting-down", "terminated")
+    with pytest.raises(ClientError, match="ReservationCapacityExceeded"):
+        world.run(**options)
+
+
+def test_an_extension_moves_the_end_after_the_payment(aws: Client) -> None:
+    ec2 = aws("ec2")
+    block = buy(ec2, offerings(ec2)[1])
+    question = {"CapacityReservationId": block["CapacityReservationId"], "CapacityBlockExtensionDurationHours": 48}
+    [offering] = ec2.describe_capacity_block_extension_offerings(**question)["CapacityBlockExtensionOfferings"]
+    assert float(offering["UpfrontFee"]) == pytest.approx(39.33 * 2 * 48)
+    wanted = {
+        "CapacityReservationId": block["CapacityReservationId"],
+        "CapacityBlockExtensionOfferingId": offering["CapacityBlockExtensionOfferingId"],
+    }
+    [bought] = ec2.purchase_capacity_block_extension(**wanted)["CapacityBlockExtensions"]
+    assert bought["CapacityBlockExtensionStatus"] == "payment-pending"
+    assert described(ec2, block["CapacityReservationId"])["EndDate"] == block["EndDate"] + 2 * DAY
+
+
+def test_no_extension_in_the_last_hour(aws: Client) -> None:
+    ec2 = aws("ec2")
+    block = buy(ec2, offerings(ec2)[1])
+    go_to(block["EndDate"] - timedelta(minutes=59))
+    question = {"CapacityReservationId": block["CapacityReservationId"], "CapacityBlockExtensionDurationHours": 24}
+    with pytest.raises(ClientError, match=r"InvalidState.*1 hour before its end"):
+        ec2.describe_capacity_block_extension_offerings(**question)
+
+
+def test_every_sold_type_is_one_that_ec2_has_for_blocks() -> None:
+    from localcloud.aws.ec2 import instance_types
+
+    for name in capacity_block_offerings.PRICES:
+        known = instance_types.facts(name)
+        assert known is not None and "capacity-block" in known.usage_classes

@@ -1,0 +1,176 @@
+"""An instance that cannot become a node makes its node group fail, whether nodes are real, simulated or only recorded."""
+
+import base64
+import json
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from localcloud.aws import events, images
+from localcloud.aws.account import ACCOUNT
+from localcloud.aws.eks.joining import NOT_REGISTERED as NOT_JOINED
+from localcloud.kubernetes.nodes import machine
+from localcloud.kubernetes.nodes.fleet import Fleet
+from localcloud.kubernetes.nodes.simulated import KWOK, Simulator
+from localcloud.kubernetes.running import RunningCluster
+from localcloud.machine.supervisor import Crash
+from localcloud.processes import StartError
+from testkit.aws_clients import REGION, Client
+from testkit.eks_world import CLUSTER_DETAILS, World, eks_image, issues
+from testkit.waiting import wait_while
+
+AMAZON_LINUX = images.parameters(REGION)["/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64"]
+BOOTSTRAP = "#!/bin/bash\n/etc/eks/bootstrap.sh demo\n"
+
+
+@pytest.fixture
+def world(aws: Client) -> World:
+    world = World(aws)
+    world.cluster()
+    return world
+
+
+@pytest.fixture
+def crashes() -> list[Crash]:
+    return []
+
+
+@pytest.fixture
+def fleet(world: World, crashes: list[Crash], monkeypatch: pytest.MonkeyPatch) -> Iterator[Fleet]:
+    """The part of a local cluster that turns instances into nodes, here simulated ones, without a cluster."""
+    monkeypatch.setattr(Simulator, "create", lambda *_: None)
+    supervisor = SimpleNamespace(crashes=lambda: crashes)
+    api = SimpleNamespace(find=lambda path: None, delete=lambda path: None)
+    where = {"id": "1-demo", "name": "demo", "account": ACCOUNT, "region": REGION, "namespace": None, "addresses": None}
+    cluster = SimpleNamespace(**where, supervisor=supervisor, api=api, publish=lambda: None)
+    made = Fleet(cast(RunningCluster, cluster))
+    unregister = events.register(made.event, lambda kind, name, *_: made.progress(kind, name))
+    yield made
+    unregister()
+    made.stop()
+
+
+def created(world: World, **settings: Any) -> dict[str, Any]:
+    world.eks.create_nodegroup(**world.node_group_request(**settings))
+    return wait_while(world.describe_group, lambda group: group["status"] == "CREATING")
+
+
+def encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def node_config(**changes: Any) -> str:
+    cluster = {name: value for name, value in {**CLUSTER_DETAILS, **changes}.items() if value}
+    return encoded(json.dumps({"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": {"cluster": cluster}}))
+
+
+NOT_JOINING = [
+    (None, "its user data has no NodeConfig that names cluster demo"),
+    (node_config(name="other"), "its user data names cluster other, not demo"),
+    (node_config(cidr=""), "the NodeConfig in its user data lacks spec.cluster.cidr"),
+    (encoded(BOOTSTRAP), "its user data runs /etc/eks/bootstrap.sh, which AL2023 AMIs do not have. Use a NodeConfig"),
+    (encoded("#!/bin/bash\nnodeadm init\n"), "its user data has no NodeConfig that names cluster demo"),
+    (encoded("- spec"), "its user data cannot be read: its NodeConfig is not a YAML object"),
+]
+
+
+@pytest.mark.parametrize("realized", [False, True], ids=["recorded", "realized"])
+@pytest.mark.parametrize(("user_data", "reason"), NOT_JOINING)
+def test_a_custom_ami_whose_user_data_does_not_fit_does_not_join(
+    world: World, request: pytest.FixtureRequest, realized: bool, user_data: str | None, reason: str
+) -> None:
+    if realized:
+        request.getfixturevalue("fleet")
+    data = {"ImageId": eks_image(), **({"UserData": user_data} if user_data else {})}
+    group = created(world, launchTemplate=world.template(**data))
+    [instance_id] = world.instance_ids()
+    assert (group["status"], issues(group)) == (
+        "CREATE_FAILED",
+        [("NodeCreationFailure", f"{NOT_JOINED}: {instance_id}: {reason}")],
+    )
+    assert group["health"]["issues"][0]["resourceIds"] == [instance_id]
+
+
+@pytest.mark.parametrize("realized", [False, True], ids=["recorded", "realized"])
+def test_an_update_to_user_data_that_does_not_fit_fails_and_keeps_the_nodes(
+    world: World, request: pytest.FixtureRequest, realized: bool
+) -> None:
+    if realized:
+        request.getfixturevalue("fleet")
+    template = world.template(ImageId=eks_image(), UserData=node_config())
+    assert created(world, launchTemplate=template)["status"] == "ACTIVE"
+    data = {"ImageId": eks_image(), "UserData": node_config(name="other")}
+    world.ec2.create_launch_template_version(LaunchTemplateId=template["id"], LaunchTemplateData=data)
+    made = world.eks.update_nodegroup_version(
+        clusterName="demo", nodegroupName="workers", launchTemplate={"id": template["id"], "version": "2"}
+    )["update"]
+    update = wait_while(
+        lambda: world.eks.describe_update(name="demo", nodegroupName="workers", updateId=made["id"])["update"],
+        lambda update: update["status"] == "InProgress",
+    )
+    [error] = update["errors"]
+    assert (update["status"], error["errorCode"]) == ("Failed", "NodeCreationFailure")
+    assert "its user data names cluster other, not demo" in error["errorMessage"]
+    group = wait_while(world.describe_group, lambda group: group["status"] != "ACTIVE")
+    assert (group["launchTemplate"]["version"], len(world.instance_ids())) == ("1", 1)
+
+
+def test_an_ami_without_nodeadm_does_not_join(world: World) -> None:
+    group = created(world, launchTemplate=world.template(ImageId=AMAZON_LINUX, UserData=node_config()))
+    [(_, message)] = issues(group)
+    assert group["status"] == "CREATE_FAILED"
+    assert message.endswith("-x86_64 has no nodeadm. Use an EKS AMI or one built from it")
+
+
+@pytest.mark.usefixtures("fleet")
+def test_a_group_whose_nodes_are_all_ready_is_active(world: World) -> None:
+    template = world.template(ImageId=eks_image(), UserData=node_config())
+    group = created(world, launchTemplate=template, scalingConfig={"minSize": 0, "maxSize": 4, "desiredSize": 3})
+    assert (group["status"], issues(group)) == ("ACTIVE", [])
+
+
+@pytest.mark.usefixtures("fleet")
+def test_an_instance_that_the_local_cloud_fails_on_is_a_failed_member(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("VCpuInfo")
+
+    monkeypatch.setattr(machine, "of", broken)
+    group = created(world)
+    [instance_id] = world.instance_ids()
+    assert (group["status"], issues(group)) == (
+        "CREATE_FAILED",
+        [
+            (
+                "NodeCreationFailure",
+                f"{NOT_JOINED}: instance {instance_id}: reading instance {instance_id} failed: KeyError('VCpuInfo')",
+            )
+        ],
+    )
+    world.eks.delete_nodegroup(clusterName="demo", nodegroupName="workers")
+    assert world.eks.list_nodegroups(clusterName="demo")["nodegroups"] == []
+
+
+@pytest.mark.usefixtures("fleet")
+def test_a_simulated_node_that_does_not_start_is_a_failed_member(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise StartError("kwok did not start")
+
+    monkeypatch.setattr(Simulator, "create", broken)
+    group = created(world)
+    [(code, message)] = issues(group)
+    assert (group["status"], code) == ("CREATE_FAILED", "NodeCreationFailure")
+    assert message.endswith("kwok did not start")
+
+
+@pytest.mark.usefixtures("fleet")
+def test_simulated_nodes_are_lost_with_the_process_that_keeps_them_ready(world: World, crashes: list[Crash]) -> None:
+    assert created(world)["status"] == "ACTIVE"
+    crashes.append(Crash(KWOK, 1, "/log", "its last words"))
+    group = world.describe_group()
+    [(_, message)] = issues(group)
+    assert (group["status"], message) == (
+        "DEGRADED",
+        f"{NOT_JOINED}: kwok ended with exit code 1; the end of /log:\nits last words",
+    )

@@ -1,0 +1,187 @@
+"""Phases of a managed node group's update, as a realizer sees them: surge, cordon, drain, replace, scale down.
+
+https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from localcloud.aws import durations, events, faults
+from localcloud.aws.events import DONE, WAIT, Event, Kind, Progress
+from localcloud.kubernetes.nodes import drain
+from testkit.aws_clients import Client
+from testkit.eks_world import World
+
+
+class Nodes:
+    """A realizer that records what happens to nodes. The test decides which drains end."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[str, str]] = []
+        self.forced: set[bool] = set()
+        self.drains: dict[str, Progress] = {}
+        self.drain = DONE
+        """Progress of drains that the test does not set one by one."""
+        self.most = self.present = 0
+
+    def hear(self, event: Event) -> None:
+        if event.kind != "instance":
+            return
+        self.heard.append((event.action, event.name))
+        self.present += {"created": 1, "gone": -1}.get(event.action, 0)
+        self.most = max(self.most, self.present)
+        if event.action == "draining":
+            self.forced.add(event.details["Force"])
+
+    def asked(self, kind: Kind, name: str, region: str, account: str) -> Progress:
+        return self.drains.get(name, self.drain) if kind == "instance" and ("draining", name) in self.heard else DONE
+
+    def ids(self, action: str) -> list[str]:
+        return [name for found, name in self.heard if found == action]
+
+
+@pytest.fixture
+def nodes() -> Iterator[Nodes]:
+    made = Nodes()
+    unregister = events.register(made.hear, made.asked)
+    yield made
+    unregister()
+
+
+@pytest.fixture
+def world(aws: Client) -> World:
+    world = World(aws)
+    world.cluster()
+    return world
+
+
+def grouped(world: World, size: int, zones: int = 1, **config: Any) -> set[str]:
+    """Create a node group and a second version of its launch template; return the ids of its instances."""
+    sizes = {"minSize": 0, "maxSize": size, "desiredSize": size}
+    template = world.template(EbsOptimized=True)
+    world.node_group(
+        launchTemplate=template,
+        scalingConfig=sizes,
+        subnets=world.subnets[:zones],
+        **({"updateConfig": config} if config else {}),
+    )
+    world.ec2.create_launch_template_version(
+        LaunchTemplateId=template["id"], LaunchTemplateData={"Monitoring": {"Enabled": True}}
+    )
+    return world.instance_ids()
+
+
+def update(world: World, **more: Any) -> dict[str, Any]:
+    template = world.describe_group()["launchTemplate"]
+    return dict(world.update_version(launchTemplate={"id": template["id"], "version": "2"}, **more))
+
+
+@pytest.mark.parametrize(("zones", "config", "surge"), [(1, {}, 2), (2, {}, 4), (1, {"maxUnavailable": 3}, 3)])
+def test_the_default_strategy_adds_two_nodes_per_zone_or_max_unavailable(
+    world: World, nodes: Nodes, zones: int, config: dict[str, int], surge: int
+) -> None:
+    before = grouped(world, 2, zones, **config)
+    assert update(world)["status"] == "Successful"
+    assert nodes.most == 2 + surge
+    assert len(world.instance_ids()) == 2 and not before & world.instance_ids()
+    group = world.auto_scaling_group()
+    assert (group["MaxSize"], group["DesiredCapacity"]) == (2, 2)
+
+
+def test_the_minimal_strategy_never_exceeds_the_size_of_the_group(world: World, nodes: Nodes) -> None:
+    before = grouped(world, 3, maxUnavailable=2, updateStrategy="MINIMAL")
+    assert update(world)["status"] == "Successful"
+    assert nodes.most == 3
+    assert len(world.instance_ids()) == 3 and not before & world.instance_ids()
+    assert nodes.ids("cordoning") == []
+
+
+def test_old_nodes_are_cordoned_after_the_surge_and_drained_before_they_go(world: World, nodes: Nodes) -> None:
+    before = grouped(world, 2)
+    update(world)
+    order = [action for action, name in nodes.heard if action != "changed"][len(before) :]
+    assert order[:2] == ["created", "created"]
+    assert order[2:4] == ["cordoning", "cordoning"] and set(nodes.ids("cordoning")) == before
+    assert set(nodes.ids("draining")) == before
+    for name in before:
+        assert nodes.heard.index(("draining", name)) < nodes.heard.index(("gone", name))
+    assert nodes.forced == {False}
+
+
+def test_a_node_stays_until_its_drain_ends(world: World, nodes: Nodes) -> None:
+    before = grouped(world, 2)
+    nodes.drain = WAIT
+    assert update(world)["status"] == "InProgress"
+    assert world.describe_group()["status"] == "UPDATING"
+    [first] = nodes.ids("draining")
+    assert before <= world.instance_ids(), "maxUnavailable is 1, and the first drain has not ended"
+    nodes.drains[first] = DONE
+    assert before - world.instance_ids() == {first}
+    nodes.drain = DONE
+    assert not before & world.instance_ids()
+
+
+def test_pods_that_cannot_be_evicted_fail_the_update_and_keep_their_node(world: World, nodes: Nodes) -> None:
+    before = grouped(world, 2)
+    nodes.drain = Progress(True, "default/guarded")
+    done = update(world)
+    [stuck] = nodes.ids("draining")
+    name = world.ec2.describe_instances(InstanceIds=[stuck])["Reservations"][0]["Instances"][0]["PrivateDnsName"]
+    text = "Reached max retries while trying to evict pods from nodes in node group workers"
+    assert (done["status"], done["errors"]) == (
+        "Failed",
+        [{"errorCode": "PodEvictionFailure", "errorMessage": text, "resourceIds": [name]}],
+    )
+    group = world.describe_group()
+    assert (group["status"], group["launchTemplate"]["version"]) == ("ACTIVE", "1")
+    assert world.instance_ids() == before
+    assert set(nodes.ids("uncordoning")) == before
+    scaling = world.auto_scaling_group()
+    assert (scaling["MaxSize"], scaling["DesiredCapacity"]) == (2, 2)
+
+
+def test_nodes_that_a_failed_update_replaced_are_not_replaced_again(world: World, nodes: Nodes) -> None:
+    before = grouped(world, 2)
+    nodes.drain = WAIT
+    update(world)
+    [first] = nodes.ids("draining")
+    nodes.drains[first], nodes.drain = DONE, Progress(True, "default/guarded")
+    after = world.instance_ids()
+    [renewed] = after - before
+    assert len(after) == 2 and first not in after
+    assert world.describe_group()["launchTemplate"]["version"] == "1"
+    nodes.drain = DONE
+    assert update(world, force=True)["status"] == "Successful"
+    assert nodes.forced == {False, True}
+    assert world.describe_group()["launchTemplate"]["version"] == "2"
+    assert not before & world.instance_ids()
+    assert renewed not in nodes.ids("draining")
+
+
+def test_an_update_needs_a_new_node_in_every_zone(world: World, nodes: Nodes) -> None:
+    """EKS: "At least one new node is launched in every Availability Zone where the node exists"."""
+    before = grouped(world, 2, zones=2)
+    subnet = world.subnets[1]
+    faults.add(faults.Fault("ec2", "RunInstances", "InsufficientInstanceCapacity", match={"SubnetId": subnet}, times=9))
+    done = update(world)
+    assert [error["errorCode"] for error in done["errors"]] == ["NodeCreationFailure"]
+    assert world.instance_ids() == before
+
+
+@pytest.mark.parametrize("strategy", ["DEFAULT", "MINIMAL"])
+def test_the_autoscaler_may_grow_the_group_during_an_update(world: World, nodes: Nodes, strategy: str) -> None:
+    grouped(world, 2, maxUnavailable=1, updateStrategy=strategy)
+    nodes.drain = WAIT
+    update(world)
+    name = world.auto_scaling_group()["AutoScalingGroupName"]
+    world.autoscaling.update_auto_scaling_group(AutoScalingGroupName=name, MaxSize=9, DesiredCapacity=6)
+    nodes.drain = DONE
+    assert len(world.instance_ids()) == 6, "EKS leaves out the scale-down phase"
+
+
+def test_the_eviction_limit_follows_the_delay_factor_down_to_two_minutes(aws: Client) -> None:
+    assert drain.limit() == 120
+    durations.set_factor(1)
+    assert drain.limit() == 15 * 60

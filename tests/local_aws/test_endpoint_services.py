@@ -1,0 +1,85 @@
+"""Endpoint services by zone: the plan reports a problem exactly when EC2 rejects the endpoint."""
+
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from infra import validation
+from infra.facts import gather
+from infra.plan.aws_services import FOR_EKS, endpoint_names
+from infra.settings.stack import Settings
+from localcloud.aws.account import ACCOUNT
+from localcloud.aws.call import backend_of
+from localcloud.aws.ec2 import endpoint_services
+from testkit.aws_clients import REGION, Client
+from tests.pure.world import load
+
+ZONE, OTHER = f"{REGION}a", f"{REGION}b"
+NETWORK = {"natGateways": "none", "interfaceEndpoints": True, "zones": [ZONE, OTHER]}
+
+
+pytestmark = pytest.mark.usefixtures("account_credentials")
+
+
+@pytest.fixture
+def ec2(aws: Client) -> Any:
+    return aws("ec2")
+
+
+def settings() -> Settings:
+    stack = {"target": {"kind": "eks"}, "platform": {"install": False}, "pools": [], "network": NETWORK}
+    return load(stack, region=REGION)
+
+
+def problems() -> list[str]:
+    return [str(problem) for problem in validation.check(settings(), gather(settings()))]
+
+
+def refused(ec2: Any, service: str, zone: str) -> str:
+    """Create an endpoint in a zone and return EC2's error code, or an empty string."""
+    vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+    subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.0.0.0/24", AvailabilityZone=zone)["Subnet"]["SubnetId"]
+    name = f"com.amazonaws.{REGION}.{service}"
+    wanted = {"VpcId": vpc, "ServiceName": name, "VpcEndpointType": "Interface", "PrivateDnsEnabled": False}
+    try:
+        ec2.create_vpc_endpoint(**wanted, SubnetIds=[subnet])
+    except ClientError as error:
+        return str(error.response["Error"]["Code"])
+    return ""
+
+
+def test_all_services_of_a_private_cluster_are_offered(ec2: Any) -> None:
+    assert problems() == []
+    assert endpoint_names(settings(), gather(settings())) == {one: f"com.amazonaws.{REGION}.{one}" for one in FOR_EKS}
+    assert refused(ec2, "eks-auth", ZONE) == ""
+
+
+def test_a_service_that_a_zone_lacks(ec2: Any) -> None:
+    gaps = endpoint_services.not_offered(backend_of("ec2", ACCOUNT, REGION))
+    gaps.in_zones.add(("eks-auth", ZONE))
+    assert problems() == [
+        f"network.zones[0]: {ZONE} has no interface endpoint for eks-auth. Choose from {OTHER}, {REGION}c and {REGION}d."
+    ]
+    assert (refused(ec2, "eks-auth", ZONE), refused(ec2, "eks-auth", OTHER)) == ("InvalidParameter", "")
+
+
+def test_a_service_that_the_region_lacks(ec2: Any) -> None:
+    endpoint_services.not_offered(backend_of("ec2", ACCOUNT, REGION)).in_region.add("ec2messages")
+    assert [one.partition(". ")[0] for one in problems()] == [
+        f"network.interfaceEndpoints: {REGION} has no interface endpoint for ec2messages"
+    ]
+    assert "ec2messages" not in endpoint_names(settings(), gather(settings()))
+    assert refused(ec2, "ec2messages", ZONE) == "InvalidServiceName"
+
+
+def test_services_are_found_by_name_and_type(ec2: Any) -> None:
+    def types(**params: Any) -> list[tuple[str, str]]:
+        details = ec2.describe_vpc_endpoint_services(**params)["ServiceDetails"]
+        return [(one["ServiceName"].rpartition(".")[2], one["ServiceType"][0]["ServiceType"]) for one in details]
+
+    s3 = f"com.amazonaws.{REGION}.s3"
+    assert types(ServiceNames=[s3]) == [("s3", "Gateway"), ("s3", "Interface")]
+    assert types(ServiceNames=[s3], Filters=[{"Name": "service-type", "Values": ["Gateway"]}]) == [("s3", "Gateway")]
+    with pytest.raises(ClientError, match="InvalidServiceName"):
+        types(ServiceNames=["com.amazonaws.us-west-2.nothing"])

@@ -1,0 +1,188 @@
+"""FSx for Lustre: states, mounts, and files that travel between a linked directory and its bucket."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from localcloud.aws import durations, gateway
+from localcloud.aws.account import ACCOUNT
+from localcloud.aws.call import backend_of
+from localcloud.aws.efs import contents
+from localcloud.aws.efs.mounting import MountRefused
+from localcloud.aws.fsx import repository
+from localcloud.aws.fsx.mounting import mount
+from localcloud.aws.fsx.states import associations
+from testkit.aws_clients import REGION, Client
+from tests.local_aws.lustre_world import BUCKET, LustreWorld
+
+
+@pytest.fixture
+def world(aws: Client, tmp_path: Path) -> Iterator[LustreWorld]:
+    contents.keep_in(tmp_path / "file-systems")
+    yield LustreWorld(aws)
+    contents._root = None
+
+
+def synchronize(association: str) -> None:
+    """Do what the background thread does every half second."""
+    with gateway.LOCK:
+        found = associations(backend_of("fsx", ACCOUNT, REGION))[association]
+        repository.synchronize(found)
+
+
+def launch(world: LustreWorld, group: str) -> str:
+    image = world.ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"]
+    made = world.ec2.run_instances(
+        ImageId=image, MinCount=1, MaxCount=1, InstanceType="m5.large", SubnetId=world.subnets[0], SecurityGroupIds=[group]
+    )
+    return str(made["Instances"][0]["InstanceId"])
+
+
+def source_of(world: LustreWorld, name: str) -> str:
+    found = world.described(name)
+    return f"{found['DNSName']}@tcp:/{found['LustreConfiguration']['MountName']}"
+
+
+# --- states
+
+
+def test_a_file_system_is_created_deleted_and_leaves_no_network_interface(world: LustreWorld) -> None:
+    name = world.create()
+    created = world.described(name)
+    assert created["Lifecycle"] == "AVAILABLE" and created["VpcId"] == world.vpc
+    interfaces = created["NetworkInterfaceIds"]
+    assert len(world.ec2.describe_network_interfaces(NetworkInterfaceIds=interfaces)["NetworkInterfaces"]) == 2
+    world.fsx.delete_file_system(FileSystemId=name, LustreConfiguration={"SkipFinalBackup": True})
+    assert world.fsx.describe_file_systems()["FileSystems"] == []
+    assert not [
+        one for one in world.ec2.describe_network_interfaces()["NetworkInterfaces"] if one["NetworkInterfaceId"] in interfaces
+    ]
+
+
+def test_a_new_file_system_is_creating_first(world: LustreWorld) -> None:
+    made = world.fsx.create_file_system(**world.wanted())["FileSystem"]
+    assert made["Lifecycle"] == "CREATING" and made["KmsKeyId"].startswith("arn:aws:kms:")
+
+
+def test_the_capacity_grows_once_in_six_hours(world: LustreWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(durations, "now", lambda: clock[0])
+    durations.set_factor(1)
+    name = world.create(StorageCapacity=2400)
+    clock[0] += 3600
+    assert world.fsx.update_file_system(FileSystemId=name, StorageCapacity=4800)["FileSystem"]["Lifecycle"] == "UPDATING"
+    clock[0] += 3600
+    assert world.described(name)["Lifecycle"] == "AVAILABLE"
+    with pytest.raises(world.fsx.exceptions.BadRequest, match="6 hours"):
+        world.fsx.update_file_system(FileSystemId=name, StorageCapacity=7200)
+    clock[0] += 6 * 3600
+    assert world.fsx.update_file_system(FileSystemId=name, StorageCapacity=7200)["FileSystem"]["StorageCapacity"] == 7200
+
+
+def test_a_bucket_that_does_not_exist_makes_the_association_fail(world: LustreWorld) -> None:
+    name = world.create()
+    world.described(name)
+    found = world.association(world.link(name, DataRepositoryPath="s3://missing-bucket"))
+    assert found["Lifecycle"] == "FAILED" and "does not exist" in found["FailureDetails"]["Message"]
+
+
+# --- files
+
+
+def linked(world: LustreWorld, **changes: object) -> tuple[str, Path]:
+    """Return the association and its directory, after the first import."""
+    name = world.create()
+    world.described(name)
+    association = world.link(name, **changes)
+    assert world.association(association)["Lifecycle"] == "AVAILABLE"
+    return association, contents.folder_of(name) / "data"
+
+
+def put(world: LustreWorld, key: str, text: str, **metadata: str) -> None:
+    world.s3.put_object(Bucket=BUCKET, Key=key, Body=text.encode(), Metadata=metadata)
+
+
+def test_objects_become_files_with_the_owner_in_their_metadata(world: LustreWorld) -> None:
+    put(world, "sets/train/a.txt", "one", **{"file-owner": "1000", "file-group": "1001", "file-permissions": "0100640"})
+    put(world, "elsewhere/b.txt", "not linked")
+    _, folder = linked(world)
+    assert (folder / "train" / "a.txt").read_text() == "one"
+    status = (folder / "train" / "a.txt").stat()
+    assert (status.st_uid, status.st_gid, status.st_mode & 0o777) == (1000, 1001, 0o640)
+    assert not list(folder.rglob("b.txt"))
+
+
+def test_new_and_changed_and_deleted_objects_are_imported(world: LustreWorld) -> None:
+    association, folder = linked(world)
+    put(world, "sets/a.txt", "one")
+    synchronize(association)
+    assert (folder / "a.txt").read_text() == "one"
+    put(world, "sets/a.txt", "two")
+    synchronize(association)
+    assert (folder / "a.txt").read_text() == "two"
+    world.s3.delete_object(Bucket=BUCKET, Key="sets/a.txt")
+    synchronize(association)
+    assert not (folder / "a.txt").exists()
+
+
+def test_new_and_changed_files_are_exported(world: LustreWorld) -> None:
+    association, folder = linked(world)
+    (folder / "out").mkdir()
+    (folder / "out" / "model.pt").write_text("weights")
+    synchronize(association)
+    found = world.s3.get_object(Bucket=BUCKET, Key="sets/out/model.pt")
+    assert found["Body"].read() == b"weights" and found["Metadata"]["file-permissions"].endswith("644")
+    (folder / "out" / "model.pt").write_text("better weights")
+    synchronize(association)
+    assert world.s3.get_object(Bucket=BUCKET, Key="sets/out/model.pt")["Body"].read() == b"better weights"
+
+
+@pytest.mark.parametrize(("events", "left"), [(["NEW", "CHANGED"], ["sets/a.txt"]), (["NEW", "CHANGED", "DELETED"], [])])
+def test_deleting_a_file_deletes_its_object_only_on_request(world: LustreWorld, events: list[str], left: list[str]) -> None:
+    put(world, "sets/a.txt", "one")
+    association, folder = linked(world, S3={"AutoExportPolicy": {"Events": events}})
+    (folder / "a.txt").unlink()
+    synchronize(association)
+    assert [one["Key"] for one in world.s3.list_objects_v2(Bucket=BUCKET).get("Contents", [])] == left
+
+
+def test_without_events_nothing_travels_after_the_first_import(world: LustreWorld) -> None:
+    put(world, "sets/a.txt", "one")
+    association, folder = linked(world, S3={})
+    put(world, "sets/b.txt", "two")
+    (folder / "c.txt").write_text("three")
+    synchronize(association)
+    assert sorted(one.name for one in folder.iterdir()) == ["a.txt", "c.txt"]
+    assert len(world.s3.list_objects_v2(Bucket=BUCKET)["Contents"]) == 2
+
+
+def test_a_deleted_association_leaves_files_and_objects(world: LustreWorld) -> None:
+    association, folder = linked(world)
+    (folder / "last.txt").write_text("exported before the end")
+    world.fsx.delete_data_repository_association(AssociationId=association, DeleteDataInFileSystem=False)
+    assert world.fsx.describe_data_repository_associations()["Associations"] == []
+    assert (folder / "last.txt").exists()
+    assert world.s3.list_objects_v2(Bucket=BUCKET)["Contents"][0]["Key"] == "sets/last.txt"
+
+
+# --- mounts
+
+
+def test_an_instance_that_the_security_group_admits_sees_the_files(world: LustreWorld) -> None:
+    name = world.create()
+    world.admit(world.nodes)
+    source = source_of(world, name)
+    assert mount(REGION, launch(world, world.nodes), source) == contents.folder_of(name)
+
+
+def test_a_mount_fails_as_lustre_reports_it(world: LustreWorld) -> None:
+    name = world.create()
+    source, instance = source_of(world, name), launch(world, world.nodes)
+    with pytest.raises(MountRefused, match="Is the MGS running"):
+        mount(REGION, instance, source)
+    world.admit(world.nodes)
+    with pytest.raises(MountRefused, match="Is the filesystem name correct"):
+        mount(REGION, instance, source.rpartition("/")[0] + "/wrong")
+    with pytest.raises(MountRefused, match="Can't parse NID"):
+        mount(REGION, instance, source.replace(name, "fs-0123456789abcdef0"))

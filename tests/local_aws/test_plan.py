@@ -1,0 +1,157 @@
+"""What `plan` reads from the local AWS: prices, what runs, limits of the account, and permissions."""
+
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.checks import limits, permissions
+from infra.checks.model import Answer
+from infra.facts import gather, price_list
+from infra.facts.price_list import Wanted
+from infra.settings.stack import Settings
+from localcloud.aws import quotas
+from localcloud.aws.account import ADMINISTRATOR_ACCESS, USER_NAME
+from localcloud.aws.permissions import organization
+from testkit.aws_clients import REGION, Client
+from tests.pure.world import load
+
+pytestmark = pytest.mark.usefixtures("account_credentials", "own_cache")
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path
+
+
+def settings(*pools: dict[str, Any], **sections: Any) -> Settings:
+    target = {"kind": "eks", **sections.pop("target", {})}
+    return load({"target": target, "pools": list(pools), "platform": {"install": False}, **sections}, region=REGION)
+
+
+GPUS = {"name": "train", "instanceType": "p4d.24xlarge", "maxSize": 2}
+
+
+def limit_answers(of: Settings) -> dict[str, Answer]:
+    return {one.check: one for one in limits.answers(of, gather(of))}
+
+
+# --- prices -------------------------------------------------------------------------------------------------------------
+
+
+def test_prices_come_from_the_price_list_with_its_filters(aws: Client) -> None:
+    found = price_list.read(Wanted(REGION, frozenset({"p4d.24xlarge", "m7i.large"}), frozenset()))
+    assert {name: price.usd for name, price in found.instances.items()} == {
+        "m7i.large": Decimal("0.1008000000"),
+        "p4d.24xlarge": Decimal("21.9576400000"),
+    }
+    assert (found.item("nat-gateway-hour") or pytest.fail("no price")).usd == Decimal("0.045")
+    assert found.missing is None
+
+
+def test_a_type_without_an_on_demand_price_has_none_and_not_zero(aws: Client) -> None:
+    assert price_list.read(Wanted(REGION, frozenset({"p5e.48xlarge"}), frozenset())).instances == {}
+
+
+def test_spot_prices_are_those_of_the_zones(aws: Client) -> None:
+    found = price_list.read(Wanted(REGION, frozenset(), frozenset({"p4d.24xlarge"})))
+    assert {name for name, _ in found.spot} == {"p4d.24xlarge"}
+    assert found.spot_price("p4d.24xlarge", next(zone for _, zone in found.spot)) is not None
+
+
+def test_prices_are_kept_for_a_day(aws: Client, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = Wanted(REGION, frozenset({"m7i.large"}), frozenset())
+    first = price_list.read(wanted)
+    monkeypatch.setattr(price_list, "_rows", lambda *_: pytest.fail("queried again"))
+    monkeypatch.setattr(price_list, "ITEMS", {name: row for name, row in price_list.ITEMS.items() if name in first.items})
+    assert price_list.read(wanted).instances == first.instances
+
+
+def test_a_refused_query_is_the_reason_why_prices_are_unknown(aws: Client) -> None:
+    organization.deny("pricing:GetProducts")
+    found = price_list.read(Wanted(REGION, frozenset({"m7i.large"}), frozenset()))
+    assert (found.instances, found.missing) == ({}, "you are not allowed to call pricing:GetProducts")
+
+
+# --- quotas -------------------------------------------------------------------------------------------------------------
+
+
+def test_what_others_run_and_reserve_counts_against_the_quota(aws: Client) -> None:
+    aws("ec2").create_capacity_reservation(
+        InstanceType="p4d.24xlarge", InstancePlatform="Linux/UNIX", AvailabilityZone=f"{REGION}b", InstanceCount=2
+    )
+    image = aws("ec2").describe_images(Owners=["amazon"])["Images"][0]["ImageId"]
+    subnet = aws("ec2").describe_subnets()["Subnets"][0]["SubnetId"]
+    aws("ec2").run_instances(ImageId=image, InstanceType="m7i.large", MinCount=1, MaxCount=1, SubnetId=subnet)
+    assert gather(settings(GPUS)).in_use == {"L-417A185B": 192, "L-1216C47A": 2}
+
+
+def test_an_account_with_room_gets_only_yes(aws: Client) -> None:
+    assert {one.verdict for one in limit_answers(settings(GPUS)).values()} == {"yes"}
+
+
+@pytest.mark.parametrize(
+    ("code", "check"),
+    [
+        ("L-F678F1CE", "VPCs per Region"),
+        ("L-A4707A72", "Internet gateways per Region"),
+        ("L-0263D0A3", "EC2-VPC Elastic IPs"),
+        ("L-DF5E4CA3", "Network interfaces per Region"),
+        ("L-1194D53C", "EKS clusters"),
+        ("L-BD136A63", "Nodes per managed node group"),
+    ],
+)
+def test_a_limit_that_is_reached_is_a_no_with_the_request_that_raises_it(code: str, check: str, aws: Client) -> None:
+    quotas.set_values({code: 0})
+    found = limit_answers(settings(GPUS))
+    assert [name for name, one in found.items() if one.verdict == "no"] == [check]
+    assert f"--quota-code {code}" in found[check].sentences[0]
+
+
+def test_a_stack_in_an_existing_vpc_needs_no_vpc(aws: Client) -> None:
+    quotas.set_values({"L-F678F1CE": 0, "L-0263D0A3": 0})
+    vpc = aws("ec2").describe_vpcs()["Vpcs"][0]["VpcId"]
+    subnets = [one["SubnetId"] for one in aws("ec2").describe_subnets()["Subnets"]][:2]
+    found = limit_answers(settings(GPUS, network={"vpcId": vpc, "subnetIds": subnets}))
+    assert not {"VPCs per Region", "EC2-VPC Elastic IPs"} & found.keys()
+
+
+# --- permissions --------------------------------------------------------------------------------------------------------
+
+
+def permission_answer(of: Settings) -> Answer:
+    return permissions.answer(of, gather(of))
+
+
+def test_an_administrator_may_create_the_stack(aws: Client) -> None:
+    assert permission_answer(settings(GPUS)).verdict == "yes"
+
+
+def test_the_documented_policies_are_enough(aws: Client) -> None:
+    iam = aws("iam")
+    for name in ("read", "up", "destroy"):
+        document = json.dumps(json.loads((ROOT / "docs" / "iam" / f"{name}.json").read_text()), separators=(",", ":"))
+        arn = iam.create_policy(PolicyName=name, PolicyDocument=document)["Policy"]["Arn"]
+        iam.attach_user_policy(UserName=USER_NAME, PolicyArn=arn)
+    iam.detach_user_policy(UserName=USER_NAME, PolicyArn=ADMINISTRATOR_ACCESS)
+    found = permission_answer(settings(GPUS, platform={"install": False, "imageRepositories": True}))
+    assert (found.verdict, found.sentences) == ("yes", ())
+
+
+@pytest.mark.parametrize("action", ["ec2:CreateVpc", "eks:CreateNodegroup", "iam:PassRole", "kms:ScheduleKeyDeletion"])
+def test_a_denied_action_is_a_no_that_names_it(action: str, aws: Client) -> None:
+    organization.deny(action)
+    found = permission_answer(settings(GPUS))
+    assert found.verdict == "no"
+    assert f"may not call {action}." in found.sentences[0]
+
+
+def test_without_the_simulator_permissions_are_unknown(aws: Client) -> None:
+    organization.deny("iam:SimulatePrincipalPolicy")
+    found = permission_answer(settings(GPUS))
+    assert found.verdict == "unknown"
+    assert "iam:SimulatePrincipalPolicy" in found.sentences[0]

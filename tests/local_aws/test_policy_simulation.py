@@ -1,0 +1,132 @@
+"""IAM's policy simulator judges as requests are judged."""
+
+import json
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from localcloud.aws.account import ADMINISTRATOR_ACCESS, USER_ARN, USER_NAME
+from localcloud.aws.permissions import organization
+from testkit.aws_clients import Client
+
+ROLE_TRUST = json.dumps(
+    {
+        "Version": "2012-10-17",
+        "Statement": [{"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}],
+    }
+)
+
+
+@pytest.fixture
+def iam(aws: Client) -> Any:
+    return aws("iam")
+
+
+def role(iam: Any, *statements: dict[str, Any]) -> str:
+    arn = iam.create_role(RoleName="builder", AssumeRolePolicyDocument=ROLE_TRUST)["Role"]["Arn"]
+    document = json.dumps({"Version": "2012-10-17", "Statement": list(statements)})
+    iam.put_role_policy(RoleName="builder", PolicyName="build", PolicyDocument=document)
+    return str(arn)
+
+
+def allow(*actions: str, **more: Any) -> dict[str, Any]:
+    return {"Effect": "Allow", "Action": list(actions), "Resource": "*", **more}
+
+
+def simulate(iam: Any, arn: str, *actions: str, **more: Any) -> dict[str, dict[str, Any]]:
+    found = iam.simulate_principal_policy(PolicySourceArn=arn, ActionNames=list(actions), **more)["EvaluationResults"]
+    return {one["EvalActionName"]: one for one in found}
+
+
+def decisions(iam: Any, arn: str, *actions: str, **more: Any) -> dict[str, str]:
+    return {name: one["EvalDecision"] for name, one in simulate(iam, arn, *actions, **more).items()}
+
+
+def test_a_role_has_the_decisions_of_its_policies(iam: Any) -> None:
+    arn = role(iam, allow("ec2:Create*"), {"Effect": "Deny", "Action": "ec2:CreateVpc", "Resource": "*"})
+    assert decisions(iam, arn, "ec2:CreateSubnet", "ec2:CreateVpc", "ec2:RunInstances") == {
+        "ec2:CreateSubnet": "allowed",
+        "ec2:CreateVpc": "explicitDeny",
+        "ec2:RunInstances": "implicitDeny",
+    }
+
+
+def test_the_account_s_user_may_do_everything_until_its_policy_is_detached(iam: Any) -> None:
+    assert decisions(iam, USER_ARN, "eks:CreateCluster") == {"eks:CreateCluster": "allowed"}
+    other = iam.create_user(UserName="other")["User"]["Arn"]
+    assert decisions(iam, other, "eks:CreateCluster") == {"eks:CreateCluster": "implicitDeny"}
+
+
+def test_a_user_has_the_policies_of_its_groups(iam: Any) -> None:
+    arn = iam.create_user(UserName="other")["User"]["Arn"]
+    group = iam.create_group(GroupName="admins")["Group"]["Arn"]
+    iam.attach_group_policy(GroupName="admins", PolicyArn=ADMINISTRATOR_ACCESS)
+    iam.add_user_to_group(GroupName="admins", UserName="other")
+    assert {one["eks:CreateCluster"] for one in (decisions(iam, name, "eks:CreateCluster") for name in (arn, group))} == {
+        "allowed"
+    }
+
+
+def test_missing_context_is_named(iam: Any) -> None:
+    condition = {"StringEquals": {"aws:RequestTag/team": "gpu"}}
+    arn = role(iam, allow("ec2:RunInstances", Condition=condition))
+    [without] = simulate(iam, arn, "ec2:RunInstances").values()
+    assert (without["EvalDecision"], without["MissingContextValues"]) == ("implicitDeny", ["aws:RequestTag/team"])
+    entry = {"ContextKeyName": "aws:RequestTag/team", "ContextKeyValues": ["gpu"], "ContextKeyType": "string"}
+    [given] = simulate(iam, arn, "ec2:RunInstances", ContextEntries=[entry]).values()
+    assert (given["EvalDecision"], given["MissingContextValues"]) == ("allowed", [])
+
+
+def test_verdicts_by_resource(iam: Any) -> None:
+    ours = "arn:aws:iam::123456789012:role/gpumpi-node"
+    arn = role(iam, {"Effect": "Allow", "Action": "iam:PassRole", "Resource": "arn:aws:iam::123456789012:role/gpumpi-*"})
+    [result] = simulate(iam, arn, "iam:PassRole", ResourceArns=[ours, "arn:aws:iam::123456789012:role/other"]).values()
+    assert [one["EvalResourceDecision"] for one in result["ResourceSpecificResults"]] == ["allowed", "implicitDeny"]
+
+
+def test_a_boundary_limits_what_is_allowed(iam: Any) -> None:
+    limit = json.dumps({"Version": "2012-10-17", "Statement": [allow("ec2:*")]})
+    boundary = iam.create_policy(PolicyName="limit", PolicyDocument=limit)["Policy"]["Arn"]
+    arn = role(iam, allow("*"))
+    iam.put_role_permissions_boundary(RoleName="builder", PermissionsBoundary=boundary)
+    result = simulate(iam, arn, "ec2:CreateVpc", "eks:CreateCluster")
+    assert [one["EvalDecision"] for one in result.values()] == ["allowed", "implicitDeny"]
+    assert result["eks:CreateCluster"]["PermissionsBoundaryDecisionDetail"] == {"AllowedByPermissionsBoundary": False}
+
+
+def test_a_denied_action_of_the_organization_is_denied_in_both(aws: Client, iam: Any) -> None:
+    organization.deny("ec2:CreateVpc")
+    [result] = simulate(iam, USER_ARN, "ec2:CreateVpc").values()
+    assert (result["EvalDecision"], result["OrganizationsDecisionDetail"]) == ("explicitDeny", {"AllowedByOrganizations": False})
+    with pytest.raises(ClientError, match=r"UnauthorizedOperation.*with an explicit deny in a service control policy"):
+        aws("ec2").create_vpc(CidrBlock="10.0.0.0/16")
+    assert aws("ec2").describe_vpcs()["Vpcs"]
+
+
+def test_results_come_in_pages(iam: Any) -> None:
+    actions = ["ec2:CreateVpc", "ec2:CreateSubnet", "ec2:CreateTags"]
+    pages = iam.get_paginator("simulate_principal_policy").paginate(
+        PolicySourceArn=USER_ARN, ActionNames=actions, PaginationConfig={"PageSize": 2}
+    )
+    assert [[one["EvalActionName"] for one in page["EvaluationResults"]] for page in pages] == [actions[:2], actions[2:]]
+
+
+@pytest.mark.parametrize(
+    ("source", "action", "code"),
+    [
+        ("arn:aws:sts::123456789012:assumed-role/builder/me", "ec2:CreateVpc", "InvalidInput"),
+        ("arn:aws:iam::123456789012:role/nobody", "ec2:CreateVpc", "NoSuchEntity"),
+        (USER_ARN, "CreateVpc", "InvalidInput"),
+    ],
+)
+def test_iam_rejects(iam: Any, source: str, action: str, code: str) -> None:
+    with pytest.raises(ClientError) as caught:
+        simulate(iam, source, action)
+    assert caught.value.response["Error"]["Code"] == code
+
+
+def test_the_simulator_needs_a_permission_of_its_own(aws: Client, iam: Any) -> None:
+    iam.detach_user_policy(UserName=USER_NAME, PolicyArn=ADMINISTRATOR_ACCESS)
+    with pytest.raises(ClientError, match="AccessDenied"):
+        simulate(aws("iam"), USER_ARN, "ec2:CreateVpc")

@@ -1,0 +1,104 @@
+"""The local AWS's Price List, Spot prices and placement scores."""
+
+import json
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from infra.cost import prices
+from infra.cost.items import INSTANCE_FILTERS, ITEMS
+from localcloud.aws import scarcity
+from testkit.aws_clients import Client
+
+
+def filters(**wanted: str) -> list[dict[str, str]]:
+    return [{"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in wanted.items()]
+
+
+def rows(aws: Client, service: str, **wanted: str) -> list[dict[str, Any]]:
+    found = aws("pricing", "us-east-1").get_products(ServiceCode=service, Filters=filters(**wanted))["PriceList"]
+    return [json.loads(row) for row in found]
+
+
+def usd(row: dict[str, Any]) -> str:
+    [term] = row["terms"]["OnDemand"].values()
+    [dimension] = term["priceDimensions"].values()
+    return str(dimension["pricePerUnit"]["USD"])
+
+
+def test_one_row_has_the_on_demand_price_of_a_type(aws: Client) -> None:
+    wanted = {**INSTANCE_FILTERS, "instanceType": "p5.48xlarge", "regionCode": "us-west-2"}
+    [row] = rows(aws, "AmazonEC2", **wanted)
+    assert usd(row) == "55.0400000000"
+
+
+def test_capacity_blocks_have_rows_of_their_own_at_zero(aws: Client) -> None:
+    found = rows(aws, "AmazonEC2", instanceType="p5.48xlarge", regionCode="us-west-2")
+    assert {row["product"]["attributes"]["marketoption"]: float(usd(row)) for row in found} == {
+        "OnDemand": 55.04,
+        "CapacityBlock": 0,
+    }
+
+
+def test_every_item_of_the_snapshot_is_found_by_its_filters(aws: Client) -> None:
+    for name, price in prices.snapshot("us-west-2").items.items():
+        item = ITEMS[name]
+        found = rows(aws, item.service, regionCode="us-west-2", **item.attributes)
+        matching = [row for row in found if item.has_usage_type(row["product"]["attributes"]["usagetype"])]
+        assert [float(usd(row)) for row in matching] == [float(price.usd)], name
+
+
+def test_rows_come_in_pages(aws: Client) -> None:
+    client = aws("pricing", "us-east-1")
+    pages = client.get_paginator("get_products").paginate(ServiceCode="AmazonEC2", Filters=filters(regionCode="us-east-1"))
+    sizes = [len(page["PriceList"]) for page in pages]
+    assert len(sizes) > 1 and set(sizes[:-1]) == {100}
+
+
+@pytest.mark.parametrize(
+    ("region", "params", "code"),
+    [
+        ("us-east-1", {"ServiceCode": "AmazonNothing"}, "InvalidParameterException"),
+        ("us-east-1", {"ServiceCode": "AmazonEC2", "FormatVersion": "v2"}, "InvalidParameterException"),
+        ("us-east-1", {"ServiceCode": "AmazonEC2", "NextToken": "no"}, "InvalidNextTokenException"),
+        ("us-west-2", {"ServiceCode": "AmazonEC2"}, "NotImplementedInLocalCloud"),
+    ],
+)
+def test_the_price_list_rejects(aws: Client, region: str, params: dict[str, Any], code: str) -> None:
+    with pytest.raises(ClientError) as caught:
+        aws("pricing", region).get_products(**params)
+    assert caught.value.response["Error"]["Code"] == code
+
+
+def test_spot_prices_are_below_on_demand_prices_and_differ_by_zone(aws: Client) -> None:
+    found = aws("ec2", "us-east-1").describe_spot_price_history(InstanceTypes=["g5.8xlarge"], ProductDescriptions=["Linux/UNIX"])
+    by_zone = {row["AvailabilityZone"]: float(row["SpotPrice"]) for row in found["SpotPriceHistory"]}
+    assert len(by_zone) > 2 and len(set(by_zone.values())) > 1
+    assert all(0.30 * 2.448 <= price <= 0.45 * 2.448 for price in by_zone.values())
+
+
+def test_a_type_without_a_known_price_has_no_spot_price(aws: Client) -> None:
+    assert aws("ec2", "ap-south-1").describe_spot_price_history(InstanceTypes=["p5.48xlarge"])["SpotPriceHistory"] == []
+
+
+def scores(aws: Client, *types: str) -> dict[str, int]:
+    wanted = {"InstanceTypes": list(types), "TargetCapacity": 2, "SingleAvailabilityZone": True, "RegionNames": ["us-west-2"]}
+    found = aws("ec2").get_spot_placement_scores(**wanted)["SpotPlacementScores"]
+    return {one["AvailabilityZoneId"]: one["Score"] for one in found}
+
+
+def test_fewer_than_three_types_score_low(aws: Client) -> None:
+    assert max(scores(aws, "g5.8xlarge").values()) <= 3 < max(scores(aws, "g5.8xlarge", "g5.12xlarge", "g6.12xlarge").values())
+
+
+def test_a_zone_without_capacity_scores_1(aws: Client) -> None:
+    zone_id = aws("ec2").describe_availability_zones(ZoneNames=["us-west-2a"])["AvailabilityZones"][0]["ZoneId"]
+    scarcity.begin("g5.8xlarge", "us-west-2a")
+    assert scores(aws, "g5.8xlarge")[zone_id] == 1
+
+
+def test_scores_need_types_and_at_most_ten_regions(aws: Client) -> None:
+    for params in ({}, {"InstanceTypes": ["p9.metal"]}, {"InstanceTypes": ["g5.8xlarge"], "RegionNames": ["us-west-2"] * 11}):
+        with pytest.raises(ClientError):
+            aws("ec2").get_spot_placement_scores(TargetCapacity=1, **params)

@@ -1,0 +1,183 @@
+"""Calls that ECR rejects."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from testkit.aws_clients import Client
+from tests.local_aws.refusals import Refusal
+
+API = "https://docs.aws.amazon.com/AmazonECR/latest/APIReference/API_"
+GUIDE = "https://docs.aws.amazon.com/AmazonECR/latest/userguide/"
+CREATE, DELETE, TAG = f"{API}CreateRepository.html", f"{API}DeleteRepository.html", f"{API}TagResource.html"
+PUT, POLICY = f"{API}PutLifecyclePolicy.html", f"{GUIDE}lifecycle_policy_parameters.html"
+NAMES, TAGS = f"{GUIDE}repository-create.html", f"{GUIDE}ecr-using-tags.html"
+INVALID = "InvalidParameterException"
+MANIFEST = json.dumps({"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "layers": []})
+OTHER_MANIFEST = json.dumps({"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "layers": [], "x": 1})
+
+
+def create(what: str, code: str, source: str = CREATE, message: str = "", **params: Any) -> Refusal:
+    return Refusal(what, "create_repository", {"repositoryName": "new", **params}, code, source, message)
+
+
+def named(what: str, name: str) -> Refusal:
+    return create(what, INVALID, NAMES, "repositoryName", repositoryName=name)
+
+
+def rule(priority: int = 1, **selection: Any) -> dict[str, Any]:
+    usual = {"tagStatus": "untagged", "countType": "imageCountMoreThan", "countNumber": 100}
+    return {"rulePriority": priority, "description": "A rule", "selection": {**usual, **selection}, "action": {"type": "expire"}}
+
+
+def put(what: str, *rules: Any, message: str = "validation failure") -> Refusal:
+    text = json.dumps({"rules": list(rules)}, indent=4)
+    return Refusal(
+        what, "put_lifecycle_policy", {"repositoryName": "known", "lifecyclePolicyText": text}, INVALID, POLICY, message
+    )
+
+
+def encrypted(what: str, code: str, **configuration: str) -> Refusal:
+    return create(what, code, f"{API}EncryptionConfiguration.html", encryptionConfiguration=configuration)
+
+
+def missing(operation: str, **params: Any) -> Refusal:
+    page = f"{API}{''.join(word.capitalize() for word in operation.split('_'))}.html"
+    message = "The repository with name 'missing' does not exist in the registry with id '123456789012'"
+    return Refusal(
+        "a missing repository",
+        operation,
+        {"repositoryName": "missing", **params},
+        "RepositoryNotFoundException",
+        page,
+        message,
+    )
+
+
+REFUSALS = [
+    create(
+        "a name in use",
+        "RepositoryAlreadyExistsException",
+        message="The repository with name 'known' already exists in the registry with id '123456789012'",
+        repositoryName="known",
+    ),
+    named("capitals in the name", "Train"),
+    named("a double hyphen in the name", "team--a/train"),
+    named("a double slash in the name", "team//train"),
+    named("a digit at the start", "1team/train"),
+    named("a name of 257 characters", "n" * 257),
+    create("an unknown mutability", INVALID, imageTagMutability="SOMETIMES"),
+    create("another account's registry", "AccessDeniedException", registryId="210987654321"),
+    create("a reserved tag", "InvalidTagParameterException", TAGS, tags=[{"Key": "aws:owner", "Value": "me"}]),
+    create("51 tags", "TooManyTagsException", TAGS, tags=[{"Key": f"key-{number}", "Value": ""} for number in range(51)]),
+    encrypted("an unknown encryption", INVALID, encryptionType="ROT13"),
+    encrypted("a key without KMS encryption", INVALID, encryptionType="AES256", kmsKey="alias/aws/ecr"),
+    encrypted("a nonexistent key", "KmsException", encryptionType="KMS", kmsKey="alias/missing"),
+    Refusal(
+        "a repository with images",
+        "delete_repository",
+        {"repositoryName": "known"},
+        "RepositoryNotEmptyException",
+        DELETE,
+        "The repository with name 'known' in registry with id '123456789012' cannot be deleted because it still contains images",
+    ),
+    missing("delete_repository"),
+    missing("get_lifecycle_policy"),
+    missing("delete_lifecycle_policy"),
+    missing("put_lifecycle_policy", lifecyclePolicyText=json.dumps({"rules": [rule()]}, indent=4)),
+    missing("put_image", imageManifest=MANIFEST, imageTag="1"),
+    Refusal("a missing policy", "get_lifecycle_policy", {"repositoryName": "known"}, "LifecyclePolicyNotFoundException", PUT),
+    Refusal(
+        "a tag in use",
+        "put_image",
+        {"repositoryName": "known", "imageManifest": OTHER_MANIFEST, "imageTag": "1"},
+        "ImageTagAlreadyExistsException",
+        f"{API}PutImage.html",
+        "already exists in the 'known' repository and cannot be overwritten because the repository is immutable",
+    ),
+    Refusal(
+        "a reserved tag",
+        "tag_resource",
+        lambda arn, **_: {"resourceArn": arn, "tags": [{"Key": "aws:owner", "Value": "me"}]},
+        "InvalidTagParameterException",
+        TAG,
+    ),
+    Refusal(
+        "a policy that is not JSON",
+        "put_lifecycle_policy",
+        {"repositoryName": "known", "lifecyclePolicyText": "rules: " * 20},
+        INVALID,
+        PUT,
+    ),
+    put("equal priorities", rule(1), rule(1, tagStatus="any"), message="unique"),
+    put("tagStatus any before another rule", rule(1, tagStatus="any"), rule(2), message="highest rulePriority"),
+    put("tagged without a list", rule(tagStatus="tagged"), message="tagPatternList"),
+    put("a list without tagged", rule(tagPrefixList=["a"]), message="tagPrefixList"),
+    put("an age without a unit", rule(countType="sinceImagePushed"), message="countUnit"),
+    put("a number of images with a unit", rule(countUnit="days"), message="countUnit"),
+    put("an unknown action", {**rule(), "action": {"type": "archive"}}),
+    put("an action that is no object", {**rule(), "action": "expire"}),
+    put("51 rules", *(rule(number) for number in range(1, 52)), message="50 rules"),
+]
+
+
+def known(aws: Client) -> str:
+    made = aws("ecr").create_repository(repositoryName="known", imageTagMutability="IMMUTABLE")
+    aws("ecr").put_image(repositoryName="known", imageManifest=MANIFEST, imageTag="1")
+    arn: str = made["repository"]["repositoryArn"]
+    return arn
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+def test_ecr_refuses(aws: Client, refusal: Refusal) -> None:
+    refusal.check(aws("ecr"), arn=known(aws))
+
+
+def test_a_rejected_policy_leaves_the_old_one(aws: Client) -> None:
+    known(aws)
+    ecr, text = aws("ecr"), json.dumps({"rules": [rule()]}, indent=4)
+    ecr.put_lifecycle_policy(repositoryName="known", lifecyclePolicyText=text)
+    put("equal priorities", rule(1), rule(1)).check(ecr)
+    assert ecr.get_lifecycle_policy(repositoryName="known")["lifecyclePolicyText"] == text
+
+
+def test_a_repository_has_the_requested_properties(aws: Client) -> None:
+    ecr = aws("ecr")
+    ecr.create_repository(
+        repositoryName="gpumpi-a/train",
+        imageTagMutability="IMMUTABLE",
+        imageScanningConfiguration={"scanOnPush": True},
+        encryptionConfiguration={"encryptionType": "KMS"},
+        tags=[{"Key": "a", "Value": "1"}],
+    )
+    (found,) = ecr.describe_repositories(repositoryNames=["gpumpi-a/train"])["repositories"]
+    assert found["repositoryUri"] == "123456789012.dkr.ecr.us-west-2.amazonaws.com/gpumpi-a/train"
+    assert found["imageTagMutability"] == "IMMUTABLE" and found["imageScanningConfiguration"] == {"scanOnPush": True}
+    key = aws("kms").describe_key(KeyId=found["encryptionConfiguration"]["kmsKey"])["KeyMetadata"]
+    assert (found["encryptionConfiguration"]["encryptionType"], key["KeyManager"]) == ("KMS", "AWS")
+    assert ecr.list_tags_for_resource(resourceArn=found["repositoryArn"])["tags"] == [{"Key": "a", "Value": "1"}]
+
+
+@pytest.mark.parametrize(("region", "suffix"), [("us-west-2", "amazonaws.com"), ("cn-north-1", "amazonaws.com.cn")])
+def test_names_of_registries_have_the_suffix_of_the_partition(aws: Client, region: str, suffix: str) -> None:
+    ecr = aws("ecr", region)
+    host = f"123456789012.dkr.ecr.{region}.{suffix}"
+    assert ecr.create_repository(repositoryName="train")["repository"]["repositoryUri"] == f"{host}/train"
+    (token,) = ecr.get_authorization_token()["authorizationData"]
+    assert token["proxyEndpoint"] == f"https://{host}"
+    assert timedelta(hours=11) < token["expiresAt"] - datetime.now(UTC) <= timedelta(hours=12)
+
+
+def test_deleting_a_repository_deletes_no_key(aws: Client) -> None:
+    key = aws("kms").create_key()["KeyMetadata"]["Arn"]
+    aws("ecr").create_repository(repositoryName="train", encryptionConfiguration={"encryptionType": "KMS", "kmsKey": key})
+    aws("ecr").delete_repository(repositoryName="train")
+    assert aws("kms").describe_key(KeyId=key)["KeyMetadata"]["KeyState"] == "Enabled"
+
+
+def test_a_repository_cannot_use_a_key_that_will_be_deleted(aws: Client) -> None:
+    key = aws("kms").create_key()["KeyMetadata"]["KeyId"]
+    aws("kms").schedule_key_deletion(KeyId=key, PendingWindowInDays=7)
+    encrypted("a key pending deletion", "KmsException", encryptionType="KMS", kmsKey=key).check(aws("ecr"))

@@ -1,0 +1,156 @@
+"""The policies in docs/iam: their form, and what fails without one of their actions."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from localcloud.aws.account import ACCOUNT
+from localcloud.aws.iam import MANAGED_POLICY_SIZE
+from localcloud.aws.permissions import actions
+from testkit import iam_policies
+from testkit.aws_clients import REGION, Client
+from tests.local_aws.documents import trust
+
+Call = Callable[[Client], Any]
+TAGS = [{"Key": "gpumpi:stack", "Value": "tiny"}]
+
+
+@pytest.mark.parametrize("path", iam_policies.files(), ids=lambda path: path.stem)
+def test_iam_accepts_each_policy(aws: Client, path: Path) -> None:
+    document = path.read_text()
+    assert len(re.sub(r"\s", "", document)) < MANAGED_POLICY_SIZE
+    aws("iam").create_policy(PolicyName=path.stem, PolicyDocument=document)
+
+
+def test_each_action_has_a_source() -> None:
+    allowed = set().union(*map(iam_policies.actions, iam_policies.files()))
+    assert set(iam_policies.sources()) == allowed
+
+
+def test_each_source_in_this_repository_exists() -> None:
+    root = iam_policies.FOLDER.parents[1]
+    named = {
+        path for text in iam_policies.sources().values() for path in re.findall(r"\b(?:cli|infra|localcloud)/[\w/]+\.py", text)
+    }
+    assert [path for path in sorted(named) if not (root / path).exists()] == []
+
+
+def test_no_policy_allows_an_unknown_action() -> None:
+    known = {*actions.resource_types(), "eks:DescribeClusterVersions", "route53:AssociateVPCWithHostedZone"}
+    unknown = {action for action in iam_policies.sources() if action not in known and not action.startswith("s3:")}
+    assert unknown == set()
+
+
+def vpc(aws: Client) -> Any:
+    tags = [{"ResourceType": "vpc", "Tags": TAGS}]
+    return aws("ec2").create_vpc(CidrBlock="10.0.0.0/16", TagSpecifications=tags)["Vpc"]
+
+
+def role(aws: Client, service: str = "ec2.amazonaws.com", name: str = "gpumpi-tiny-role") -> str:
+    document = trust({"Service": service})
+    return str(aws("iam").create_role(RoleName=name, AssumeRolePolicyDocument=document, Tags=TAGS)["Role"]["Arn"])
+
+
+def cluster(aws: Client) -> None:
+    network = vpc(aws)["VpcId"]
+    subnets = [
+        aws("ec2").create_subnet(VpcId=network, CidrBlock=f"10.0.{place}.0/24", AvailabilityZone=REGION + zone)["Subnet"][
+            "SubnetId"
+        ]
+        for place, zone in enumerate("ab")
+    ]
+    aws("eks").create_cluster(
+        name="gpumpi-tiny", roleArn=role(aws, "eks.amazonaws.com"), resourcesVpcConfig={"subnetIds": subnets}
+    )
+
+
+def bucket(aws: Client) -> None:
+    aws("s3").create_bucket(Bucket="gpumpi-tiny", CreateBucketConfiguration={"LocationConstraint": REGION})
+
+
+def repository(aws: Client) -> None:
+    aws("ecr").create_repository(repositoryName="gpumpi-tiny/mpi", tags=TAGS)
+
+
+def file_system(aws: Client) -> None:
+    aws("efs").create_file_system(CreationToken="tiny", Tags=TAGS)
+
+
+def group(aws: Client) -> None:
+    """An Auto Scaling group with a launch template, without instances."""
+    ec2 = aws("ec2")
+    subnet = ec2.create_subnet(VpcId=vpc(aws)["VpcId"], CidrBlock="10.0.0.0/24")["Subnet"]["SubnetId"]
+    image = ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"]
+    data = {"ImageId": image, "InstanceType": "c7i.large"}
+    ec2.create_launch_template(LaunchTemplateName="gpumpi-tiny", LaunchTemplateData=data)
+    template = {"LaunchTemplateName": "gpumpi-tiny", "Version": "1"}
+    aws("autoscaling").create_auto_scaling_group(
+        AutoScalingGroupName="gpumpi-tiny", MinSize=0, MaxSize=1, LaunchTemplate=template, VPCZoneIdentifier=subnet
+    )
+
+
+NEEDED: list[tuple[str, Call, str]] = [
+    ("ec2:CreateVpc", vpc, "UnauthorizedOperation"),
+    ("ec2:CreateTags", vpc, "UnauthorizedOperation"),
+    ("ec2:RunInstances", group, "ValidationError"),
+    ("autoscaling:CreateAutoScalingGroup", group, "AccessDenied"),
+    ("iam:CreateRole", role, "AccessDenied"),
+    ("iam:TagRole", role, "AccessDenied"),
+    ("iam:PassRole", cluster, "AccessDeniedException"),
+    ("iam:CreateServiceLinkedRole", cluster, "AccessDeniedException"),
+    ("eks:CreateCluster", cluster, "AccessDeniedException"),
+    ("s3:CreateBucket", bucket, "AccessDenied"),
+    ("ecr:CreateRepository", repository, "AccessDeniedException"),
+    ("elasticfilesystem:CreateFileSystem", file_system, "AccessDeniedException"),
+    ("kms:CreateKey", lambda aws: aws("kms").create_key(), "AccessDeniedException"),
+    ("logs:CreateLogGroup", lambda aws: aws("logs").create_log_group(logGroupName="/gpumpi/tiny"), "AccessDeniedException"),
+]
+"""Action of up.json, what needs it, and the code of AWS's error without it."""
+
+
+@pytest.mark.parametrize(("action", "call", "code"), NEEDED, ids=[action for action, _, _ in NEEDED])
+@pytest.mark.parametrize("allowed", [True, False], ids=["allowed", "refused"])
+def test_what_needs_an_action_fails_without_it(aws: Client, action: str, call: Call, code: str, allowed: bool) -> None:
+    up = iam_policies.policy("up")
+    iam_policies.restrict(aws, [iam_policies.policy("read"), up if allowed else iam_policies.without(up, action)])
+    if allowed:
+        call(aws)
+        return
+    with pytest.raises(ClientError) as caught:
+        call(aws)
+    assert caught.value.response["Error"]["Code"] == code
+    assert action in str(caught.value) or "Encoded authorization failure message" in str(caught.value)
+
+
+def test_the_policies_do_not_reach_resources_of_others(aws: Client) -> None:
+    admin = aws("iam")
+    admin.create_role(RoleName="theirs", AssumeRolePolicyDocument=trust({"Service": "ec2.amazonaws.com"}))
+    other = aws("ec2").create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+    iam_policies.restrict(aws, map(iam_policies.policy, ("read", "up", "destroy", "daily")))
+    for call in (
+        lambda: aws("iam").delete_role(RoleName="theirs"),
+        lambda: aws("ec2").delete_vpc(VpcId=other),
+        lambda: aws("s3").create_bucket(Bucket="theirs", CreateBucketConfiguration={"LocationConstraint": REGION}),
+        lambda: aws("eks").delete_cluster(name="theirs"),
+        lambda: aws("iam").attach_user_policy(UserName="local-engineer", PolicyArn=f"arn:aws:iam::{ACCOUNT}:policy/x"),
+    ):
+        with pytest.raises(ClientError, match="not authorized"):
+            call()
+
+
+def test_daily_allows_what_the_command_line_calls() -> None:
+    """The AWS operations that appear in the code of `status`, `run`, `scale` and `image`."""
+    root, expected = iam_policies.FOLDER.parents[1], iam_policies.actions(iam_policies.FOLDER / "daily.json")
+    names = {action.split(":")[1] for action in expected} | {"ListObjectsV2", "ListBuckets"}
+    modules = ("cli/ec2_cluster.py", "cli/kubeconfig.py", "cli/status/in_aws.py", "cli/image/repositories.py")
+    text = "".join((root / module).read_text() for module in modules)
+    called = set(re.findall(r'\.((?:describe|list|get|set)_[a-z_0-9]+)\(\w+=|get_paginator\("(\w+)"\)', text))
+    operations = {"".join(word.title() for word in (plain or paged).split("_")) for plain, paged in called}
+    lowered = {name.lower() for name in names}
+    assert {one for one in operations if one.lower() not in lowered} == set()
+    assert len(operations) > 4 and json.dumps(sorted(expected))

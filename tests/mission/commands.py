@@ -1,0 +1,171 @@
+"""The commands that a test runs, read from its source: the calls in the test and in the helpers and fixtures it uses."""
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+DEPTH = 4
+"""How many calls away from the test a helper may be."""
+
+PROGRAMS = {
+    "cluster": "scripts/cluster",
+    "_cluster": "scripts/cluster",
+    "running": "scripts/cluster",
+    "done": "scripts/cluster",
+    "verb": "scripts/cluster",
+    "kubectl": "kubectl",
+    "ssh": "ssh",
+    "mpirun": "mpirun",
+}
+"""Helper of the tests -> the program that it runs with its arguments."""
+PULUMI = ("preview", "up", "refresh", "destroy")
+RUNNERS = ("run", "must", "start", "_run", "as_root")
+"""Helpers whose first argument is the program, or a verb of Pulumi."""
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass
+class Evidence:
+    """What a test runs."""
+
+    file: Path
+    calls: set[tuple[str, ...]] = field(default_factory=set)
+    """Programs with the constant arguments of a call, in order."""
+    words: set[str] = field(default_factory=set)
+    """Every string constant: parameters, options in lists, file names."""
+
+    def shows(self, command: str) -> bool:
+        """Return whether the test runs the command. Words in capitals stand for values that the test chooses."""
+        program, *rest = command.split()
+        if program == "pytest":
+            return self.file.is_relative_to(ROOT / rest[0])
+        if program == "make":
+            return any(self.shows(one) for one in recipe(rest[0]))
+        fixed, *options = [word for word in rest if not word.isupper() and word != "JOB.yaml"] or [""]
+        return any(
+            call[0] == program and (not fixed or fixed in call[1:]) and all(self._has(word, call) for word in options)
+            for call in self.calls
+        )
+
+    def _has(self, word: str, call: tuple[str, ...]) -> bool:
+        return word in call or all(part in self.words for part in word.split("/"))
+
+
+@dataclass(frozen=True)
+class Module:
+    """A test module or a module of helpers: what its names mean."""
+
+    path: Path
+    defined: dict[str, ast.stmt]
+    imported: dict[str, tuple[str, str]]
+    """Name -> module and name there."""
+
+
+@cache
+def module(path: Path) -> Module:
+    defined: dict[str, ast.stmt] = {}
+    imported: dict[str, tuple[str, str]] = {}
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, Function | ast.ClassDef):
+            defined[node.name] = node
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            defined |= {name.id: node for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            imported |= {alias.asname or alias.name: (node.module, alias.name) for alias in node.names}
+    return Module(path, defined, imported)
+
+
+def recipe(target: str) -> list[str]:
+    """Return the commands of a Makefile target, without the interpreter."""
+    text = (ROOT / "Makefile").read_text()
+    (found,) = re.findall(rf"^{target}:.*\n((?:\t.*\n)+)", text, re.MULTILINE)
+    lines = [line.strip().removeprefix("@").removeprefix("$(BIN)/python ") for line in found.splitlines()]
+    return [f"pytest {line.split()[-1]}" if line.startswith("-m pytest") else line for line in lines]
+
+
+def evidence(path: Path, function: Function) -> Evidence:
+    """Return what a test function runs."""
+    found = Evidence(path)
+    _collect(module(path), function, found, DEPTH, set())
+    return found
+
+
+def _collect(where: Module, node: ast.stmt, found: Evidence, depth: int, seen: set[ast.stmt]) -> None:
+    if node in seen:
+        return
+    seen.add(node)
+    found.words |= {one.value for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value, str)}
+    found.calls |= {call for one in ast.walk(node) if isinstance(one, ast.Call) and (call := _call(where, one))}
+    if not depth:
+        return
+    attributes = {one.attr for one in ast.walk(node) if isinstance(one, ast.Attribute)}
+    for name in sorted(_names(node)):
+        for there, definition in _definitions(where, name):
+            parts = _methods(definition, attributes) if isinstance(definition, ast.ClassDef) else [definition]
+            for part in parts:
+                _collect(there, part, found, depth - 1, seen)
+
+
+def _methods(definition: ast.ClassDef, names: set[str]) -> list[ast.stmt]:
+    return [one for one in definition.body if isinstance(one, Function) and one.name in names]
+
+
+def _call(where: Module, call: ast.Call) -> tuple[str, ...] | None:
+    """Return the program and its constant arguments, if the call runs a program."""
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else call.func.id if isinstance(call.func, ast.Name) else ""
+    words = list(_constants(where, call.args))
+    if name in PROGRAMS:
+        return PROGRAMS[name], *words
+    if name == "outputs":
+        return "pulumi", "stack", "output"
+    if not words:
+        return None
+    if name in RUNNERS and words[0] in PULUMI:
+        return "pulumi", *words
+    if name in RUNNERS:
+        return words[0].rpartition("/")[2], *words[1:]
+    return None
+
+
+def _constants(where: Module, nodes: Sequence[ast.expr]) -> Iterator[str]:
+    for node in nodes:
+        known = where.defined.get(node.id) if isinstance(node, ast.Name) else None
+        if isinstance(known, ast.Assign):
+            node = known.value
+        for one in ast.walk(node):
+            if isinstance(one, ast.Constant) and isinstance(one.value, str):
+                yield from one.value.split() if isinstance(node, ast.JoinedStr) else [one.value]
+
+
+def _names(node: ast.stmt) -> set[str]:
+    """Return the names that a definition uses: variables, parameters (which are fixtures in tests) and annotations."""
+    names = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+    return names | {one.arg for one in ast.walk(node) if isinstance(one, ast.arg)}
+
+
+def _definitions(where: Module, name: str) -> Iterator[tuple[Module, ast.stmt]]:
+    """Yield the definitions of a name: in the module, where it is imported from, or as a fixture in a conftest.py."""
+    if name in where.defined:
+        yield where, where.defined[name]
+        return
+    if name in where.imported:
+        source, original = where.imported[name]
+        path = ROOT.joinpath(*source.split(".")).with_suffix(".py")
+        if source.split(".")[0] in ("tests", "testkit", "cli") and path.exists():
+            there = module(path)
+            if original in there.defined:
+                yield there, there.defined[original]
+        return
+    for folder in where.path.parents:
+        conftest = folder / "conftest.py"
+        if conftest.exists() and name in module(conftest).defined:
+            yield module(conftest), module(conftest).defined[name]
+            return
+        if folder == ROOT:
+            return

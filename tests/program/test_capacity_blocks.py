@@ -1,0 +1,75 @@
+"""A second `pulumi up` of a pool with nodes in a Capacity Block, checked against what AWS reports after the first."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from infra.config.preflight import examine_aws
+from infra.config.stack_file import RawStack
+from localcloud.aws import prerequisites
+from localcloud.engine.mocks import MotoMocks
+from tests.program.engine import deploy
+
+BLOCK = {"kind": "capacity-block", "reservationId": "cr-0123456789abcdef0"}
+POOL = {"name": "train", "instanceType": "p5.48xlarge", "maxSize": 2, "desiredSize": 2, "capacity": BLOCK}
+VALUES = {"target": {"kind": "eks"}, "platform": {"install": False, "autoscaler": False}, "storage": {"efs": "none"}}
+OWN_AMI = "ami-0123456789abcdef0"
+
+Stack = Callable[..., list[str]]
+
+
+def raw(target: Mapping[str, Any], **pool: Any) -> RawStack:
+    return RawStack("block", "us-west-2", {**VALUES, "target": {"kind": "eks", **target}, "pools": [{**POOL, **pool}]})
+
+
+@pytest.fixture(scope="module", params=[{}, {"amiId": OWN_AMI, "labels": {"team": "a"}}], ids=["AMI of EKS", "own AMI"])
+def stack(request: pytest.FixtureRequest) -> Iterator[Stack]:
+    """Deploy a pool with two nodes. Return a function that checks a changed stack and returns its problems."""
+    before = raw({}, **request.param)
+    with MotoMocks(before.region) as mocks:
+        prerequisites.make(before.region, before.values)
+        deploy(*examine_aws(before).whole, mocks)
+
+        def problems(target: Mapping[str, Any] | None = None, **pool: Any) -> list[str]:
+            found = examine_aws(raw(target or {}, **{**request.param, **pool}))
+            return [str(problem) for problem in found.problems]
+
+        yield problems
+
+
+def test_an_unchanged_stack_can_be_updated_while_nodes_run(stack: Stack) -> None:
+    assert stack() == []
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"rootVolumeGib": 300}, "rootVolumeGib"),
+        ({"efa": False}, "efa and user data"),
+        ({"instanceType": "p5e.48xlarge"}, "instanceType"),
+    ],
+    ids=str,
+)
+def test_a_template_change_is_refused_while_nodes_run(stack: Stack, change: dict[str, Any], what: str) -> None:
+    refused = [one for one in stack(**change) if one.startswith("pools[0]: ")]
+    assert len(refused) == 1
+    assert f"train has 2 nodes in a Capacity Block, and `pulumi up` would change {what}" in refused[0]
+    assert "--cluster-name gpumpi-block --nodegroup-name gpumpi-block-train" in refused[0]
+
+
+def test_labels_are_part_of_the_template_only_with_an_own_ami(stack: Stack, request: pytest.FixtureRequest) -> None:
+    refused = stack(labels={"team": "b"})
+    assert [one.partition(" in the launch")[0] for one in refused] == (
+        ["pools[0]: train has 2 nodes in a Capacity Block, and `pulumi up` would change user data"]
+        if "own AMI" in request.node.name
+        else []
+    )
+
+
+def test_an_upgrade_is_refused_while_nodes_run(stack: Stack, request: pytest.FixtureRequest) -> None:
+    refused = stack({"kubernetesVersion": "1.36"})
+    words = '"1.36" would upgrade all pools, but train has 2 nodes in a Capacity Block.'
+    assert [one.startswith(f"target.kubernetesVersion: {words}") for one in refused] == (
+        [] if "own AMI" in request.node.name else [True]
+    )

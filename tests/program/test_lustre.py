@@ -1,0 +1,126 @@
+"""FSx for Lustre: file system, network, data repository, and what nodes and jobs get."""
+
+import base64
+import re
+from typing import Any
+
+import pytest
+
+from infra.facts import LustreFileSystem
+from tests.program import engine
+from tests.program.engine import Deployment, deploy
+from tests.pure import world
+
+FILE_SYSTEM = "fs-0123456789abcdef0"
+DATA = {"path": "s3://sets/imagenet"}
+
+
+def lustre(ec2: bool = False, **fsx: Any) -> Deployment:
+    make = world.plain_settings if ec2 else world.settings
+    settings = make(world.pool(), storage={"fsx": fsx})
+    return deploy(settings, world.facts(settings))
+
+
+def existing(**fsx: Any) -> Deployment:
+    settings = world.settings(
+        world.pool(), network=world.existing_network(), storage={"fsx": {"fileSystemId": FILE_SYSTEM, **fsx}}
+    )
+    found = LustreFileSystem(
+        id=FILE_SYSTEM,
+        state="AVAILABLE",
+        vpc_id=world.VPC,
+        subnet_id=world.subnet_id("a"),
+        zone="us-west-2a",
+        size_gib=1200,
+        deployment="SCRATCH_2",
+        dns_name=f"{FILE_SYSTEM}.fsx.us-west-2.amazonaws.com",
+        mount_name="abcdefgh",
+        admitted={"sg-lustre": frozenset({"10.0.0.0/16"})},
+    )
+    return deploy(settings, world.facts(settings, lustre=found))
+
+
+@pytest.fixture(scope="module")
+def usual() -> Deployment:
+    return lustre(dataRepository=DATA)
+
+
+def test_a_stack_without_fsx_has_no_lustre_resource() -> None:
+    settings = world.settings(world.pool())
+    made = deploy(settings, world.facts(settings))
+    assert not [one.name for one in made.resources if "lustre" in one.name or "fsx" in one.type]
+
+
+def test_a_persistent_file_system_is_encrypted_with_its_own_key(usual: Deployment) -> None:
+    found = usual.only(engine.LUSTRE).inputs
+    assert found["kmsKeyId"] == usual.only(engine.KEY, "lustre").state["arn"]
+    assert (found["deploymentType"], found["storageCapacity"], found["perUnitStorageThroughput"]) == ("PERSISTENT_2", 1200, 125)
+    assert (found["dataCompressionType"], found["fileSystemTypeVersion"]) == ("LZ4", "2.15")
+
+
+def test_a_scratch_file_system_has_neither_key_nor_throughput() -> None:
+    made = lustre(deployment="SCRATCH_2", sizeGib=2400, compression=False)
+    found = made.only(engine.LUSTRE).inputs
+    assert not made.created(engine.KEY, "lustre") and "perUnitStorageThroughput" not in found and "kmsKeyId" not in found
+    assert (found["storageCapacity"], found["dataCompressionType"]) == (2400, "NONE")
+
+
+def test_file_servers_reach_each_other_before_the_file_system_is_created(usual: Deployment) -> None:
+    """FSx checks the security group at creation."""
+    before = usual.names_before(usual.only(engine.LUSTRE))
+    assert {
+        f"gpumpi-test-lustre-servers-{port}-{direction}" for port in (988, 1018) for direction in ("ingress", "egress")
+    } <= set(before)
+
+
+def test_nodes_and_file_servers_admit_each_other_on_lustres_ports(usual: Deployment) -> None:
+    rules = {one.name.removeprefix("gpumpi-test-lustre-"): one.inputs for one in usual.created(engine.INGRESS_RULE, "lustre")}
+    ports = {(rule["fromPort"], rule["toPort"]) for rule in rules.values()}
+    assert ports == {(988, 988), (1018, 1023)}
+    assert rules["nodes-988-ingress"]["referencedSecurityGroupId"] == "gpumpi-test-nodes-id"
+    assert rules["from-servers-988-ingress"]["securityGroupId"] == "gpumpi-test-nodes-id"
+
+
+def test_a_bucket_is_linked_and_files_that_jobs_delete_stay_in_it(usual: Deployment) -> None:
+    found = usual.only(engine.DATA_REPOSITORY).inputs
+    assert (found["dataRepositoryPath"], found["fileSystemPath"]) == ("s3://sets/imagenet", "/data")
+    assert found["s3"]["autoImportPolicy"]["events"] == ["NEW", "CHANGED", "DELETED"]
+    assert found["s3"]["autoExportPolicy"]["events"] == ["NEW", "CHANGED"]
+    assert found["batchImportMetaDataOnCreate"] is True
+
+
+@pytest.mark.parametrize("protect", [True, False])
+def test_protect_applies_only_to_the_file_system(protect: bool) -> None:
+    found = lustre(protect=protect)
+    assert {one.type for one in found.resources if one.protected} == ({engine.LUSTRE} if protect else set())
+
+
+def test_an_existing_file_system_stays_as_it_is() -> None:
+    made = existing()
+    assert not [one.name for one in made.resources if one.type.startswith("aws:") and "lustre" in one.name]
+    assert made.outputs["lustreMountName"] == "abcdefgh"
+
+
+def test_on_request_nodes_are_admitted_to_an_existing_file_system() -> None:
+    rules = existing(addIngressRule=True).created(engine.INGRESS_RULE, "lustre")
+    assert {(one.inputs["securityGroupId"], one.inputs["fromPort"]) for one in rules} == {("sg-lustre", 988), ("sg-lustre", 1018)}
+
+
+def test_the_csi_driver_is_installed_only_with_a_lustre_file_system(usual: Deployment) -> None:
+    name = "gpumpi-test-service-aws-fsx-csi-driver"
+    assert name in {one.name for one in usual.created(engine.ADDON)}
+    settings = world.settings(world.pool())
+    assert name not in {one.name for one in deploy(settings, world.facts(settings)).created(engine.ADDON)}
+
+
+def user_data(made: Deployment, role: str) -> str:
+    return base64.b64decode(made.only(engine.LAUNCH_TEMPLATE, f"-{role}").inputs["userData"]).decode()
+
+
+def test_ec2_nodes_mount_the_file_system_and_the_head_node_makes_it_writable() -> None:
+    made = lustre(ec2=True, dataRepository=DATA)
+    state = made.only(engine.LUSTRE).state
+    line = f"{state['dnsName']}@tcp:/{state['mountName']} /fsx lustre defaults,relatime,flock,_netdev 0 0"
+    head, worker = user_data(made, "master"), user_data(made, "worker")
+    assert line in head and line in worker
+    assert re.search(r"^chown 1000:1000 /fsx /fsx/data$", head, re.MULTILINE) and "chown 1000:1000" not in worker

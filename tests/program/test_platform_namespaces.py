@@ -1,0 +1,81 @@
+"""Namespaces for jobs, and the shared volume in each of them."""
+
+import pytest
+
+from tests.program.engine import Deployment
+from tests.program.platform_world import asked, deployed, description, objects, only, usual
+
+
+@pytest.fixture
+def stack() -> Deployment:
+    return usual()
+
+
+def test_each_job_namespace_has_everything_that_a_job_needs() -> None:
+    stack = deployed(asked(namespaces=["research", "vision"]))
+    for name in ("research", "vision"):
+        for kind, called in [
+            ("ServiceAccount", "mpi-job"),
+            ("LimitRange", "small-by-default"),
+            ("NetworkPolicy", "jobs-among-themselves"),
+            ("LocalQueue", "default"),
+            ("PersistentVolumeClaim", "shared"),
+        ]:
+            only(stack, kind, called, name)
+        assert only(stack, "ConfigMap", "gpumpi-key-bucket", name)["data"] == {"bucket": stack.outputs["keyBucket"]}
+        assert only(stack, "Namespace", name)["metadata"]["labels"]["gpumpi.io/jobs"] == "true"
+        association = stack.only("aws:eks/podIdentityAssociation:PodIdentityAssociation", f"{name}-job").inputs
+        assert (association["namespace"], association["serviceAccount"]) == (name, "mpi-job")
+
+
+def test_a_namespace_enforces_its_own_pod_security_level_and_warns_about_restricted() -> None:
+    stack = deployed(asked(namespaces=["research", {"name": "open", "podSecurity": "baseline"}]))
+    levels = {
+        name: only(stack, "Namespace", name)["metadata"]["labels"]["pod-security.kubernetes.io/enforce"]
+        for name in ("research", "open")
+    }
+    assert levels == {"research": "restricted", "open": "baseline"}
+    labels = only(stack, "Namespace", "open")["metadata"]["labels"]
+    assert labels["pod-security.kubernetes.io/warn"] == "restricted"
+    assert [(one.name, one.pod_security) for one in description(stack).namespaces] == [*levels.items()]
+
+
+def test_jobs_reach_each_other_and_the_outside_but_accept_no_ingress_from_others(stack: Deployment) -> None:
+    spec = only(stack, "NetworkPolicy", "jobs-among-themselves")["spec"]
+    assert spec["podSelector"] == {} and set(spec["policyTypes"]) == {"Ingress", "Egress"}
+    assert spec["ingress"] == [{"from": [{"podSelector": {}}]}]
+    assert {"to": [{"podSelector": {}}]} in spec["egress"]
+    assert {"to": [{"ipBlock": {"cidr": "0.0.0.0/0", "except": ["169.254.169.254/32"]}}]} in spec["egress"]
+
+
+def test_the_limit_range_sets_small_default_requests_and_no_maximum(stack: Deployment) -> None:
+    (limit,) = only(stack, "LimitRange", "small-by-default")["spec"]["limits"]
+    assert limit == {"type": "Container", "defaultRequest": {"cpu": "100m", "memory": "256Mi"}}
+
+
+def test_priorities_never_preempt_and_still_trigger_scale_up(stack: Deployment) -> None:
+    classes = objects(stack, "PriorityClass")
+    assert {one["metadata"]["name"] for one in classes} == {"job-low", "job-normal", "job-high"}
+    assert all(one["preemptionPolicy"] == "Never" and one["value"] > -10 and not one["globalDefault"] for one in classes)
+
+
+# --- volume
+
+
+def test_the_shared_volume_is_the_access_point_s_directory_and_read_write_many(stack: Deployment) -> None:
+    made = only(stack, "PersistentVolume", "gpumpi-test-mpi-jobs-shared")
+    volume = made["spec"]
+    claim = only(stack, "PersistentVolumeClaim", "shared", "mpi-jobs")["spec"]
+    file_system, access_point = stack.outputs["fileSystemId"], stack.outputs["accessPointId"]
+    assert volume["csi"] == {"driver": "efs.csi.aws.com", "volumeHandle": f"{file_system}::{access_point}"}
+    assert volume["accessModes"] == claim["accessModes"] == ["ReadWriteMany"]
+    assert volume["persistentVolumeReclaimPolicy"] == "Retain", "deleting the claim must keep the data"
+    assert (claim["selector"], claim["storageClassName"]) == ({"matchLabels": made["metadata"]["labels"]}, "")
+    assert "volumeName" not in claim, "with volumeName, binding can take up to 15 s longer, until the binder's next sync"
+    assert volume["claimRef"] == {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": "mpi-jobs", "name": "shared"}
+
+
+def test_a_volume_is_recreated_with_its_namespace_for_which_it_is_reserved(stack: Deployment) -> None:
+    """The trigger is the namespace's uid: Kubernetes binds a retained volume to no other claim than the deleted one."""
+    (volume,) = [one for one in stack.resources if one.type == "kubernetes:core/v1:PersistentVolume"]
+    assert volume.has_replacement_trigger and volume.delete_before_replace

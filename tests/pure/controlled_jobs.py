@@ -1,0 +1,126 @@
+"""Jobs as the job controller sees them, for the tests of its decisions."""
+
+import json
+from typing import Any
+
+from infra.platform.job_controller.in_pod import reconcile
+from infra.platform.job_controller.in_pod.actions import Action
+from infra.platform.job_controller.in_pod.job import JOB, LAUNCHER, POLICY, ROLE, ManagedJob
+from infra.platform.job_controller.in_pod.record import Record
+
+Object = dict[str, Any]
+NODES = ("one", "two", "three")
+
+
+def at(second: int) -> str:
+    """Return a time, in seconds after the job's creation."""
+    return f"2026-11-23T12:{second // 60:02}:{second % 60:02}Z"
+
+
+def node(name: str, *, ready: bool = True) -> Object:
+    status = "True" if ready else "Unknown"
+    labels = {"node.kubernetes.io/instance-type": "p5.48xlarge", "topology.kubernetes.io/zone": "us-west-2a"}
+    return {"metadata": {"name": name, "labels": labels}, "status": {"conditions": [{"type": "Ready", "status": status}]}}
+
+
+def pod(
+    name: str,
+    role: str,
+    *,
+    uid: str = "",
+    node: str = "one",
+    since: int = 10,
+    phase: str = "Running",
+    code: int | None = None,
+    reason: str = "Error",
+    until: int = 0,
+    target: str = "",
+    deleting: bool = False,
+    gpus: int = 8,
+) -> Object:
+    """Return a pod. `code` is the exit code of its container, `target` the reason of its disruption."""
+    state: Object = {"running": {"startedAt": at(since + 5)}}
+    if code is not None or phase in ("Succeeded", "Failed"):
+        ended = {"exitCode": code or 0, "startedAt": at(since + 5), "finishedAt": at(until), "reason": reason}
+        state = {"terminated": ended}
+    conditions = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": at(since)}]
+    conditions += [{"type": "Ready", "status": "True"}] if phase == "Running" else []
+    conditions += [{"type": "DisruptionTarget", "status": "True", "reason": target}] if target else []
+    status = {"phase": phase, "startTime": at(since), "conditions": conditions}
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": "mpi-jobs",
+            "uid": uid or f"uid-{name}",
+            "labels": {JOB: "train", ROLE: role},
+            "creationTimestamp": at(since),
+            **({"deletionTimestamp": at(since + 1)} if deleting else {}),
+        },
+        "spec": {"nodeName": node, "containers": [{"name": role, "resources": {"limits": {"nvidia.com/gpu": str(gpus)}}}]},
+        "status": {**status, "containerStatuses": [{"name": role, "state": state}]},
+    }
+
+
+def workers(number: int = 2, **more: Any) -> list[Object]:
+    return [pod(f"train-worker-{index}", "worker", node=NODES[index], **more) for index in range(number)]
+
+
+def launcher(attempt: int = 1, **more: Any) -> Object:
+    return pod(f"train-launcher-{attempt}", "launcher", **{"since": 10 * attempt, "gpus": 0, **more})
+
+
+def main(launcher: str = "mpijob", policy: Object | None = None, **status: Any) -> Object:
+    """Return the main object of a job with two workers."""
+    wanted = {"version": 1, "maxRestarts": 2, "workers": 2, **(policy or {})}
+    metadata = {
+        "name": "train-launcher" if launcher == "standalone" else "train",
+        "namespace": "mpi-jobs",
+        "uid": "uid-train",
+        "creationTimestamp": at(0),
+        "labels": {JOB: "train", ROLE: "job", LAUNCHER: launcher},
+        "annotations": {POLICY: json.dumps(wanted)},
+    }
+    spec: Object = {"mpiReplicaSpecs": {"Worker": {"replicas": 2}}} if launcher == "mpijob" else {}
+    if launcher == "torchrun":
+        spec = {"completionMode": "Indexed", "completions": 2}
+    return {"kind": "MPIJob" if launcher == "mpijob" else "Job", "metadata": metadata, "spec": spec, "status": status}
+
+
+LAUNCHER_JOB: Object = {"kind": "Job", "metadata": {"name": "train-launcher", "uid": "uid-launcher"}, "spec": {}}
+
+
+def job(main: Object, pods: list[Object], *, lost: str = "", setup: Object | None = None, **more: Any) -> ManagedJob:
+    """Return a job whose nodes are ready, except a lost one."""
+    nodes = {name: node(name, ready=name != lost) for name in NODES}
+    child = LAUNCHER_JOB if main["kind"] == "MPIJob" else None
+    return ManagedJob(main, pods, child, setup, more.get("workers_set"), nodes)
+
+
+def condition(kind: str, second: int, message: str = "") -> Object:
+    return {"type": kind, "status": "True", "lastTransitionTime": at(second), "message": message}
+
+
+class Controlled:
+    """A record that sees a job change, look by look."""
+
+    def __init__(self) -> None:
+        self.record: Record | None = None
+        self.second = 0
+
+    def look(self, job: ManagedJob, second: int, *, alive: bool = True) -> list[Action]:
+        """Let the controller look at the job; `alive`: all kubelets have renewed their leases."""
+        self.record = reconcile.observe(self.record, job, at(second))
+        leases = {name: at(second) for name in NODES} if alive else {}
+        return reconcile.decide(self.record, job, leases, at(second))
+
+    def gone(self, second: int) -> None:
+        assert self.record is not None
+        self.record = reconcile.ended_without_us(self.record, at(second))
+
+    def __getitem__(self, key: str) -> Any:
+        assert self.record is not None
+        return self.record[key]
+
+    @property
+    def outcomes(self) -> list[tuple[str | None, str]]:
+        return [(one["outcome"], one["cause"]) for one in self["attempts"]]

@@ -1,0 +1,192 @@
+"""Mistakes that AWS would report only when it launches a node or creates an endpoint, found with facts from AWS."""
+
+from dataclasses import replace
+from typing import Any
+
+from infra.facts import EbsKey, EndpointService, Existing, ExistingPool, NodeTemplate
+from infra.plan.aws_services import FOR_EC2, FOR_EKS
+from infra.validation.encryption import OPERATIONS
+from tests.pure.mistakes.case import BLOCK, A, B, C, D, FactsCase, reserved
+from tests.pure.world import ACCOUNT, REGION, RESERVATION, ZONES, instance_type, pool
+
+KEY = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/1234abcd"
+ROLE = f"arn:aws:iam::{ACCOUNT}:role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling"
+ENCRYPTS = f"EBS encrypts volumes in {REGION} by default with {KEY}"
+RESET = f"run `aws ec2 reset-ebs-default-kms-key-id --region {REGION}`."
+HOW = "https://docs.aws.amazon.com/autoscaling/ec2/userguide/key-policy-requirements-EBS-encryption.html"
+
+CLOSED = {"network": {"natGateways": "none", "interfaceEndpoints": True, "zones": [A, B]}}
+NAT = "Replace interfaceEndpoints by natGateways: one"
+
+
+def ebs_key(*statements: dict[str, Any], state: str = "Enabled", grants: tuple[str, ...] = ()) -> dict[str, Any]:
+    return {"ebs_key": EbsKey(KEY, state, ROLE, {"Statement": list(statements)}, frozenset(grants))}
+
+
+def allow(action: str, **more: Any) -> dict[str, Any]:
+    return {"Effect": "Allow", "Principal": {"AWS": ROLE}, "Action": action, "Resource": "*", **more}
+
+
+def services(**zones: tuple[str, ...] | None) -> dict[str, Any]:
+    """Return facts in which all services offer endpoints in all zones, except for those given."""
+    changed = {name.replace("_", "."): value for name, value in zones.items()}
+    found = {one: changed.get(one, ZONES) for one in FOR_EKS}
+    return {
+        "endpoint_services": {
+            one: EndpointService(f"com.amazonaws.{REGION}.{one}", frozenset(where))
+            for one, where in found.items()
+            if where is not None
+        }
+    }
+
+
+def in_block(desired: int, version: str = "1.35", **changed: Any) -> dict[str, Any]:
+    """Return facts with a pool in a Capacity Block, launched from a template that differs from the wanted one."""
+    template = NodeTemplate("p5.48xlarge", None, RESERVATION, 500, (), "")
+    old = ExistingPool(B, 0, desired, 2, zones=(B,), instance_type="p5.48xlarge", node_group="g-1", version=version)
+    train = replace(old, **{"block_template": template, **changed})
+    return {"existing": Existing("1.35", (A, B), {"train": train}), "addon_versions": {}, **reserved(kind="capacity-block")}
+
+
+BLIND = replace(
+    instance_type("p6-b300.48xlarge"),
+    network_cards=tuple(replace(card, efa=None) for card in instance_type("p6-b300.48xlarge").network_cards),
+)
+SCALE = (
+    f"EKS must upgrade such a pool at size 0. First run `aws eks update-nodegroup-config --region {REGION} "
+    "--cluster-name gpumpi-test --nodegroup-name g-1 --scaling-config minSize=0,desiredSize=0`."
+)
+IN_BLOCK = [pool(instance_type="p5.48xlarge", capacity=BLOCK)]
+
+CASES: dict[str, FactsCase] = {
+    # EFA
+    "network cards that EC2 does not describe": (
+        {},
+        [pool(instance_type="p6-b300.48xlarge")],
+        {"instance_types": {"p6-b300.48xlarge": BLIND, "m7i.large": instance_type("m7i.large")}},
+        [
+            "pools[0].efa: EC2 does not report which of the 17 network cards of p6-b300.48xlarge support EFA (InterfaceTypes is "
+            "missing). Install the boto3 of requirements.lock, choose another type, or set efa: false."
+        ],
+    ),
+    "network cards that EC2 does not describe, without EFA": (
+        {},
+        [pool(instance_type="p6-b300.48xlarge", efa=False)],
+        {"instance_types": {"p6-b300.48xlarge": BLIND, "m7i.large": instance_type("m7i.large")}},
+        [],
+    ),
+    # default key of EBS
+    "default key of EBS that only the account may use": (
+        {},
+        [],
+        ebs_key(),
+        [
+            f"account: {ENCRYPTS}. The key does not allow AWSServiceRoleForAutoScaling to call "
+            f"{', '.join(OPERATIONS[:-1])} and ReEncryptTo, so no node could start. Extend the key policy as in {HOW}, or {RESET}"
+        ],
+    ),
+    "default key of EBS that was deleted": (
+        {},
+        [],
+        ebs_key(allow("kms:*"), state="PendingDeletion"),
+        [f"account: {ENCRYPTS}, but the state of the key is PendingDeletion. Enable the key, or {RESET}"],
+    ),
+    "default key of EBS with a condition that depends on the request": (
+        {},
+        [],
+        ebs_key(allow("kms:*", Condition={"StringEquals": {"aws:PrincipalOrgID": "o-1"}})),
+        [
+            f"warning: account: {ENCRYPTS}. Whether its policy allows AWSServiceRoleForAutoScaling to call "
+            f"{', '.join(OPERATIONS[:-1])} and ReEncryptTo depends on conditions. If nodes fail to launch with "
+            f"Client.InternalError, see {HOW}."
+        ],
+    ),
+    "default key of EBS that denies everyone else in the account": (
+        {},
+        [],
+        ebs_key(allow("kms:*"), {"Effect": "Deny", "NotPrincipal": {"AWS": f"{ACCOUNT}"}, "Action": "kms:Decrypt"}),
+        [
+            f"warning: account: {ENCRYPTS}. Whether its policy allows AWSServiceRoleForAutoScaling to call Decrypt depends on "
+            f"conditions. If nodes fail to launch with Client.InternalError, see {HOW}."
+        ],
+    ),
+    "default key of EBS that a grant allows": ({}, [], ebs_key(grants=OPERATIONS), []),
+    # endpoints
+    "service without endpoints in the Region": (
+        CLOSED,
+        [],
+        services(eks=None, logs=None),
+        [f"network.interfaceEndpoints: {REGION} has no interface endpoint for eks. {NAT}, or use another Region."],
+    ),
+    "service of Session Manager without endpoints in the Region": (
+        CLOSED,
+        [],
+        services(ec2messages=None),
+        [
+            f"warning: network.interfaceEndpoints: {REGION} has no interface endpoint for ec2messages. Nodes join and run jobs, "
+            "but Session Manager or container logs do not work."
+        ],
+    ),
+    "service without endpoints in a zone": (
+        CLOSED,
+        [],
+        services(ecr_api=(A, C, D), sts=(A, C)),
+        [f"network.zones[1]: {B} has no interface endpoint for ecr.api and sts. Choose from {A} and {C}."],
+    ),
+    "service without endpoints in a zone that nobody chose": (
+        {"network": {**CLOSED["network"], "zones": 2}},
+        [],
+        services(ecr_api=(A, C, D)),
+        [f"network.zones: {B} has no interface endpoint for ecr.api. Choose from {A}, {C} and {D}."],
+    ),
+    "services that have no zone in common": (
+        CLOSED,
+        [],
+        services(ec2=(A, B), eks=(C, D)),
+        [
+            f"network.zones[0]: {A} has no interface endpoint for eks. {NAT}.",
+            f"network.zones[1]: {B} has no interface endpoint for eks. {NAT}.",
+        ],
+    ),
+    "services that may not be read, where their names follow a rule": (CLOSED, [], {"endpoint_services": None}, []),
+    "services that may not be read, where their names follow no rule": (
+        CLOSED,
+        [],
+        {"partition": "aws-cn"},
+        [
+            "network.interfaceEndpoints: the names of endpoint services in aws-cn could not be read and follow no rule. Allow "
+            f"arn:aws:iam::{ACCOUNT}:user/ada to call ec2:DescribeVpcEndpointServices."
+        ],
+    ),
+    "services that the stack does not use": ({}, [], {"endpoint_services": {}, "partition": "aws-cn"}, []),
+    # Capacity Blocks
+    "template change of a pool with nodes in a Capacity Block": (
+        {},
+        IN_BLOCK,
+        in_block(1),
+        [
+            "pools[0]: train has 1 node in a Capacity Block, and `pulumi up` would change rootVolumeGib, efa and user data in "
+            f"the launch template. {SCALE}"
+        ],
+    ),
+    "upgrade of a pool with nodes in a Capacity Block": (
+        {"target": {"kubernetesVersion": "1.36"}},
+        [pool(instance_type="p5.48xlarge", capacity=BLOCK)],
+        in_block(2),
+        [
+            "pools[0]: train has 2 nodes in a Capacity Block, and `pulumi up` would change rootVolumeGib, efa and user data in "
+            f"the launch template. {SCALE}",
+            f'target.kubernetesVersion: "1.36" would upgrade all pools, but train has 2 nodes in a Capacity Block. {SCALE}',
+        ],
+    ),
+    "template change of an empty pool in a Capacity Block": ({}, IN_BLOCK, in_block(0), []),
+    "template change of a pool whose creation failed": ({}, IN_BLOCK, in_block(2, failed=True), []),
+    "template change of a pool without a Capacity Block": (
+        {},
+        [pool(instance_type="p5.48xlarge")],
+        in_block(2, block_template=None),
+        [],
+    ),
+}
+
+assert set(FOR_EC2) <= set(FOR_EKS)

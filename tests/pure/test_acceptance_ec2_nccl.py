@@ -1,0 +1,126 @@
+"""NCCL's rows of an EC2 cluster. The command for the head node runs in a shell of this machine; mpiexec and all_reduce_perf are
+scripts that print recorded lines."""
+
+import os
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.acceptance import ec2_nccl
+from cli.acceptance.aws_reads import Instance
+from cli.acceptance.checklist import Check, run
+from cli.acceptance.report import Row
+from infra.facts.instance_types import InstanceType
+from tests.pure.test_smoke_nccl import LOG, SLOW, SOCKETS, TABLE, WITHOUT_GPUDIRECT
+
+P4DE = InstanceType.from_ec2(
+    {
+        "InstanceType": "p4de.24xlarge",
+        "ProcessorInfo": {"SupportedArchitectures": ["x86_64"]},
+        "VCpuInfo": {"DefaultVCpus": 96},
+        "MemoryInfo": {"SizeInMiB": 1179648},
+        "GpuInfo": {"Gpus": [{"Count": 1, "Manufacturer": "NVIDIA"}]},
+        "NetworkInfo": {"NetworkCards": [], "Ipv4AddressesPerInterface": 50, "NetworkPerformance": "4x 100 Gigabit"},
+    }
+)
+MPIEXEC = """#!/bin/bash
+echo "$*" >>"$HOME/mpiexec"
+shift 4
+for rank in 0 1; do OMPI_COMM_WORLD_RANK=$rank "$@" || exit; done
+"""
+PERF = """#!/bin/bash
+if [[ $NCCL_DEBUG$NCCL_DEBUG_SUBSYS != INFOINIT,NET ]]; then exit 3; fi
+if [[ $OMPI_COMM_WORLD_RANK == 0 ]]; then cat "$HOME/table"; fi
+echo "$NCCL_NET" >"$HOME/net"
+cat "$HOME/log$OMPI_COMM_WORLD_RANK" >"$NCCL_DEBUG_FILE"
+"""
+
+
+@dataclass
+class Shell:
+    """A head node that is this machine."""
+
+    home: Path
+    written: list[str] = field(default_factory=list)
+
+    def run(self, script: str) -> tuple[int, str]:
+        env = {"HOME": str(self.home), "PATH": f"{self.home}/bin:{os.environ['PATH']}"}
+        done = subprocess.run(["bash", "-c", script], env=env, capture_output=True, text=True, timeout=60, check=False)
+        return done.returncode, done.stdout + done.stderr
+
+    def put(self, path: str, content: bytes) -> None:
+        (self.home / path).write_bytes(content)
+        self.written.append(path)
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "nccl").mkdir()
+    for name, script in (("bin/mpiexec", MPIEXEC), ("bin/scp", "#!/bin/sh\n"), ("nccl/all_reduce_perf", PERF)):
+        (tmp_path / name).write_text(script)
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setattr(ec2_nccl, "PROGRAMS", str(tmp_path / "nccl/all_reduce_perf"))
+    return Shell(tmp_path)
+
+
+def rows(shell: Shell, log: str = LOG, table: str = TABLE, efa: int = 4, **declared: str) -> dict[str, str]:
+    """Return result by name of row."""
+    for name, text in (("log0", LOG if log != SOCKETS else log), ("log1", log), ("table", table)):
+        (shell.home / name).write_text(text)
+    workers = [Instance(f"i-{one}", P4DE.name, "ami-1", "", f"10.0.0.{one}", efa) for one in range(2)]
+    remote: Any = shell
+    check = Check("smoke: nccl", lambda notes: ec2_nccl.check(notes, remote, workers, P4DE, "perf.py"))
+    found = run([check], lambda: declared, report=lambda line: None)
+    return {one.name: one.result if isinstance(one, Row) else "left out" for one in found}
+
+
+SOUND = {
+    "smoke: nccl": "passed",
+    "smoke: NCCL": "passed",
+    "smoke: NCCL network": "passed",
+    "smoke: GPUDirect": "passed",
+    "smoke: NCCL bandwidth": "passed",
+}
+
+
+def test_sound_workers_pass_every_row(shell: Shell) -> None:
+    assert rows(shell) == SOUND
+    assert shell.written == ["perf.py"]
+    assert (shell.home / "mpiexec").read_text().startswith("-n 2 -N 1 bash -c ")
+
+
+@pytest.mark.parametrize(
+    ("changed", "row"),
+    [
+        ({"log": WITHOUT_GPUDIRECT}, "smoke: GPUDirect"),
+        ({"table": SLOW}, "smoke: NCCL bandwidth"),
+        ({"log": LOG.replace("provider is efa,", "provider is tcp,")}, "smoke: NCCL network"),
+    ],
+    ids=["without GPUDirect", "slow", "another provider"],
+)
+def test_each_fault_fails_its_own_row(shell: Shell, changed: dict[str, str], row: str) -> None:
+    assert rows(shell, **changed) == {**SOUND, row: "failed"}
+
+
+def test_nccl_must_fail_without_efa_only_where_workers_have_efa(shell: Shell) -> None:
+    rows(shell)
+    assert (shell.home / "net").read_text() == "Libfabric\n"
+    without = rows(shell, log=SOCKETS, efa=0)
+    assert (shell.home / "net").read_text() == "\n"
+    assert (without["smoke: NCCL network"], without["smoke: GPUDirect"]) == ("passed", "left out")
+
+
+def test_a_missing_program_is_missing_hardware_only_where_devices_are_emulated(shell: Shell) -> None:
+    (shell.home / "nccl/all_reduce_perf").unlink()
+    assert rows(shell, node="emulated") == {"smoke: nccl": "not on this hardware"}
+    assert rows(shell) == {"smoke: nccl": "failed"}
+
+
+def test_mpiexec_that_does_not_start_fails_with_its_output(shell: Shell) -> None:
+    (shell.home / "bin/mpiexec").write_text("#!/bin/sh\necho no such host >&2; exit 1\n")
+    found = rows(shell)
+    assert (found["smoke: nccl"], found["smoke: NCCL network"]) == ("failed", "not run")

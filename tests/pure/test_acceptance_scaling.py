@@ -1,0 +1,158 @@
+"""Scaling from zero and losing a worker, with a cluster that answers from lists."""
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from cli.acceptance import eks, own_jobs, programs
+from cli.acceptance.checklist import Notebook
+from cli.acceptance.choice import Choice
+from cli.acceptance.scaling import Scaling
+from cli.errors import CommandError
+from cli.job_state import JobState
+from cli.launches import FailedLaunch
+from cli.status.model import PoolStatus
+from infra.jobs.cluster import ClusterDescription
+from infra.jobs.model import Job
+from tests.pure.job_world import SMALL, cluster
+from tests.pure.test_acceptance_verdicts import node
+
+LOST = FailedLaunch(datetime(2026, 11, 23, tzinfo=UTC), "no g5.12xlarge capacity", is_over=False)
+
+
+def state(phase: Any = "Succeeded", failures: int = 0) -> JobState:
+    now = datetime(2026, 11, 23, tzinfo=UTC)
+    return JobState("j", "mpi-jobs", "MPIJob", "j", "mpijob", "small", 2, phase, "", failures, now, now)
+
+
+class Api:
+    """Kubernetes: the nodes of the pool, one answer per request; the last one repeats."""
+
+    def __init__(self, *sizes: int) -> None:
+        self.sizes = list(sizes)
+        self.deleted: list[str] = []
+
+    def list(self, kind: str, namespace: str | None = None, selector: Any = None) -> list[dict[str, Any]]:
+        size = self.sizes.pop(0) if len(self.sizes) > 1 else self.sizes[0]
+        return [node(f"n{number}", SMALL) for number in range(size)]
+
+    def get(self, kind: str, name: str, namespace: str) -> dict[str, Any]:
+        return {"metadata": {"uid": "uid-1"}}
+
+    def delete(self, kind: str, name: str, namespace: str) -> None:
+        self.deleted.append(f"{kind}/{name}")
+
+
+class Jobs:
+    """Jobs that print the given lines and end in the given state."""
+
+    def __init__(self, api: Api, ends: JobState, *log: str) -> None:
+        self.cluster, self.namespace, self.ends, self.log = api, "mpi-jobs", ends, log
+        self.described: ClusterDescription = cluster()
+        self.events: list[str] = []
+
+    def job(self, name: str, pool: str, workers: int, command: Any, *, retries: int = 0) -> Job:
+        return own_jobs.JobWorld(self.cluster, self.described, self.namespace, None, 1).job(  # type: ignore[arg-type]
+            name, pool, workers, command, retries=retries
+        )
+
+    def submit(self, job: Job) -> None:
+        self.events.append(f"submit {job.name}")
+
+    def follow(self, job: Job, on_line: Callable[[str], None]) -> JobState:
+        self.cluster.sizes = [1, *self.cluster.sizes]
+        if self.ends.phase == "Starting":
+            raise CommandError("job did not end within 1 minutes (--minutes)")
+        return self.ends
+
+    def run(self, job: Job, on_line: Callable[[str], None]) -> tuple[JobState, list[str]]:
+        for line in self.log:
+            on_line(line)
+        return self.ends, list(self.log)
+
+    def delete(self, name: str) -> None:
+        self.events.append(f"delete {name}")
+
+
+def ticking() -> Iterator[float]:
+    now = 0.0
+    while True:
+        yield now
+        now += 60.0
+
+
+def scaled(*sizes: int, ends: JobState | None = None, wanted: int = 0, launch: FailedLaunch | None = None) -> Notebook:
+    clock, notes = ticking(), Notebook()
+    jobs: Any = Jobs(Api(*sizes), ends or state())
+    pool = PoolStatus("small", wanted=wanted, minimum=0, failed_launch=launch)
+    scaling = Scaling(jobs, SMALL, 1.0, lambda: pool, pause=lambda seconds: None, clock=lambda: next(clock))
+    scaling.run(notes)
+    assert jobs.events == ["submit acceptance-scale", "delete acceptance-scale"]
+    return notes
+
+
+def test_a_pool_scales_from_zero_and_back() -> None:
+    notes = scaled(0, 1, 1, 0)
+    assert notes.failures == []
+    shown = {one.source: one.value for one in notes.evidence}
+    assert shown["autoscaling describe-auto-scaling-groups: desired size of pool small"] == "0"
+    assert shown["nodes of pool small after the job"].startswith("0 after ")
+    assert "node n0 of pool small: status.allocatable" in shown, "the new node's devices are checked"
+
+
+def test_a_pool_with_nodes_is_emptied_first() -> None:
+    notes = scaled(2, 2, 1, 0)
+    assert notes.failures == []
+    assert any(one.source == "nodes of pool small before the job, with 2 nodes" for one in notes.evidence)
+
+
+def test_nodes_that_stay_fail_the_row() -> None:
+    with pytest.raises(CommandError, match=r"pool small still has 1 node after 1[78] minutes after the job"):
+        scaled(0, 1)
+
+
+def test_a_desired_size_that_stays_fails_the_row() -> None:
+    assert scaled(0, 0, wanted=1).failures == ["pool small: its nodes are gone, but AWS still has the desired size 1"]
+
+
+def test_a_job_that_never_runs_names_the_failed_launch() -> None:
+    with pytest.raises(CommandError, match=r"did not end within .*; last failed launch: no g5.12xlarge capacity"):
+        scaled(0, 0, ends=state("Starting"), launch=LOST)
+
+
+def test_a_job_that_fails_on_the_new_node_fails_the_row() -> None:
+    assert "the job on the empty pool small is Failed" in scaled(0, 0, ends=state("Failed")).failures[0]
+
+
+# --- a job that loses a worker
+
+FIRST, SECOND = f"{programs.FIRST} w-0:1 w-1:2", f"{programs.SECOND} w-0:1 w-1:2"
+
+
+def killed(ends: JobState, *log: str) -> tuple[Notebook, Api]:
+    target: Any = object.__new__(eks.EksTarget)
+    api, notes = Api(2), Notebook()
+    target._jobs = Jobs(api, ends, *log)
+    target._killed(Choice(SMALL, 2, None), notes)
+    return notes, api
+
+
+def test_a_worker_is_deleted_once_and_the_second_attempt_counts() -> None:
+    notes, api = killed(state(failures=1), FIRST, SECOND, programs.ENDED)
+    assert (notes.failures, api.deleted) == ([], ["Pod/acceptance-killed-worker-1"])
+
+
+@pytest.mark.parametrize(
+    ("ends", "log"),
+    [
+        (state(failures=0), (FIRST, programs.ENDED)),
+        (state(failures=1), (SECOND, programs.ENDED)),
+        (state(failures=0), (FIRST, SECOND, programs.ENDED)),
+        (state("Failed", failures=5), (FIRST,)),
+    ],
+    ids=["no second attempt", "nothing was deleted", "no failed attempt", "failed"],
+)
+def test_a_job_that_did_not_lose_a_worker_and_recover_fails_the_row(ends: JobState, log: tuple[str, ...]) -> None:
+    assert killed(ends, *log)[0].failures

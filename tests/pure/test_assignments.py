@@ -1,0 +1,65 @@
+"""`--set` and `--env` of `submit` change a job's values before they are validated."""
+
+import re
+from typing import Any
+
+import pytest
+
+from cli.assignments import edited, pairs
+from cli.errors import CommandError
+from infra.jobs.reading import JobRefused, judged, named
+from tests.pure.job_world import cluster, values
+
+CHANGES: list[tuple[str, dict[str, Any]]] = [
+    ("workers=1", {"workers": 1}),
+    ("resources.cpu=2", {"resources": {"cpu": "2"}}),
+    ("resources.memory='2Gi'", {"resources": {"memory": "2Gi"}}),
+    ("command=[python3, a.py]", {"command": ["python3", "a.py"]}),
+    ("command[1]=b.py", {"command": ["python3", "b.py"]}),
+    ("env.NCCL_DEBUG=INFO", {"env": {"EPOCHS": "1", "NCCL_DEBUG": "INFO"}}),
+    ("volumes[0].name=shared", {"volumes": [{"name": "shared"}]}),
+    ("podOverrides.worker.labels.team=vision", {"podOverrides": {"worker": {"labels": {"team": "vision"}}}}),
+]
+
+
+@pytest.mark.parametrize(("text", "changed"), CHANGES, ids=[text for text, _ in CHANGES])
+def test_set_changes_one_field_and_keeps_the_others(text: str, changed: dict[str, Any]) -> None:
+    start = values(env={"EPOCHS": "1"})
+    if text.startswith("volumes"):
+        start["volumes"] = [{"name": "other"}]
+    found = edited(start, pairs("--set", [text]))
+    assert found == {**start, **changed}
+
+
+def test_env_wins_over_the_file_and_its_values_may_contain_equals_signs() -> None:
+    found = edited(values(env={"A": "1", "B": "2"}), [], pairs("--env", ["A=x=y", "C=3"]))
+    assert found["env"] == {"A": "x=y", "B": "2", "C": "3"}
+
+
+def test_a_mistyped_path_is_reported_like_one_in_the_file() -> None:
+    with pytest.raises(JobRefused) as caught:
+        judged(edited(values(), pairs("--set", ["worker=3"])), cluster())
+    assert str(caught.value) == "worker: is not a setting; did you mean workers?"
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "message"),
+    [
+        ("--set", "workers", "--set workers: has no value. Use --set NAME=VALUE"),
+        ("--env", "=1", "--env : has no name. Use --env NAME=VALUE"),
+        ("--set", "a..b=1", "--set a..b: is not a path. Use one such as resources.memory or volumes[0].name"),
+        ("--set", "command[7]=a", "--set command[7]: the job has no such element. Set all of command instead"),
+        ("--set", "workers.a=1", "--set workers.a: the job has no such element. Set all of workers instead"),
+    ],
+)
+def test_mistakes_on_the_command_line_are_one_sentence(option: str, text: str, message: str) -> None:
+    with pytest.raises(CommandError) as caught:
+        edited(values(), pairs(option, [text]))
+    assert str(caught.value) == message
+
+
+def test_a_generated_name_starts_with_generate_name_and_differs() -> None:
+    start = {key: value for key, value in values(generateName="mnist-").items() if key != "name"}
+    names = {judged(start, cluster()).name for _ in range(5)}
+    assert len(names) == 5 and all(re.fullmatch(r"mnist-[bcdfghjklmnpqrstvwxz2456789]{5}", name) for name in names)
+    assert named(values(generateName="other-"))["name"] == "mnist"

@@ -1,0 +1,116 @@
+"""The bill of a stack agrees with bills worked out by hand, and what is not known is not zero."""
+
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+
+from infra.cost.prices import Prices, snapshot
+from infra.facts import CapacityReservation
+from infra.plan.bill import LEVELS, Level, bill
+from tests.pure.bill_world import price, prices, stack
+from tests.pure.world import facts, pool, settings
+
+WORKED: list[tuple[str, Level, dict[str, int], str, str]] = [
+    ("01-single-g5", "configured", {}, "1.2773", "932.46"),
+    ("02-p4d-efa", "idle", {}, "0.3667", "267.67"),
+    ("02-p4d-efa", "configured", {}, "44.3039", "32341.82"),
+    ("02-p4d-efa", "maximum", {}, "88.3473", "64493.56"),
+    ("03-p5-capacity-block", "configured", {"desiredSize": 2}, "0.3886", "283.67"),
+    ("04-spot-scale-to-zero", "maximum", {}, "64.0961", "46790.18"),
+    ("05-existing-vpc-and-efs", "idle", {}, "0.3395", "247.83"),
+    ("06-closed-network", "idle", {}, "0.6767", "493.97"),
+    ("08-ec2-mnist", "idle", {}, "0.4207", "307.11"),
+    ("08-ec2-mnist", "configured", {}, "53.8661", "39322.28"),
+]
+
+
+def cents(amount: Decimal) -> str:
+    return f"{amount:.2f}"
+
+
+@pytest.mark.parametrize(("name", "level", "changes", "hourly", "monthly"), WORKED)
+def test_a_bill_is_right_to_the_cent(name: str, level: Level, changes: dict[str, int], hourly: str, monthly: str) -> None:
+    wanted = stack(name, **changes)
+    total = bill(wanted, None, prices(wanted.region)).total(level)
+    assert (f"{total.hourly:.4f}", cents(total.monthly), total.unknown) == (hourly, monthly, ())
+
+
+def reserved(total: int, available: int) -> CapacityReservation:
+    return CapacityReservation(
+        "cr-0fedcba9876543210", "default", "active", "p5.48xlarge", "us-west-2a", total=total, available=available
+    )
+
+
+def test_the_bill_of_a_reservation_that_the_pool_fills_is_right_to_the_cent() -> None:
+    wanted = stack("07-targeted-odcr")
+    known = facts(wanted, reservations={"cr-0fedcba9876543210": reserved(2, 2)})
+    total = bill(wanted, known, prices()).total("configured")
+    assert (f"{total.hourly:.4f}", cents(total.monthly), total.unknown) == ("110.4686", "80642.07", ())
+
+
+def test_a_reservation_costs_the_on_demand_price_while_no_node_uses_it() -> None:
+    wanted = stack("07-targeted-odcr", desiredSize=0)
+    known = facts(wanted, reservations={"cr-0fedcba9876543210": reserved(4, 4)})
+    total = bill(wanted, known, prices())
+    idle = bill(stack("02-p4d-efa"), None, prices()).total("idle").hourly
+    assert total.total("idle").hourly == idle + 4 * Decimal("55.04")
+    assert next(line.counts for line in total.lines if "unused" in line.name) == (4, 4, 0)
+
+
+def test_instances_that_others_run_in_a_reservation_are_not_billed_as_unused() -> None:
+    wanted = stack("07-targeted-odcr", desiredSize=0)
+    known = facts(wanted, reservations={"cr-0fedcba9876543210": reserved(4, 1)})
+    assert next(line.counts for line in bill(wanted, known, prices()).lines if "unused" in line.name) == (1, 1, 0)
+
+
+def test_the_size_of_a_reservation_is_unknown_without_facts() -> None:
+    total = bill(stack("07-targeted-odcr"), None, prices()).total("configured")
+    assert total.unknown == ("the size of cr-0fedcba9876543210",)
+
+
+def test_a_price_that_is_not_known_is_named_and_not_counted_as_zero() -> None:
+    wanted = stack("02-p4d-efa")
+    lacking = replace(prices(), instances={"m7i.large": price("0.1008")})
+    found = bill(wanted, None, lacking)
+    assert found.total("idle").is_known
+    assert found.total("configured").unknown == ("the price of p4d.24xlarge in us-west-2",)
+
+
+def test_a_spot_pool_costs_the_spot_price_of_its_zone() -> None:
+    wanted = settings(pool(instance_type="g6.48xlarge", desiredSize=1, capacity={"kind": "spot"}, zone="us-west-2b"))
+    spot = replace(prices(), spot={("g6.48xlarge", "us-west-2b"): price("3.16"), ("g6.48xlarge", "us-west-2a"): price("9")})
+    line = next(line for line in bill(wanted, facts(wanted), spot).lines if "spot" in line.name)
+    assert line.at("configured") == Decimal("3.16")
+
+
+def test_extended_support_is_billed_on_top_of_the_cluster() -> None:
+    wanted = settings(pool())
+    plain, extended = (bill(wanted, facts(wanted, **more), prices()) for more in ({}, {"extended_support": frozenset({"1.35"})}))
+    assert extended.total("idle").hourly - plain.total("idle").hourly == Decimal("0.50")
+
+
+def test_traffic_is_listed_with_its_unit_price_and_not_in_the_sum() -> None:
+    found = bill(stack("02-p4d-efa"), None, prices())
+    usage = {line.name: line.price for line in found.usage}
+    assert usage["traffic through NAT gateways"] == price("0.045")
+    assert usage["traffic to the internet"] is None
+    assert not {line.name for line in found.lines} & usage.keys()
+
+
+def test_endpoints_are_unknown_while_the_number_of_zones_is() -> None:
+    wanted = settings(pool(), network={"interfaceEndpoints": True, "natGateways": "none"})
+    assert "the number of zones" in bill(wanted, None, prices()).total("idle").unknown
+
+
+@pytest.mark.parametrize("region", ["us-east-1", "us-west-2", "us-east-2", "eu-west-1"])
+def test_the_snapshot_has_a_source_and_a_date_for_each_price(region: str) -> None:
+    known = snapshot(region)
+    every = [*known.instances.values(), *known.items.values()]
+    assert every and all(one.source and one.date.startswith("20") and one.usd > 0 for one in every)
+
+
+def test_a_region_that_the_snapshot_lacks_has_no_price() -> None:
+    nowhere: Prices = snapshot("mx-central-1")
+    found = bill(settings(pool(), region="mx-central-1"), None, nowhere)
+    assert all(not found.total(level).is_known and found.total(level).hourly == 0 for level in LEVELS)

@@ -1,0 +1,86 @@
+"""The clock of a Capacity Block: when a pool grows and shrinks, and what `status` says about it."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from cli.status.model import BlockStatus
+from infra.facts.model import CapacityReservation, Facts
+from infra.plan import block_clock
+from infra.plan.specs import BlockSchedule
+from tests.pure.world import load
+
+START = datetime(2026, 11, 24, 11, 30, tzinfo=UTC)
+END = START + timedelta(days=7)
+BLOCK = "cr-0123456789abcdef0"
+RESERVATION = CapacityReservation(
+    BLOCK,
+    "capacity-block",
+    "scheduled",
+    "p5.48xlarge",
+    "us-west-2a",
+    2,
+    0,
+    start=START,
+    end=END,
+    read_at=START - timedelta(days=1),
+)
+POOL = {
+    "name": "train",
+    "instanceType": "p5.48xlarge",
+    "minSize": 0,
+    "maxSize": 4,
+    "capacity": {"kind": "capacity-block", "reservationId": BLOCK},
+}
+
+
+def schedule(**changes: object) -> BlockSchedule | None:
+    [pool] = load({"target": {"kind": "eks"}, "pools": [POOL]}, region="us-west-2").pools
+    facts = SimpleNamespace(reservations={BLOCK: replace(RESERVATION, **changes)})  # type: ignore[arg-type]
+    return block_clock.schedule(pool, cast(Facts, facts))
+
+
+def test_a_block_that_starts_later_grows_the_pool_at_its_start_and_drains_it_45_minutes_before_its_end() -> None:
+    assert schedule() == BlockSchedule(start="2026-11-24T11:30:00Z", drain="2026-12-01T10:45:00Z", nodes=2, minimum=0)
+
+
+def test_a_block_that_has_started_only_drains() -> None:
+    found = schedule(state="active", read_at=START + timedelta(hours=1))
+    assert found is not None and (found.start, found.drain) == (None, "2026-12-01T10:45:00Z")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"state": "active", "read_at": END - timedelta(minutes=45)},
+        {"state": "expired", "read_at": END},
+        {"state": "payment-failed"},
+        {"end": None},
+    ],
+)
+def test_nothing_is_scheduled_in_the_past_or_without_a_block(changes: dict[str, object]) -> None:
+    assert schedule(**changes) is None
+
+
+@pytest.mark.parametrize(
+    ("state", "now", "sentence"),
+    [
+        (
+            "scheduled",
+            START - timedelta(hours=3, minutes=20),
+            "Capacity Block cr-1 is scheduled: nodes start in 3 h 20 min; nodes are drained from 2026-12-01 10:45 UTC",
+        ),
+        (
+            "active",
+            END - timedelta(days=2, hours=1),
+            "Capacity Block cr-1: 2 d 1 h left; nodes are drained from 2026-12-01 10:45 UTC",
+        ),
+        ("active", END - timedelta(minutes=44), "Capacity Block cr-1: 44 min left; its nodes are being drained"),
+        ("expired", END, "Capacity Block cr-1 is expired"),
+    ],
+)
+def test_the_status_says_how_long_the_nodes_stay(state: str, now: datetime, sentence: str) -> None:
+    assert BlockStatus("cr-1", state, START, END).sentence(now) == sentence

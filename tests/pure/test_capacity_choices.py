@@ -1,0 +1,109 @@
+"""What `capacity find` shows: the order of choices, prices per GPU hour, and what to do next."""
+
+import io
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+from rich.console import Console
+
+from cli.capacity.choices import Choice, choices
+from cli.capacity.screen import recommendation, screen
+from infra.facts.capacity import BlockOffering, Found, RegionCapacity, Reservation, Wanted
+
+START = datetime(2026, 11, 24, 11, 30, tzinfo=UTC)
+END = START + timedelta(hours=24)
+P5 = "p5.48xlarge"
+
+
+def block(identifier: str = "cb-1", fee: str | None = "1887.84", count: int = 2) -> BlockOffering:
+    amount = None if fee is None else Decimal(fee)
+    return BlockOffering(identifier, "us-west-2", "us-west-2a", P5, count, START, END, Decimal(24), amount, 24)
+
+
+def reservation(available: int = 2, state: str = "active", kind: str = "default") -> Reservation:
+    return Reservation("cr-1", kind, state, "us-west-2a", 4, available, START, END)
+
+
+def found(*regions: RegionCapacity, nodes: int = 2, on_demand: str | None = "55.04") -> Found:
+    prices = {} if on_demand is None else {"us-west-2": Decimal(on_demand)}
+    return Found(Wanted(P5, nodes, 24), regions, 8, prices, "AWS Price List")
+
+
+def west(**values: object) -> RegionCapacity:
+    return RegionCapacity("us-west-2", **{"zones": ("us-west-2a",), **values})  # type: ignore[arg-type]
+
+
+def rows(*regions: RegionCapacity, **options: object) -> list[Choice]:
+    return choices(found(*regions, **options))  # type: ignore[arg-type]
+
+
+def test_the_account_s_reservation_comes_first_then_the_cheapest() -> None:
+    spot = {"us-west-2a": Decimal("12.69")}
+    listed = rows(west(blocks=(block(),), reservations=(reservation(),), spot_prices=spot))
+    assert [(row.kind, row.total) for row in listed] == [
+        ("reservation", Decimal(0)),
+        ("spot", Decimal("609.12")),
+        ("block", Decimal("1887.84")),
+        ("on-demand", Decimal("2641.92")),
+    ]
+
+
+def test_the_price_of_a_gpu_hour_counts_all_gpus_and_hours() -> None:
+    [row] = (row for row in rows(west(blocks=(block(),))) if row.kind == "block")
+    assert row.per_gpu_hour == Decimal("1887.84") / (2 * 8 * 24)
+
+
+@pytest.mark.parametrize(
+    ("state", "available", "fits"),
+    [("active", 2, True), ("active", 1, False), ("scheduled", 0, True), ("payment-pending", 0, True)],
+)
+def test_a_reservation_fits_if_it_has_room_now_or_at_its_start(state: str, available: int, fits: bool) -> None:
+    [row] = (row for row in rows(west(reservations=(reservation(available, state),))) if row.kind == "reservation")
+    assert row.fits is fits
+
+
+def test_what_is_too_small_comes_last() -> None:
+    listed = rows(west(reservations=(reservation(1),), blocks=(block(),)))
+    assert [row.kind for row in listed] == ["block", "on-demand", "reservation"]
+
+
+def test_an_unknown_price_is_never_zero() -> None:
+    listed = rows(west(blocks=(block(fee=None),)), on_demand=None)
+    assert [row.total for row in listed] == [None, None]
+    assert [row.as_json()["usd"] for row in listed] == [None, None]
+
+
+def test_more_than_64_nodes_do_not_fit_into_a_block() -> None:
+    [row] = (row for row in rows(west(blocks=(block(count=64),)), nodes=100) if row.kind == "block")
+    assert (row.fits, row.note) == (False, "a block has at most 64 nodes")
+
+
+def test_the_nearest_durations_are_asked() -> None:
+    asked = {hours: Wanted(P5, 1, hours).durations for hours in (1, 24, 30, 15 * 24, 182 * 24, 200 * 24)}
+    assert asked == {
+        1: (24,),
+        24: (24,),
+        30: (48, 24),
+        15 * 24: (21 * 24, 14 * 24),
+        182 * 24: (182 * 24,),
+        200 * 24: (182 * 24,),
+    }
+
+
+def test_the_recommendation_is_the_own_reservation_or_the_cheapest_block() -> None:
+    own = rows(west(reservations=(reservation(),), blocks=(block(),)))
+    assert recommendation(own) == "You have capacity already: set capacity.reservationId: cr-1 in the stack file."
+    assert recommendation(rows(west(blocks=(block("cb-2", "900"), block())))).endswith("capacity reserve cb-2 -s STACK")
+    assert recommendation(rows(west())) == ""
+
+
+def test_the_screen_names_every_region_that_refused_or_does_not_offer_the_type() -> None:
+    refusing = RegionCapacity("eu-west-1", refusals=("offerings: you are not allowed to call ec2:DescribeInstanceTypeOfferings",))
+    everything = found(west(blocks=(), largest_block=1), refusing, RegionCapacity("eu-west-3"), RegionCapacity("sa-east-1"))
+    console = Console(file=io.StringIO(), width=200)
+    console.print(screen(everything, choices(everything), everything=False))
+    printed = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "eu-west-1: offerings: you are not allowed to call ec2:DescribeInstanceTypeOfferings" in printed
+    assert "not offered in eu-west-3 and sa-east-1" in printed
+    assert "us-west-2: Capacity Blocks have at most 1 nodes in this period" in printed

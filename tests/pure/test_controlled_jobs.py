@@ -1,0 +1,227 @@
+"""Jobs in clusters with a job controller: what their objects promise it, and how it releases jobs after `setup`."""
+
+import json
+from typing import Any
+
+import pytest
+
+from infra.jobs import standalone
+from infra.jobs.in_pods import keeper
+from infra.jobs.model import Job
+from infra.jobs.pieces import Piece
+from infra.jobs.render import render
+from infra.jobs.validation import check
+from infra.naming import HELD_QUEUE, POLICY_ANNOTATION, RECORD_KEY, RECORD_LABEL
+from infra.platform.job_controller import program
+from infra.platform.job_controller.in_pod import job as in_pod
+from infra.platform.job_controller.in_pod import record, setup
+from infra.platform.job_controller.in_pod.actions import Change, FailJob
+from tests.pure.controlled_jobs import Controlled, condition, job, main
+from tests.pure.job_world import KEYS, TEAM, cluster
+
+LAUNCHERS = ("mpijob", "standalone", "torchrun")
+
+
+def rendered(**more: Any) -> list[Piece]:
+    least = {"name": "mnist", "pool": "train", "workers": 2, "image": "r.example.com/t:1", "command": ["true"]}
+    model = Job.model_validate({**least, **more})
+    return render(model, cluster(job_controller=True), lambda: KEYS)
+
+
+def objects(pieces: list[Piece], kind: str) -> list[dict[str, Any]]:
+    return [piece.manifest for piece in pieces if piece.manifest["kind"] == kind]
+
+
+def test_controller_and_program_agree_on_names() -> None:
+    assert (in_pod.POLICY, record.LABEL, record.KEY) == (POLICY_ANNOTATION, RECORD_LABEL, RECORD_KEY)
+    assert setup.QUEUE_LABEL == "kueue.x-k8s.io/queue-name"
+
+
+def test_the_controller_needs_only_the_standard_library() -> None:
+    import ast
+    import sys
+
+    for name, text in program.files().items():
+        for node in ast.walk(ast.parse(text)):
+            modules = [one.name for one in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                modules = [node.module or ""]
+            assert {one.partition(".")[0] for one in modules} <= sys.stdlib_module_names, name
+
+
+def test_the_program_fits_into_its_config_map() -> None:
+    assert sum(map(len, program.files().values())) < 2**19
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_the_main_object_has_the_policy(launcher: str) -> None:
+    first = rendered(launcher=launcher, maxRestarts=4, noRetryExitCodes=[3], activeDeadlineSeconds=60)[0].manifest
+    policy = json.loads(first["metadata"]["annotations"][POLICY_ANNOTATION])
+    wanted = {"maxRestarts": 4, "noRetryExitCodes": [3], "workers": 2, "pool": "train", "activeDeadlineSeconds": 60}
+    assert policy == {"version": in_pod.POLICY_VERSION, **wanted}
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_kubernetes_repeats_more_attempts_than_the_controller_allows(launcher: str) -> None:
+    spec = rendered(launcher=launcher, maxRestarts=1)[0].manifest["spec"]
+    limit = spec.get("runPolicy", spec).get("backoffLimit") or spec["backoffLimitPerIndex"]
+    assert limit == 101
+
+
+def test_the_deadline_of_a_standalone_job_is_the_controllers() -> None:
+    pieces = rendered(launcher="standalone", activeDeadlineSeconds=60)
+    assert all("activeDeadlineSeconds" not in one["spec"] for one in objects(pieces, "Job"))
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_a_cluster_without_a_controller_gets_the_objects_of_before(launcher: str) -> None:
+    least = {"name": "mnist", "pool": "train", "workers": 2, "image": "r.example.com/t:1", "command": ["true"]}
+    first = render(Job.model_validate({**least, "launcher": launcher, "setup": ["true"]}), cluster(), lambda: KEYS)[0].manifest
+    assert "annotations" not in first["metadata"]
+    assert "initContainers" in json.dumps(first)
+
+
+# --- setup -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_setup_is_a_job_of_its_own_with_its_own_resources_and_limit(launcher: str) -> None:
+    more = {"setupResources": {"cpu": "4", "memory": "8Gi"}, "setupDeadlineSeconds": 600}
+    pieces = rendered(launcher=launcher, setup=["pip", "install"], **more)
+    made = next(one for one in objects(pieces, "Job") if one["metadata"]["name"] == "mnist-setup")
+    assert made["spec"]["activeDeadlineSeconds"] == 600
+    assert made["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "jobs"
+    (container,) = made["spec"]["template"]["spec"]["containers"]
+    assert container["resources"]["limits"] == {"cpu": "4", "memory": "8Gi"}
+    others = [piece.manifest for piece in pieces if piece.manifest is not made]
+    assert "prepare.sh" not in json.dumps(others) and "first_only" not in json.dumps(others)
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_ranks_are_out_of_the_queue_until_setup_has_ended(launcher: str) -> None:
+    pieces = rendered(launcher=launcher, setup=["true"])
+    assert pieces[0].manifest["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == HELD_QUEUE
+    assert [one["spec"]["replicas"] for one in objects(pieces, "StatefulSet")] == ([0] if launcher == "standalone" else [])
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_without_a_queue_ranks_are_suspended_until_setup_has_ended(launcher: str) -> None:
+    least = {"name": "mnist", "pool": "train", "workers": 2, "image": "r.example.com/t:1", "command": ["true"]}
+    model = Job.model_validate({**least, "launcher": launcher, "setup": ["true"], "namespace": "team-a"})
+    first = render(model, cluster(job_controller=True, namespaces=(TEAM,)), lambda: KEYS)[0].manifest
+    assert first["spec"].get("runPolicy", first["spec"])["suspend"] is True
+
+
+def setup_job(*conditions: dict[str, Any]) -> dict[str, Any]:
+    return {"kind": "Job", "metadata": {"name": "train-setup"}, "spec": {}, "status": {"conditions": list(conditions)}}
+
+
+def held(launcher: str, queue: str | None) -> dict[str, Any]:
+    found = main(launcher, {"hold": {"queue": queue}})
+    found["metadata"]["labels"][setup.QUEUE_LABEL] = HELD_QUEUE
+    found["spec"] |= {"runPolicy": {"suspend": True}} if launcher == "mpijob" else {"suspend": True}
+    return found
+
+
+def test_a_job_waits_for_its_setup() -> None:
+    seen = Controlled()
+    assert seen.look(job(held("mpijob", "jobs"), [], setup=setup_job()), 5) == []
+    assert seen["phase"] == "Setup"
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_a_job_enters_the_queue_after_its_setup(launcher: str) -> None:
+    seen = Controlled()
+    done = job(held(launcher, "jobs"), [], setup=setup_job(condition("Complete", 40)))
+    (action,) = seen.look(done, 41)
+    assert isinstance(action, Change)
+    assert action.values == ((("metadata", "labels", setup.QUEUE_LABEL), "jobs"),)
+    assert seen["setup"]["outcome"] == "Succeeded"
+
+
+def test_without_a_queue_a_job_starts_after_its_setup() -> None:
+    seen = Controlled()
+    (action,) = seen.look(job(held("torchrun", None), [], setup=setup_job(condition("Complete", 40))), 41)
+    assert isinstance(action, Change)
+    assert action.values == ((("spec", "suspend"), False),)
+
+
+def test_workers_without_an_operator_start_after_setup() -> None:
+    seen = Controlled()
+    workers_set = {"metadata": {"name": "train-worker"}, "spec": {"replicas": 0}}
+    done = job(held("standalone", "jobs"), [], setup=setup_job(condition("Complete", 40)), workers_set=workers_set)
+    first, _ = seen.look(done, 41)
+    assert isinstance(first, Change)
+    assert first.values == ((("spec", "replicas"), 2),)
+
+
+def test_a_released_job_is_not_released_again() -> None:
+    seen = Controlled()
+    released = main("mpijob", {"hold": {"queue": "jobs"}})
+    released["metadata"]["labels"][setup.QUEUE_LABEL] = "jobs"
+    assert seen.look(job(released, [], setup=setup_job(condition("Complete", 40))), 41) == []
+
+
+def test_a_failed_setup_fails_the_job() -> None:
+    seen = Controlled()
+    failed = setup_job(condition("Failed", 40, "Job has reached the specified backoff limit"))
+    (action,) = seen.look(job(held("mpijob", "jobs"), [], setup=failed), 41)
+    message = "setup failed: Job has reached the specified backoff limit"
+    assert action == FailJob("mpi-jobs", "train-launcher", "SetupFailed", message)
+    assert seen["verdict"]["message"] == message
+
+
+def problems(**more: Any) -> list[str]:
+    least = {"name": "mnist", "pool": "train", "workers": 2, "image": "r.example.com/t:1", "command": ["true"]}
+    return list(map(str, check(Job.model_validate({**least, **more}), cluster(job_controller=True))))
+
+
+def test_setup_needs_a_writable_volume() -> None:
+    fix = "Add a volume without readOnly to volumes, or remove setup."
+    wanted = [f"setup: needs a writable volume: only what it writes to volumes reaches the ranks. {fix}"]
+    assert problems(setup=["true"], volumes=[]) == wanted
+    assert problems(setup=["true"], volumes=[{"name": "shared", "readOnly": True}]) == wanted
+    assert problems(setup=["true"]) == problems(volumes=[]) == []
+
+
+def test_bad_values_of_setup_and_restarts_are_reported_together() -> None:
+    more = {"setupResources": {"cpu": "x"}, "setupDeadlineSeconds": 0, "noRetryExitCodes": [0]}
+    assert problems(**more) == [
+        'setupResources.cpu: "x" is not a quantity. Use one such as 500m or 8.',
+        "setupDeadlineSeconds: 0 is too small. Use at least 1.",
+        "noRetryExitCodes[0]: 0 is not an exit code of a failure. Use 1 to 255.",
+    ]
+
+
+# --- cleanup controller ------------------------------------------------------------------------------------------------
+
+
+def test_the_cleanup_controller_watches_the_launchers_job() -> None:
+    pieces = rendered(launcher="standalone")
+    (role,) = objects(pieces, "Role")
+    assert role["rules"][1] == {
+        "apiGroups": ["batch"],
+        "resources": ["jobs"],
+        "resourceNames": ["mnist-launcher"],
+        "verbs": ["get"],
+    }
+    made = next(one for one in objects(pieces, "Job") if one["metadata"]["name"] == "mnist-keeper")
+    (container,) = made["spec"]["template"]["spec"]["containers"]
+    assert container["command"][3:] == ["mpi-jobs", "mnist-launcher", standalone.WATCH_JOB]
+
+
+def test_the_cleanup_controller_ends_with_the_launchers_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    unreachable = keeper.urllib.error.URLError("refused")
+    answers: list[Any] = [unreachable, {"status": {}}, {"status": {"conditions": [{"type": "Failed", "status": "True"}]}}]
+
+    def get(url: str) -> Any:
+        assert url.endswith("/apis/batch/v1/namespaces/mpi-jobs/jobs/mnist-launcher")
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(keeper, "_get", get)
+    monkeypatch.setattr(keeper.time, "sleep", lambda seconds: None)
+    keeper.wait_for_job("mpi-jobs", "mnist-launcher")
+    assert answers == []

@@ -1,0 +1,58 @@
+"""`init` and `submit` say what a stack and a job cost."""
+
+from typing import Any
+
+import pytest
+
+from cli.cost import lines
+from infra.jobs.cluster import ClusterDescription, PoolDescription
+from infra.jobs.model import Job
+from tests.pure.bill_world import prices, stack
+
+
+def cluster(market: str = "on-demand", region: str = "us-west-2", instance_type: str = "p4d.24xlarge") -> ClusterDescription:
+    pool = PoolDescription(
+        name="train",
+        instance_type=instance_type,
+        market=market,
+        gpus=8,
+        slots=8,
+        memory_mib=1_000_000,
+        cpu_millis=90_000,
+        max_size=4,
+    )
+    return ClusterDescription(cluster="gpumpi-x", region=region, pools=(pool,))
+
+
+def job(**more: Any) -> Job:
+    return Job.model_validate({"name": "j", "pool": "train", "image": "mpi:1", "command": ["hello"], "workers": 2, **more})
+
+
+@pytest.mark.parametrize(
+    ("wanted", "where", "text"),
+    [
+        ({}, {}, "cost: 2 x p4d.24xlarge: 43.92 USD per hour (snapshot, 2026-09-24, not verified)"),
+        ({"gpusPerWorker": 4}, {}, "cost: 1 x p4d.24xlarge: 21.96 USD per hour (snapshot, 2026-09-24, not verified)"),
+        ({}, {"market": "capacity-block"}, "cost: 2 x p4d.24xlarge, prepaid (Capacity Block)"),
+        ({}, {"region": "mx-central-1"}, "cost: 2 x p4d.24xlarge: unknown, there is no price in mx-central-1"),
+        ({}, {"region": ""}, None),
+        ({}, {"instance_type": ""}, None),
+    ],
+)
+def test_submit_says_what_the_nodes_of_a_job_cost(wanted: dict[str, Any], where: dict[str, str], text: str | None) -> None:
+    assert lines.of_job(job(**wanted), cluster(**where)) == text
+
+
+def test_a_spot_pool_costs_the_spot_price() -> None:
+    found = lines.of_job(job(), cluster(market="spot"))
+    assert found is not None and found.startswith("cost: 2 x p4d.24xlarge, spot: 16.00 USD per hour")
+
+
+def test_init_says_what_the_stack_costs() -> None:
+    found = lines.of_stack(stack("02-p4d-efa"), None, prices())
+    assert found == "cost in USD per hour: 0.37 idle, 44.30 configured, 88.35 maximum (AWS Price List, 2026-11-22)"
+
+
+def test_init_names_what_it_does_not_know() -> None:
+    found = lines.of_stack(stack("07-targeted-odcr"), None, prices())
+    assert "idle unknown (the size of cr-0fedcba9876543210)" in found

@@ -1,0 +1,45 @@
+"""Pools without GPUs on EKS: AMI, labels, taints, resources for the autoscaler, the queue and jobs."""
+
+from typing import Any
+
+from infra import validation
+from infra.jobs.cluster import ClusterDescription
+from infra.plan.cluster_description import describe
+from infra.plan.eks_pools import PoolPlan, plan
+from infra.platform import admission
+from tests.pure.world import facts, pool, settings
+
+
+def planned(**more: Any) -> tuple[PoolPlan, ClusterDescription]:
+    """Return the plan of a CPU pool beside a GPU pool, and the cluster's description."""
+    wanted = settings(pool(), pool("cpu", **more), platform={"install": True})
+    plans = plan(wanted, facts(wanted))
+    return plans["cpu"], describe(wanted, facts(wanted), plans)
+
+
+def test_a_type_without_gpus_is_valid_and_gets_the_standard_ami_without_the_gpu_taint() -> None:
+    wanted = settings(pool("cpu", "c7i.8xlarge"))
+    assert not [one for one in validation.check(wanted, facts(wanted)) if one.is_error]
+    spec = planned(instance_type="c7i.8xlarge")[0].spec
+    assert spec.ami_type == "AL2023_x86_64_STANDARD"
+    assert spec.taints == () and spec.labels == {"gpumpi.io/pool": "cpu"}
+    assert not any("nvidia" in tag for tag in spec.autoscaler_tags)
+    assert planned(instance_type="c7g.8xlarge")[0].spec.ami_type == "AL2023_ARM_64_STANDARD"
+
+
+def test_a_cpu_type_with_efa_keeps_its_interfaces_and_huge_pages() -> None:
+    spec = planned(instance_type="c5n.18xlarge")[0].spec
+    assert spec.efa_interfaces == 1 and spec.huge_pages and "vpc.amazonaws.com/efa.present" in spec.labels
+
+
+def test_local_disks_are_striped_and_counted() -> None:
+    spec = planned(instance_type="c5d.9xlarge")[0].spec
+    tags = {key.rpartition("/")[2]: value for key, value in spec.autoscaler_tags.items()}
+    assert spec.raid0 and tags["ephemeral-storage"] == "765G"
+
+
+def test_jobs_and_the_queue_see_a_pool_of_vcpus() -> None:
+    described = planned(instance_type="c7i.8xlarge")[1]
+    found = described.pool("cpu")
+    assert found is not None and (found.gpus, found.slots, found.taints) == (0, 32, ())
+    assert admission.flavor(found) == {"nodeLabels": {"gpumpi.io/pool": "cpu"}}

@@ -1,0 +1,56 @@
+"""A demo tells the steps that ran from those that this machine cannot run."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.demo_steps import Show, Steps, StepSkipped, must
+
+pytestmark = pytest.mark.usefixtures("restored_process")
+
+
+class Three(Steps):
+    """A demo whose second step needs another machine."""
+
+    fails = False
+
+    def steps(self) -> None:
+        self.step("first", lambda: "done")
+        self.step("second", self.second)
+        self.step("third", self.third)
+
+    def second(self) -> str:
+        raise StepSkipped("this machine has no GPU")
+
+    def third(self) -> str:
+        must(not self.fails, "broken")
+        return "done"
+
+
+class Failing(Three):
+    fails = True
+
+
+def shown(steps: type[Steps], folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[dict[str, Any]], str]:
+    code = Show("demo", "local", steps, "A demo.", "nothing").run(as_json=True, folder=folder)
+    said = capsys.readouterr()
+    return code, json.loads(said.out), said.err
+
+
+def test_a_skipped_step_is_not_ok_and_the_demo_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, steps, said = shown(Three, tmp_path, capsys)
+    assert [(step["step"], step["ok"], step["skipped"]) for step in steps] == [
+        ("first", True, False),
+        ("second", False, True),
+        ("third", True, False),
+    ]
+    assert (code, steps[1]["detail"]) == (0, "this machine has no GPU")
+    rows = [line.split() for line in said.splitlines() if line.startswith("second ")]
+    assert rows[-1][:2] == ["second", "skipped"]
+
+
+def test_a_failed_step_after_a_skipped_one_fails_the_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, steps, _ = shown(Failing, tmp_path, capsys)
+    assert (code, steps[2]["ok"], steps[2]["skipped"]) == (1, False, False)

@@ -1,0 +1,38 @@
+"""Facts that decide whether nodes can launch, read from what AWS returns in partitions that the local AWS lacks."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+from infra.facts import EndpointService, ec2
+from infra.facts.clients import Clients
+from infra.plan.aws_services import endpoint_names
+from tests.pure.world import facts, settings
+
+BEIJING = [
+    ("cn.com.amazonaws.cn-north-1.ecr.api", ["cn-north-1a", "cn-north-1b"]),
+    ("com.amazonaws.cn-north-1.ssm", ["cn-north-1a"]),
+    ("com.amazonaws.vpce.cn-north-1.vpce-svc-0123", ["cn-north-1a"]),
+    ("aws.sagemaker.cn-north-1.notebook", ["cn-north-1a"]),
+]
+"""Names from https://gist.github.com/readybuilderone/d355f9f8f0f2b66379a10742b3c67cc7 and aws/aws-cdk#16139."""
+
+
+def beijing() -> Clients:
+    details = [{"ServiceName": name, "AvailabilityZones": zones} for name, zones in BEIJING]
+    pages = SimpleNamespace(paginate=lambda **_: [{"ServiceDetails": details}])
+    return cast(Clients, SimpleNamespace(region="cn-north-1", ec2=SimpleNamespace(get_paginator=lambda _: pages)))
+
+
+def test_the_names_of_endpoint_services_are_read_because_their_prefixes_differ() -> None:
+    found = ec2.endpoint_services(beijing())
+    assert found == {
+        "ecr.api": EndpointService(BEIJING[0][0], frozenset({"cn-north-1a", "cn-north-1b"})),
+        "ssm": EndpointService(BEIJING[1][0], frozenset({"cn-north-1a"})),
+    }
+
+
+def test_endpoints_have_the_names_that_aws_reports() -> None:
+    closed: dict[str, Any] = {"natGateways": "none", "interfaceEndpoints": True}
+    stack = settings(region="cn-north-1", network=closed)
+    known = facts(stack, partition="aws-cn", endpoint_services=ec2.endpoint_services(beijing()))
+    assert endpoint_names(stack, known) == {"ecr.api": BEIJING[0][0], "ssm": BEIJING[1][0]}

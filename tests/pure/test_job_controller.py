@@ -1,0 +1,348 @@
+"""The job controller's records and decisions."""
+
+import copy
+import json
+
+import pytest
+
+from infra.platform.job_controller.in_pod import reconcile, usage
+from infra.platform.job_controller.in_pod import record as records
+from infra.platform.job_controller.in_pod.actions import DeletePod, FailJob
+from tests.pure.controlled_jobs import Controlled, at, condition, job, launcher, main, pod, workers
+
+FINISHED = {"completionTime": at(90), "conditions": [condition("Succeeded", 90)]}
+
+
+def test_a_record_has_every_phase_with_the_times_of_kubernetes() -> None:
+    seen = Controlled()
+    queued = main()
+    queued["spec"]["runPolicy"] = {"suspend": True}
+    seen.look(job(queued, []), 1)
+    seen.look(job(main(startTime=at(5)), []), 7)
+    seen.look(job(main(startTime=at(5)), [*workers(), launcher()]), 30)
+    seen.look(job(main(**FINISHED), [*workers(), launcher(phase="Succeeded", until=90)]), 95)
+    assert [(one["phase"], one["from"]) for one in seen["phases"]] == [
+        ("Queued", at(0)),
+        ("Starting", at(5)),
+        ("Running", at(15)),
+        ("Succeeded", at(90)),
+    ]
+    assert (seen["exitCode"], seen["ended"], seen["restarts"]) == (0, at(90), 0)
+    assert seen["seconds"] == {"Queued": 5.0, "Starting": 10.0, "Running": 75.0}
+
+
+def test_a_record_has_nodes_and_gpu_seconds() -> None:
+    seen = Controlled()
+    seen.look(job(main(), [*workers(), launcher()]), 30)
+    assert seen["gpuSeconds"] == 0
+    seen.look(job(main(), [*workers(phase="Succeeded", until=70), launcher()]), 95)
+    assert [(one["node"], one["type"], one["gpus"]) for one in seen["workers"]] == [
+        ("one", "p5.48xlarge", 8),
+        ("two", "p5.48xlarge", 8),
+    ]
+    assert seen["gpuSeconds"] == 2 * 8 * 60
+
+
+def test_pods_that_outlive_the_job_still_cost_gpu_seconds() -> None:
+    seen = Controlled()
+    done = main(**FINISHED)
+    seen.look(job(done, [*workers(), launcher(phase="Succeeded", until=90)]), 95)
+    before = seen["phases"]
+    seen.look(job(done, [launcher(phase="Succeeded", until=90)]), 210)
+    assert seen["gpuSeconds"] == 2 * 8 * 200
+    assert seen["phases"] == before
+
+
+def test_gpu_seconds_of_dropped_entries_stay_in_the_sum(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(usage, "WORKERS_KEPT", 2)
+    seen = Controlled()
+    seen.look(job(main(), [*workers()]), 30)
+    seen.look(job(main(), []), 40)
+    seen.look(job(main(), [pod("later", "worker", since=50)]), 60)
+    assert len(seen["workers"]) == 2
+    assert seen["gpuSeconds"] == 2 * 8 * 30
+
+
+def test_a_look_at_an_unchanged_job_changes_nothing() -> None:
+    seen = Controlled()
+    found = job(main(), [*workers(), launcher()])
+    seen.look(found, 30)
+    before = copy.deepcopy(seen.record)
+    assert seen.look(found, 300) == []
+    assert seen.record == before
+
+
+def test_a_controller_that_was_away_records_every_attempt() -> None:
+    seen = Controlled()
+    ended = [launcher(1, phase="Failed", code=1, until=12), launcher(2, phase="Failed", code=2, until=24)]
+    seen.look(job(main(), [*workers(), *ended, launcher(3)]), 60)
+    assert seen.outcomes == [
+        ("Failed", "train-launcher-1: exit code 1"),
+        ("Failed", "train-launcher-2: exit code 2"),
+        (None, ""),
+    ]
+    assert (seen["restarts"], seen["failures"], seen["phase"]) == (2, 2, "Running")
+
+
+def test_cancel_keeps_the_record() -> None:
+    seen = Controlled()
+    seen.look(job(main(), [*workers(), launcher()]), 30)
+    seen.gone(50)
+    assert (seen["phase"], seen["ended"]) == ("Canceled", at(50))
+    assert seen["gpuSeconds"] == 2 * 8 * 40
+    before = copy.deepcopy(seen.record)
+    seen.gone(900)
+    assert seen.record == before
+
+
+def test_deleting_a_finished_job_changes_no_phase() -> None:
+    seen = Controlled()
+    seen.look(job(main(**FINISHED), [launcher(phase="Succeeded", until=90)]), 95)
+    seen.gone(900)
+    assert (seen["phase"], seen["ended"]) == ("Succeeded", at(90))
+
+
+def test_a_job_of_another_tool_is_recorded_and_left_alone() -> None:
+    foreign = main()
+    del foreign["metadata"]["annotations"]
+    seen = Controlled()
+    for attempt in range(1, 6):
+        pods = [launcher(one, phase="Failed", code=1, until=10 * one + 5) for one in range(1, attempt + 1)]
+        assert seen.look(job(foreign, [*workers(), *pods]), 10 * attempt + 6) == []
+    assert seen["failures"] == 5
+
+
+def test_a_job_of_another_tool_has_no_pool_but_a_size() -> None:
+    foreign = main()
+    del foreign["metadata"]["annotations"]
+    seen = Controlled()
+    seen.look(job(foreign, []), 1)
+    assert (seen["size"], seen["pool"], seen["launcher"]) == (2, "", "mpijob")
+
+
+# --- restarts ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["mpijob", "standalone"])
+def test_a_job_ends_after_its_last_restart(kind: str) -> None:
+    seen = Controlled()
+    found = main(kind, {"maxRestarts": 1})
+    one = launcher(1, phase="Failed", code=1, until=12)
+    assert seen.look(job(found, [*workers(), one]), 13) == []
+    assert seen["phase"] == "Restarting"
+    two = launcher(2, phase="Failed", code=1, until=24)
+    (action,) = seen.look(job(found, [*workers(), one, two]), 25)
+    message = "the job failed 2 times, the last time with train-launcher-2: exit code 1; maxRestarts is 1"
+    assert action == FailJob("mpi-jobs", "train-launcher", "MaxRestartsExceeded", message)
+    assert seen["verdict"]["reason"] == "MaxRestartsExceeded"
+
+
+def test_the_verdict_waits_until_the_nodes_have_shown_that_they_are_alive() -> None:
+    seen = Controlled()
+    found = job(main(policy={"maxRestarts": 0}), [*workers(), launcher(1, phase="Failed", code=1, until=12)])
+    assert seen.look(found, 13, alive=False) == []
+    assert len(seen.look(found, 22)) == 1
+
+
+def test_the_verdict_waits_no_longer_than_kubernetes_needs_to_notice_a_lost_node() -> None:
+    seen = Controlled()
+    found = job(main(policy={"maxRestarts": 0}), [*workers(), launcher(1, phase="Failed", code=1, until=12)])
+    assert seen.look(found, 50, alive=False) == []
+    assert len(seen.look(found, 60, alive=False)) == 1
+
+
+@pytest.mark.parametrize("kind", ["mpijob", "standalone"])
+def test_a_lost_node_does_not_count(kind: str) -> None:
+    seen = Controlled()
+    found = main(kind, {"maxRestarts": 0})
+    running = [*workers(), launcher()]
+    seen.look(job(found, running), 30)
+    failed = [*workers(), launcher(phase="Failed", code=1, until=40)]
+    assert seen.look(job(found, failed, lost="two"), 41) == []
+    assert seen.outcomes == [("Disrupted", "train-worker-1: its node two is not ready")]
+    assert (seen["failures"], seen["disruptions"]) == (0, 1)
+
+
+def test_a_node_that_is_noticed_as_lost_after_the_failure_does_not_count() -> None:
+    seen = Controlled()
+    failed = [*workers(), launcher(phase="Failed", code=1, until=40)]
+    assert seen.look(job(main(), failed), 41) == []
+    assert seen["failures"] == 1
+    seen.look(job(main(), failed, lost="two"), 80)
+    assert (seen["failures"], seen["disruptions"]) == (0, 1)
+
+
+@pytest.mark.parametrize("why", ["PreemptionByScheduler", "EvictionByEvictionAPI", "DeletionByTaintManager"])
+def test_preemption_drain_and_taints_do_not_count(why: str) -> None:
+    seen = Controlled()
+    found = main(policy={"maxRestarts": 0})
+    seen.look(job(found, [*workers(), launcher()]), 30)
+    one, two = workers(target=why, deleting=True)
+    assert seen.look(job(found, [one, two, launcher(phase="Failed", code=143, until=40)]), 41) == []
+    assert seen.outcomes == [("Disrupted", f"train-worker-0: {why}")]
+
+
+def test_a_replaced_worker_explains_the_failure_of_the_launcher() -> None:
+    seen = Controlled()
+    seen.look(job(main(), [*workers(), launcher()]), 30)
+    one, two = workers()
+    two["metadata"]["uid"] = "uid-of-the-replacement"
+    seen.look(job(main(), [one, two, launcher(phase="Failed", code=1, until=40)]), 41)
+    assert seen.outcomes == [("Disrupted", "train-worker-1 was deleted")]
+
+
+def test_a_worker_that_ran_out_of_memory_counts_and_is_named() -> None:
+    seen = Controlled()
+    seen.look(job(main(), [*workers(), launcher()]), 30)
+    one, two = workers()
+    two["status"]["containerStatuses"][0]["lastState"] = {
+        "terminated": {"exitCode": 137, "reason": "OOMKilled", "finishedAt": at(38)}
+    }
+    seen.look(job(main(), [one, two, launcher(phase="Failed", code=1, until=40)]), 41)
+    assert seen.outcomes == [("Failed", "train-worker-1: exit code 137 (OOMKilled)")]
+    assert [one["code"] for one in seen["attempts"][0]["exits"]] == [137, 1]
+
+
+@pytest.mark.parametrize("kind", ["mpijob", "standalone", "torchrun"])
+def test_an_exit_code_that_is_not_retried_ends_the_job_at_once(kind: str) -> None:
+    seen = Controlled()
+    found = main(kind, {"maxRestarts": 5, "noRetryExitCodes": [3]})
+    pods = workers() if kind == "torchrun" else [*workers(), launcher()]
+    failed = pod("train-worker-0", "worker", phase="Failed", code=3, until=40)
+    pods[0 if kind == "torchrun" else 2] = failed if kind == "torchrun" else launcher(phase="Failed", code=3, until=40)
+    (action,) = seen.look(job(found, pods), 41)
+    assert isinstance(action, FailJob)
+    assert action.reason == "ExitCodeNotRetried"
+    assert action.message.endswith("ended with exit code 3, which noRetryExitCodes lists")
+
+
+def test_a_failed_worker_of_an_mpijob_is_deleted_so_that_the_operator_replaces_it() -> None:
+    one, two = workers()
+    failed = {**two, "status": {**two["status"], "phase": "Failed", "reason": "Evicted"}}
+    seen = Controlled()
+    assert seen.look(job(main(), [one, failed, launcher()]), 30) == [
+        DeletePod("mpi-jobs", "train-worker-1", "uid-train-worker-1", 0)
+    ]
+
+
+def test_a_worker_that_failed_by_itself_counts() -> None:
+    seen = Controlled()
+    seen.look(job(main(), [*workers(), launcher()]), 30)
+    one, two = workers()
+    failed = {**two, "status": {**two["status"], "phase": "Failed", "reason": "Evicted"}}
+    seen.look(job(main(), [one, failed, launcher()]), 35)
+    seen.look(job(main(), [one, launcher(phase="Failed", code=1, until=40)]), 41)
+    assert seen.outcomes == [("Failed", "train-worker-1: Evicted")]
+
+
+def test_all_ranks_of_torchrun_restart_together() -> None:
+    seen = Controlled()
+    found = main("torchrun")
+    one, two = workers()
+    assert seen.look(job(found, [one, two]), 30) == []
+    assert seen["phase"] == "Running"
+    failed = pod("train-worker-0", "worker", phase="Failed", code=1, until=40)
+    assert seen.look(job(found, [failed, two]), 41) == [DeletePod("mpi-jobs", "train-worker-1", "uid-train-worker-1", 5)]
+    gone = pod("train-worker-1", "worker", node="two", phase="Failed", code=143, until=44)
+    again = [pod(f"again-{index}", "worker", since=50 + index) for index in range(2)]
+    assert seen.look(job(found, [failed, gone, again[0]]), 52) == []
+    assert seen.look(job(found, [failed, gone, *again]), 60) == []
+    assert seen.outcomes == [("Failed", "train-worker-0: exit code 1"), (None, "")]
+    assert (seen["restarts"], seen["phase"], len(seen["attempts"][1]["pods"])) == (1, "Running", 2)
+
+
+def test_ranks_of_torchrun_get_their_time_to_save_when_one_of_them_is_taken_away() -> None:
+    seen = Controlled()
+    found = main("torchrun", {"maxRestarts": 0})
+    one, two = workers()
+    seen.look(job(found, [one, two]), 30)
+    leaving = pod("train-worker-0", "worker", target="EvictionByEvictionAPI", deleting=True)
+    assert seen.look(job(found, [leaving, two]), 41) == [DeletePod("mpi-jobs", "train-worker-1", "uid-train-worker-1", None)]
+    assert (seen["failures"], seen["disruptions"]) == (0, 1)
+
+
+def test_a_job_whose_ranks_have_ended_does_not_restart() -> None:
+    seen = Controlled()
+    seen.look(job(main("torchrun"), workers()), 30)
+    seen.look(job(main("torchrun"), workers(phase="Succeeded", until=40)), 41)
+    assert (seen["phase"], seen["restarts"]) == ("Running", 0)
+
+
+def test_several_ranks_that_fail_together_are_one_failure() -> None:
+    seen = Controlled()
+    found = main("torchrun", {"maxRestarts": 1})
+    seen.look(job(found, workers()), 30)
+    seen.look(job(found, workers(phase="Failed", code=1, until=40)), 41)
+    assert seen["failures"] == 1
+
+
+def test_torchrun_ends_if_a_rank_fails_after_another_has_succeeded() -> None:
+    seen = Controlled()
+    done = pod("train-worker-1", "worker", phase="Succeeded", until=40)
+    failed = pod("train-worker-0", "worker", phase="Failed", code=1, until=41)
+    (action,) = seen.look(job(main("torchrun"), [failed, done]), 42)
+    assert isinstance(action, FailJob)
+    assert action.reason == "FailedAfterSuccess"
+
+
+def test_pods_that_end_with_the_job_are_no_disruption() -> None:
+    seen = Controlled()
+    found = main("torchrun")
+    seen.look(job(found, workers()), 30)
+    late = main("torchrun", conditions=[condition("FailureTarget", 40, "deadline")])
+    assert seen.look(job(late, workers(deleting=True)), 41) == []
+    ended = main("torchrun", conditions=[condition("Failed", 45, "Job was active longer than specified deadline")])
+    seen.look(job(ended, []), 46)
+    assert seen.outcomes == [("Failed", "Job was active longer than specified deadline")]
+    assert (seen["disruptions"], seen["phase"]) == (0, "Failed")
+    assert seen["reason"] == "Job was active longer than specified deadline"
+
+
+def test_the_deadline_of_a_standalone_job_counts_from_the_admission_of_its_workers() -> None:
+    seen = Controlled()
+    found = main("standalone", {"activeDeadlineSeconds": 60})
+    waiting = [launcher(since=1), *workers(1)]
+    assert seen.look(job(found, waiting), 100) == []
+    running = [launcher(since=1), *workers(since=100)]
+    assert seen.look(job(found, running), 160) == []
+    (action,) = seen.look(job(found, running), 161)
+    assert isinstance(action, FailJob)
+    assert action.reason == "DeadlineExceeded"
+
+
+def test_a_suspended_job_is_not_judged() -> None:
+    seen = Controlled()
+    found = main(policy={"maxRestarts": 0})
+    found["spec"]["runPolicy"] = {"suspend": True}
+    assert seen.look(job(found, [launcher(phase="Failed", code=1, until=12)]), 100) == []
+
+
+# --- records -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_record_survives_its_config_map() -> None:
+    made = records.new("0123456789", "train", "mpi-jobs", at(0))
+    written = records.config_map(made)
+    assert records.read(written) == made
+    assert written["metadata"]["name"] == "train-record-01234567"
+    assert written["metadata"]["labels"] == {"gpumpi.io/record": "train", "app.kubernetes.io/managed-by": "gpumpi"}
+
+
+@pytest.mark.parametrize("data", [{}, {"record.json": "{"}, {"record.json": json.dumps({"version": 2})}, {"record.json": "[]"}])
+def test_a_damaged_or_newer_record_is_not_read(data: dict[str, str]) -> None:
+    assert records.read({"data": data}) is None
+
+
+def test_keys_of_a_newer_controller_stay() -> None:
+    made = {**records.new("uid-train", "train", "mpi-jobs", at(0)), "cost": {"total": 1}}
+    assert reconcile.observe(made, job(main(), []), at(5))["cost"] == {"total": 1}
+
+
+def test_the_record_of_the_largest_job_fits_into_a_config_map() -> None:
+    seen = Controlled()
+    for second in range(10, 210, 10):
+        pods = [pod(f"train-worker-{one}", "worker", uid=f"{second:036}{one}", since=second) for one in range(512)]
+        seen.look(job(main(), [*pods, launcher(second // 10)]), second + 5)
+        seen.look(job(main(), [*pods, launcher(second // 10, phase="Failed", code=1, until=second + 7)]), second + 8)
+    assert seen.record is not None
+    assert len(records.config_map(seen.record)["data"][records.KEY]) < 2**20

@@ -1,0 +1,132 @@
+"""Files of submitted jobs on the shared volume: where ranks start, which logs are kept, and the pods that access them."""
+
+import json
+import os
+import signal
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.workdir.in_cluster import is_old
+from infra.jobs import files
+from infra.jobs.files import JobFiles
+from infra.jobs.in_pods import text
+from infra.jobs.pods import PlacedJob
+from tests.pure.job_world import cluster, job, pieces
+
+LAUNCHERS = ("mpijob", "standalone", "torchrun")
+
+
+def placed(**more: Any) -> PlacedJob:
+    return PlacedJob.of(job(**more), cluster())
+
+
+def containers(manifest: dict[str, Any]) -> list[dict[str, Any]]:
+    spec = manifest.get("spec", {})
+    templates = [one["template"] for one in spec.get("mpiReplicaSpecs", {}).values()] + [spec.get("template", {})]
+    pods = [one.get("spec", {}) for one in templates]
+    return [one for pod in pods for one in (*pod.get("initContainers", ()), *pod.get("containers", ()))]
+
+
+def made(*, workdir: bool, logs: bool, **more: Any) -> dict[str, dict[str, Any]]:
+    chosen = files.of(placed(**more), "7")
+    assert chosen is not None
+    return {
+        one["name"]: one
+        for piece in files.used_by(pieces(**more), chosen, workdir=workdir, logs=logs)
+        for one in containers(piece.manifest)
+    }
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_launcher_workers_and_preparation_start_in_the_sent_folder(launcher: str) -> None:
+    found = made(workdir=True, logs=False, launcher=launcher, setup=["true"])
+    starting = {name for name, one in found.items() if one.get("workingDir") == "/shared/.gpumpi/jobs/mpi-jobs/mnist.7/workdir"}
+    assert starting == set(found) - {"keeper"}
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_without_files_a_jobs_objects_do_not_change(launcher: str) -> None:
+    plain = [containers(piece.manifest) for piece in pieces(launcher=launcher)]
+    chosen = files.of(placed(launcher=launcher), "7")
+    assert chosen is not None
+    unchanged = files.used_by(pieces(launcher=launcher), chosen, workdir=False, logs=False)
+    assert [containers(piece.manifest) for piece in unchanged] == plain
+
+
+def test_the_folder_is_on_the_first_volume_of_the_cluster_that_is_mounted_writable() -> None:
+    assert files.of(placed(volumes=[{"name": "shared", "mountPath": "/data/"}]), "7") == JobFiles(
+        "/data/.gpumpi/jobs/mpi-jobs", "mnist.7"
+    )
+    for volumes in ([], [{"name": "shared", "readOnly": True}], [{"name": "own-claim", "mountPath": "/own"}]):
+        assert files.of(placed(volumes=volumes), "7") is None
+
+
+def test_pods_that_access_the_files_have_no_secrets_no_gpus_and_delete_themselves() -> None:
+    one = files.helper(placed(env={"A": "b"}, secretEnv={"TOKEN": {"name": "s", "key": "k"}}), "7")
+    (main,) = containers(one)
+    assert [variable["name"] for variable in main["env"]] == ["HOME", "USER", "LOGNAME"]
+    assert set(main["resources"]["limits"]) == {"cpu", "memory"}
+    assert one["spec"]["ttlSecondsAfterFinished"] == 0 and one["spec"]["activeDeadlineSeconds"] > 0
+    assert one["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "jobs"
+
+
+def test_the_record_of_a_job_is_enough_to_remove_its_files() -> None:
+    one = placed()
+    chosen = files.of(one, "7")
+    assert chosen is not None
+    record = files.record(one, chosen, "7")
+    (main,) = containers(json.loads(record["data"]["remover.json"]))
+    assert main["command"][-1] == record["data"]["folder"] == "/shared/.gpumpi/jobs/mpi-jobs/mnist.7"
+    assert record["metadata"]["labels"]["gpumpi.io/job"] == "mnist" and "ownerReferences" not in record["metadata"]
+
+
+def test_files_are_old_after_thirty_days() -> None:
+    record = {"metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"}}
+    assert not is_old(record, datetime(2026, 1, 30, tzinfo=UTC))
+    assert is_old(record, datetime(2026, 2, 1, tzinfo=UTC))
+
+
+# --- kept logs ---------------------------------------------------------------------------------------------------------
+
+
+def start(folder: Path, script: str, blocks: int = 2048) -> "subprocess.Popen[str]":
+    """Run a script whose output is kept in `folder`/logs/pod."""
+    whole = text("log.sh").replace("/tmp/output", f"{folder}/output") + script
+    environment = {**os.environ, "GPUMPI_LOG": f"{folder}/logs/pod", "GPUMPI_LOG_BLOCKS": str(blocks)}
+    return subprocess.Popen(["/bin/sh", "-c", whole], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_output_and_errors_are_printed_and_kept_and_the_exit_code_stays(tmp_path: Path, code: int) -> None:
+    process = start(tmp_path, f"set -eu; echo one; echo two >&2; (exec sleep 600) & exit {code}")
+    out, _ = process.communicate(timeout=60)
+    assert (process.returncode, out) == (code, "one\ntwo\n")
+    assert (tmp_path / "logs" / "pod").read_text() == out
+
+
+def test_a_script_that_gets_a_signal_keeps_its_last_lines(tmp_path: Path) -> None:
+    process = start(tmp_path, "trap 'echo saved; exit 143' TERM; echo ready; while :; do sleep 0.05; done")
+    assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGTERM)
+    out, _ = process.communicate(timeout=60)
+    assert (process.returncode, out) == (143, "saved\n")
+    assert (tmp_path / "logs" / "pod").read_text() == "ready\nsaved\n"
+
+
+def test_above_the_limit_output_is_printed_and_no_longer_kept(tmp_path: Path) -> None:
+    process = start(tmp_path, "i=0; while [ $i -lt 2000 ]; do echo line $i; i=$((i + 1)); done", blocks=2)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out.splitlines()[-1]) == (0, "line 1999")
+    assert (tmp_path / "logs" / "pod").stat().st_size == 1024
+    assert "File too large" in err
+
+
+def test_a_volume_that_cannot_be_written_does_not_stop_the_job(tmp_path: Path) -> None:
+    (tmp_path / "logs").write_text("a file instead of a folder")
+    process = start(tmp_path, "echo one")
+    out, _ = process.communicate(timeout=60)
+    assert (process.returncode, out) == (0, "one\n")

@@ -1,0 +1,62 @@
+"""`scripts/cluster local status` shows failures of the local cloud's own parts."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from urllib.error import URLError
+
+import pytest
+
+from cli import local
+from localcloud import instance
+from localcloud.control import Control
+from localcloud.instance import LocalCloud
+from localcloud.processes import Server
+
+PROBLEM = "the clock of the local AWS failed: no time"
+
+
+class Running(Server):
+    """A server whose process is alive."""
+
+    def process(self) -> Any:
+        return SimpleNamespace()
+
+
+@pytest.fixture
+def cloud(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> LocalCloud:
+    """A local cloud whose three servers run."""
+    servers = [Running(name, 1, 0.0, 80, "/log") for name in instance.SERVERS]
+    monkeypatch.setattr(LocalCloud, "servers", lambda _: servers)
+    return LocalCloud(tmp_path)
+
+
+def tells(monkeypatch: pytest.MonkeyPatch, *found: str) -> None:
+    monkeypatch.setattr(Control, "problems", lambda _: list(found))
+
+
+def test_a_local_cloud_without_failures_is_well(cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    tells(monkeypatch)
+    assert local.status(cloud.folder) == 0
+
+
+def test_a_failed_part_is_shown_and_status_fails(
+    cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tells(monkeypatch, PROBLEM)
+    assert local.status(cloud.folder) == 1
+    assert PROBLEM in " ".join(capsys.readouterr().err.split())
+    assert local.status(cloud.folder, as_json=True) == 1
+    assert json.loads(capsys.readouterr().out)["problems"] == [PROBLEM]
+
+
+def test_a_server_that_does_not_answer_is_a_failure(
+    cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(_: Control) -> list[str]:
+        raise URLError("connection refused")
+
+    monkeypatch.setattr(Control, "problems", refused)
+    assert local.status(cloud.folder) == 1
+    assert "the aws server does not answer" in capsys.readouterr().err

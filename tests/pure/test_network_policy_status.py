@@ -1,0 +1,104 @@
+"""When network policies are enforced, and what the status says if they are not."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli import local
+from localcloud.aws.events import Event
+from localcloud.kubernetes.network_policy import nft, part
+from localcloud.kubernetes.state import ClusterState
+from localcloud.machine.supervisor import Crash
+from localcloud.tools import debian
+from localcloud.tools.build import BuildError
+
+
+@pytest.mark.parametrize(
+    ("values", "enabled", "mode"),
+    [
+        (None, False, "standard"),
+        ('{"env": {"WARM_IP_TARGET": "4"}}', False, "standard"),
+        ('{"enableNetworkPolicy": "false"}', False, "standard"),
+        ('enableNetworkPolicy: "true"', True, "standard"),
+        ('{"enableNetworkPolicy": "true", "env": {"NETWORK_POLICY_ENFORCING_MODE": "strict"}}', True, "strict"),
+    ],
+)
+def test_only_the_add_on_s_setting_enables_enforcement(values: str | None, enabled: bool, mode: str) -> None:
+    addon = {"configurationValues": values} if values is not None else {}
+    assert (part.is_enabled(addon), part.enforcing_mode(addon)) == (enabled, mode)
+
+
+@dataclass
+class Cluster:
+    """What the part needs of a cluster."""
+
+    name: str = "demo"
+    namespace: str | None = "gpumpi-0-1"
+    published: list[str] = field(default_factory=list)
+    ended: tuple[Crash, ...] = ()
+
+    @property
+    def supervisor(self) -> "Cluster":
+        return self
+
+    def crashes(self) -> tuple[Crash, ...]:
+        return self.ended
+
+    def publish(self) -> None:
+        self.published.append("published")
+
+    def start(self, name: str, *_: Any, **__: Any) -> None:
+        raise AssertionError(f"{name} must not start")
+
+    def stop(self, name: str) -> None:
+        self.published.append(f"stopped {name}")
+
+
+def status_with(cluster: Any, **details: Any) -> str:
+    found = part.NetworkPolicies(cluster)
+    found.event(Event("add-on", "created", "demo/vpc-cni", "us-west-2", "123456789012", details))
+    return found.status
+
+
+ENABLED = '{"enableNetworkPolicy": "true"}'
+
+
+def test_the_status_names_the_reason_why_policies_are_not_enforced(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: object) -> None:
+        raise BuildError("nft: not found on PATH")
+
+    strict = '{"enableNetworkPolicy": "true", "env": {"NETWORK_POLICY_ENFORCING_MODE": "strict"}}'
+    assert status_with(Cluster()) == part.NOT_ENABLED
+    assert status_with(Cluster(namespace=None), configurationValues=ENABLED) == "not enforced: simulated nodes run no pods"
+    assert status_with(Cluster(), configurationValues=strict).startswith("not enforced: NETWORK_POLICY_ENFORCING_MODE=strict")
+    monkeypatch.setattr(debian, "ensure", missing)
+    cluster = Cluster()
+    assert status_with(cluster, configurationValues=ENABLED) == "not enforced: nft: not found on PATH"
+    assert cluster.published == ["published"]
+
+
+def test_policies_are_not_enforced_once_the_agent_has_ended() -> None:
+    cluster: Any = Cluster(ended=(Crash("coredns", 1, "/log", ""),))
+    found = part.NetworkPolicies(cluster)
+    found._status = part.ENFORCED
+    assert found.status == part.ENFORCED
+    cluster.ended = (Crash(part.NAME, 1, "/log", "last words"),)
+    assert found.status == "not enforced: network-policy-agent has ended"
+
+
+def test_a_kernel_without_nftables_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    program = tmp_path / "nft"
+    program.write_text("#!/bin/sh\necho 'Error: Could not process rule: No such file or directory' >&2\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(nft, "_IN_NEW_NAMESPACE", ("env",))
+    monkeypatch.setattr(debian, "ensure", lambda *_: tmp_path)
+    assert status_with(Cluster(), configurationValues=ENABLED) == (
+        "not enforced: nftables does not work on this machine: Error: Could not process rule: No such file or directory"
+    )
+
+
+def test_local_status_shows_whether_policies_are_enforced(capsys: pytest.CaptureFixture[str]) -> None:
+    local._print_cluster(ClusterState("demo", "us-west-2", "ready", network_policies=part.NOT_ENABLED))
+    assert capsys.readouterr().out.splitlines()[-1] == f"  network policies: {part.NOT_ENABLED}"

@@ -1,0 +1,109 @@
+"""Draining of nodes: which pods leave, which stay, and what a forced update of a node group does with those."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from localcloud.aws.events import DONE, Event, Progress
+from localcloud.kubernetes.client import Api, ApiError
+from localcloud.kubernetes.nodes import drain
+from localcloud.kubernetes.nodes.fleet import Fleet
+from localcloud.kubernetes.running import RunningCluster
+from tests.pure.node_world import machine
+
+PODS = "/api/v1/namespaces/default/pods"
+
+
+def pod(name: str, **metadata: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}", **metadata}}
+
+
+class Server:
+    """In-memory API server with the pods of one node; budgets protect the pods in `guarded`."""
+
+    def __init__(self, *pods: dict[str, Any], guarded: tuple[str, ...] = ()) -> None:
+        self.pods, self.guarded = list(pods), guarded
+        self.node: dict[str, Any] = {"metadata": {"labels": {}}, "spec": {}}
+
+    @property
+    def names(self) -> list[str]:
+        return [pod["metadata"]["name"] for pod in self.pods]
+
+    def get(self, path: str, **query: str) -> dict[str, Any]:
+        return {"items": list(self.pods)}
+
+    def patch(self, path: str, change: dict[str, Any], kind: str) -> None:
+        for part, values in change.items():
+            if part == "metadata":
+                values = {"labels": {**self.node["metadata"]["labels"], **values["labels"]}}
+            self.node[part].update(values)
+
+    def create(self, path: str, body: dict[str, Any]) -> None:
+        if body["metadata"]["name"] in self.guarded:
+            raise ApiError(429, "Cannot evict pod as it would violate the pod's disruption budget.")
+        self.delete(path.removesuffix("/eviction"))
+
+    def delete(self, path: str, **query: Any) -> None:
+        self.pods = [pod for pod in self.pods if path != f"{PODS}/{pod['metadata']['name']}"]
+
+
+def api(server: Server) -> Api:
+    return cast(Api, server)
+
+
+def test_a_drain_names_the_pods_that_their_budgets_keep() -> None:
+    server = Server(pod("free"), pod("guarded"), guarded=("guarded",))
+    assert drain.drain(api(server), "node", lambda: False, 0) == ["default/guarded"]
+    assert server.names == ["guarded"] and server.node["spec"] == {"unschedulable": True}
+
+
+def test_a_drain_leaves_daemons_and_static_pods() -> None:
+    daemon = pod("daemon", ownerReferences=[{"kind": "DaemonSet"}])
+    static = pod("static", annotations={"kubernetes.io/config.mirror": "x"})
+    server = Server(daemon, static, pod("free"))
+    assert drain.drain(api(server), "node", lambda: False, 60) == []
+    drain.delete_pods(api(server), "node")
+    assert server.names == ["daemon", "static"]
+
+
+def fleet_of(server: Server) -> Fleet:
+    cluster = SimpleNamespace(namespace=None, addresses=None, id="1-demo", name="demo", api=server)
+    fleet = Fleet(cast(RunningCluster, cluster))
+    fleet._roster.admit(machine())
+    return fleet
+
+
+def ask(fleet: Fleet, action: Any, **details: Any) -> None:
+    fleet.event(Event("instance", action, "i-0a", "us-west-2", "123456789012", details))
+
+
+@pytest.mark.parametrize(("force", "left", "problem"), [(False, ["guarded"], "default/guarded"), (True, [], "")])
+def test_force_deletes_the_pods_that_could_not_be_evicted(
+    monkeypatch: pytest.MonkeyPatch, force: bool, left: list[str], problem: str
+) -> None:
+    monkeypatch.setattr(drain, "limit", lambda: 0.0)
+    server = Server(pod("free"), pod("guarded"), guarded=("guarded",))
+    fleet = fleet_of(server)
+    ask(fleet, "draining", Force=force)
+    fleet._pool.shutdown()
+    assert server.names == left
+    assert fleet.progress("instance", "i-0a") == Progress(True, problem)
+
+
+def test_a_cordoned_node_leaves_load_balancers_and_comes_back() -> None:
+    server = Server()
+    fleet = fleet_of(server)
+    ask(fleet, "cordoning")
+    fleet._pool.shutdown()
+    assert server.node == {"metadata": {"labels": {drain.NO_LOAD_BALANCERS: "true"}}, "spec": {"unschedulable": True}}
+    fleet = fleet_of(server)
+    ask(fleet, "uncordoning")
+    fleet._pool.shutdown()
+    assert server.node == {"metadata": {"labels": {drain.NO_LOAD_BALANCERS: None}}, "spec": {"unschedulable": None}}
+
+
+def test_instances_that_are_not_nodes_need_no_drain() -> None:
+    fleet = fleet_of(Server())
+    assert fleet.progress("instance", "i-other") == DONE
+    fleet.stop()

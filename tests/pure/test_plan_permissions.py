@@ -1,0 +1,66 @@
+"""The permissions that `plan` checks are those that the local cloud recorded for the same stack, and docs/iam allows them."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from infra.config import stack_file
+from infra.config.parse import parse
+from infra.facts import Subnet
+from infra.plan.permissions import needs
+from infra.settings.stack import Settings
+from localcloud.aws.policy_evaluation import as_list
+from tests.pure.world import facts
+
+ROOT = Path(__file__).parents[2]
+IAM = ROOT / "docs" / "iam"
+RECORDED = ("05-existing-vpc-and-efs", "06-closed-network", "full", "full-ec2", "local", "local-ec2")
+CREATED_LATER = {"ec2:CreateTags", "ec2:RunInstances"}
+"""Actions that AWS checks as part of other calls, so that they are not recorded for every stack."""
+
+
+def stack(name: str) -> Settings:
+    folder = ROOT / ("tests/configs" if name.startswith("full") else "stacks")
+    raw = stack_file.read(folder / f"Pulumi.{name}.yaml")
+    parsed = parse(Settings, raw.values, stack=raw.stack, region=raw.region)
+    assert parsed.model is not None
+    return parsed.model
+
+
+def needed(settings: Settings) -> set[str]:
+    subnets = {one: Subnet(one, "vpc", "us-west-2a", "10.0.0.0/24", 1, False) for one in settings.network.subnet_ids}
+    known = facts(settings, subnets=subnets) if subnets else facts(settings)
+    return {action for need in needs(settings, known) for action in need.actions}
+
+
+def allowed_by(*names: str) -> set[str]:
+    def actions() -> Iterator[str]:
+        for name in names:
+            document: dict[str, Any] = json.loads((IAM / f"{name}.json").read_text(encoding="utf-8"))
+            for statement in document["Statement"]:
+                yield from as_list(statement["Action"])
+
+    return set(actions())
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_the_permissions_of_a_stack_are_those_that_were_recorded(name: str) -> None:
+    sources: dict[str, str] = yaml.safe_load((IAM / "sources.yaml").read_text(encoding="utf-8"))
+    writes = allowed_by("up", "destroy")
+    recorded = {
+        action
+        for action, source in sources.items()
+        if action in writes and source.startswith("recorded: ") and name in source.removeprefix("recorded: ").split(", ")
+    }
+    documented = {action for action, source in sources.items() if source.startswith(("https://", "hashicorp/", "not verified"))}
+    assert recorded <= needed(stack(name))
+    assert needed(stack(name)) - recorded - documented <= CREATED_LATER
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_the_documented_policies_allow_what_plan_checks(name: str) -> None:
+    assert needed(stack(name)) - allowed_by("up", "destroy") == set()

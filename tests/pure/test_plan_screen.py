@@ -1,0 +1,89 @@
+"""The screen of `plan` at three widths. `UPDATE_GOLDEN=1` rewrites the files."""
+
+import io
+import os
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from cli.plan.changes import Change, Changes
+from cli.plan.report import Report
+from cli.plan.screen import screen
+from infra.checks.model import Answer, no, unknown
+from infra.plan.bill import bill
+from tests.pure.bill_world import prices, stack
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "plan"
+QUOTA = (
+    'pools[0].maxSize: 4 p4d.24xlarge need 384 vCPUs, but the quota "Running On-Demand P instances" is 0. Request an increase '
+    "(`aws service-quotas request-service-quota-increase --service-code ec2 --quota-code L-417A185B --desired-value 384 --region "
+    "us-west-2`) or lower maxSize."
+)
+WARNING = 'target.endpointAccess.publicCidrs[0]: "203.0.113.0/24" is reserved for documentation (RFC 5737).'
+REPORTS = {
+    "refused": Report(
+        "gpumpi-02-p4d-efa: EKS cluster, Kubernetes 1.35, in us-west-2; account 123456789012",
+        "02-p4d-efa",
+        "us-west-2",
+        (
+            Answer("stack file", "yes", warnings=(WARNING,)),
+            Answer("instance types and zones", "yes"),
+            no("vCPU quotas", QUOTA),
+            unknown("permissions", "you are not allowed to call iam:SimulatePrincipalPolicy"),
+        ),
+        bill(stack("02-p4d-efa"), None, prices()),
+        Changes({"create": 87}),
+    ),
+    "replaced": Report(
+        "gpumpi-07-targeted-odcr: EKS cluster, Kubernetes 1.35, in us-west-2; account 123456789012",
+        "07-targeted-odcr",
+        "us-west-2",
+        (Answer("stack file", "yes"), Answer("vCPU quotas", "yes")),
+        bill(stack("07-targeted-odcr"), None, prices()),
+        Changes(
+            {"replace": 1, "update": 2},
+            (
+                Change(
+                    "train",
+                    "aws:eks/nodeGroup:NodeGroup",
+                    "replace",
+                    "EKS drains its nodes: running jobs restart on the new ones",
+                ),
+            ),
+        ),
+        has_unreserved=False,
+    ),
+    "offline": Report(
+        "gpumpi-03-p5-capacity-block: EKS cluster, Kubernetes 1.35, in us-west-2",
+        "03-p5-capacity-block",
+        "us-west-2",
+        (
+            Answer("stack file", "yes"),
+            unknown("instance types and zones", "only the file was checked"),
+            unknown("vCPU quotas", "only the file was checked"),
+        ),
+        bill(stack("03-p5-capacity-block"), None, prices()),
+        Changes({}, not_previewed="--offline"),
+    ),
+}
+
+
+@pytest.mark.parametrize("width", [60, 100, 200])
+@pytest.mark.parametrize("name", REPORTS)
+def test_the_screen_looks_like_its_golden_file(name: str, width: int) -> None:
+    out = io.StringIO()
+    Console(file=out, width=width, highlight=False, markup=False, soft_wrap=True).print(screen(REPORTS[name], strict=False))
+    text = "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
+    file = GOLDEN / f"{name}-{width}.txt"
+    if os.environ.get("UPDATE_GOLDEN"):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    assert text == file.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("width", [60, 100, 200])
+@pytest.mark.parametrize("name", REPORTS)
+def test_no_line_is_wider_than_the_terminal(name: str, width: int) -> None:
+    lines = (GOLDEN / f"{name}-{width}.txt").read_text(encoding="utf-8").splitlines()
+    assert lines and all(len(line) <= width for line in lines)

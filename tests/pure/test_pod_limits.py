@@ -1,0 +1,50 @@
+"""Number of pods per node: as EKS counts them, and as many as get an address."""
+
+import pytest
+
+from infra.plan.efa_interfaces import efa_layout
+from infra.plan.pod_limits import default_pods, max_pods
+from tests.pure.world import instance_type
+
+# https://github.com/awslabs/amazon-eks-ami/blob/264120506f12/nodeadm/internal/kubelet/eni-max-pods.txt
+IN_AMI = {
+    "m7i.large": 29,
+    "g5.xlarge": 58,
+    "g5.48xlarge": 345,
+    "g6.12xlarge": 234,
+    "g6e.48xlarge": 492,
+    "p4d.24xlarge": 737,
+    "p5.4xlarge": 118,
+    "p5.48xlarge": 100,
+    "p5e.48xlarge": 100,
+    "p5en.48xlarge": 198,
+    "p6-b200.48xlarge": 198,
+    "hpc6id.32xlarge": 51,
+}
+
+
+@pytest.mark.parametrize("name", IN_AMI)
+def test_memory_is_reserved_for_as_many_pods_as_in_the_ami_of_eks(name: str) -> None:
+    assert default_pods(instance_type(name)) == IN_AMI[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "limit"),
+    [
+        ("p5.48xlarge", 51),  # one of the two interfaces of card 0 is for EFA: 49 addresses for pods
+        ("p5e.48xlarge", 51),
+        ("p5.4xlarge", 89),
+        ("p5en.48xlarge", None),  # three interfaces have addresses for 147 pods
+        ("p6-b200.48xlarge", None),
+        ("p6-b300.48xlarge", None),
+        ("p4d.24xlarge", None),
+        ("g5.8xlarge", None),
+    ],
+)
+def test_a_node_accepts_only_pods_that_get_an_address(name: str, limit: int | None) -> None:
+    instance = instance_type(name)
+    assert max_pods(instance, efa_layout(instance)) == limit
+
+
+def test_without_efa_the_limit_of_eks_fits() -> None:
+    assert max_pods(instance_type("p5.48xlarge"), ()) is None

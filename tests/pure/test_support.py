@@ -1,0 +1,25 @@
+"""Upgrade policy of the control plane."""
+
+from typing import Any
+
+import pytest
+
+from infra.facts import Existing
+from infra.plan.support import support_type
+from tests.pure.world import facts, settings
+
+
+@pytest.mark.parametrize(
+    ("known", "expected"),
+    [
+        ({}, "STANDARD"),
+        ({"extended_support": frozenset({"1.33"})}, "STANDARD"),
+        ({"extended_support": frozenset({"1.35"})}, "EXTENDED"),  # EKS refuses STANDARD for such a version
+        ({"existing": Existing("1.35", support_type="EXTENDED")}, "EXTENDED"),
+        ({"existing": Existing("1.35", support_type="STANDARD"), "extended_support": frozenset({"1.35"})}, "STANDARD"),
+    ],
+    ids=["new", "new, other version in extended support", "new, in extended support", "existing extended", "existing standard"],
+)
+def test_new_clusters_get_standard_support_and_existing_ones_keep_theirs(known: dict[str, Any], expected: str) -> None:
+    stack = settings()
+    assert support_type(stack, facts(stack, **known)) == expected

@@ -1,0 +1,116 @@
+"""`validate` on manifests of other systems: each reason for which a pod would not run in a job namespace."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cli.importing import admission
+from cli.main import main
+from tests.pure.job_world import cluster
+
+SOUND: dict[str, Any] = {
+    "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+    "containers": [
+        {
+            "name": "pytorch",
+            "image": "registry.test/a:1",
+            "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+            "resources": {"limits": {"nvidia.com/gpu": 8}},
+        }
+    ],
+    "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}],
+}
+
+
+def manifest(**spec: Any) -> dict[str, Any]:
+    pods = {"replicas": 1, "template": {"spec": {**SOUND, **spec}}}
+    return {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "a"}, "spec": {"Worker": pods}}
+
+
+def container(**more: Any) -> dict[str, Any]:
+    return {"containers": [{**SOUND["containers"][0], **more}]}
+
+
+def found(document: dict[str, Any]) -> list[str]:
+    prefix = "spec.Worker.template.spec."
+    return [f"{one.path.removeprefix(prefix)}: {one.message}" for one in admission.problems(document, cluster())]
+
+
+def test_a_manifest_that_complies_has_no_problems() -> None:
+    assert found(manifest()) == []
+
+
+OWN = SOUND["containers"][0]["securityContext"]
+RESTRICTED = "Pod Security (restricted)"
+
+
+@pytest.mark.parametrize(
+    ("changed", "path", "text"),
+    [
+        ({"hostNetwork": True}, "hostNetwork", f"{RESTRICTED} forbids it."),
+        ({"volumes": [{"name": "shm", "hostPath": {"path": "/dev/shm"}}]}, "volumes[0].hostPath", "forbids this type of volume"),
+        ({"securityContext": {"runAsNonRoot": True}}, "containers[0].securityContext", "requires seccompProfile"),
+        (
+            {"securityContext": {**SOUND["securityContext"], "runAsNonRoot": None}},
+            "containers[0].securityContext",
+            "runAsNonRoot",
+        ),
+        (container(securityContext={**OWN, "privileged": True}), "containers[0].securityContext", "requires privileged: false"),
+        (container(securityContext={**OWN, "runAsUser": 0}), "containers[0].securityContext", "a runAsUser other than 0"),
+        (container(securityContext={**OWN, "capabilities": {}}), "containers[0].securityContext", "capabilities: {drop: [ALL]}"),
+        (container(ports=[{"hostPort": 80}]), "containers[0].ports[0].hostPort", "forbids host ports"),
+        (
+            container(resources={"limits": {"nvidia.com/gpu": 16}}),
+            "containers[0].resources.limits.nvidia.com/gpu",
+            "16 GPUs fit on no node. Lower it to 8.",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) and " " not in value else "",
+)
+def test_each_reason_is_found_alone_with_its_path(changed: dict[str, Any], path: str, text: str) -> None:
+    (problem,) = found(manifest(**changed))
+    assert problem.startswith(f"{path}: ") and text in problem
+
+
+@pytest.mark.parametrize(
+    ("changed", "texts"),
+    [
+        ({"securityContext": {}, **container(securityContext={})}, []),
+        (container(securityContext={"runAsUser": 0, "capabilities": {"add": ["CHOWN"]}}), []),
+        ({"hostNetwork": True}, ["Pod Security (baseline) forbids it."]),
+        ({"volumes": [{"name": "shm", "hostPath": {"path": "/dev/shm"}}]}, ["forbids this type of volume"]),
+        (container(securityContext={"privileged": True}), ["Pod Security (baseline) requires privileged: false."]),
+        (container(securityContext={"capabilities": {"add": ["IPC_LOCK"]}}), ["(adds IPC_LOCK)"]),
+        ({"securityContext": {"seccompProfile": {"type": "Unconfined"}}}, ["a seccompProfile other than Unconfined"]),
+        (container(ports=[{"hostPort": 80}]), ["forbids host ports"]),
+    ],
+    ids=["root", "a default capability", "host network", "hostPath", "privileged", "IPC_LOCK", "seccomp", "host port"],
+)
+def test_a_baseline_namespace_admits_root_and_refuses_access_to_the_node(changed: dict[str, Any], texts: list[str]) -> None:
+    problems = [one.message for one in admission.problems(manifest(**changed), cluster(), "baseline")]
+    assert len(problems) == len(texts) and all(text in one for text, one in zip(texts, problems, strict=True)), problems
+
+
+def test_pods_of_every_kind_are_found() -> None:
+    train_job = {"spec": {"template": {"spec": {"replicatedJobs": [{"template": {"spec": {"template": {"spec": SOUND}}}}]}}}}
+    ((path, spec),) = admission.pods(train_job)
+    assert spec is SOUND and path[-3:] == ("spec", "template", "spec")
+
+
+def test_validate_recognizes_a_manifest_and_names_its_template_variables(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "fsdp.yaml"
+    file.write_text(yaml.safe_dump(manifest(**container(image="${IMAGE_URI}"))))
+    monkeypatch.setattr("sys.argv", ["cluster", "validate", str(file), "--offline", "--json"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    document = json.loads(capsys.readouterr().out)
+    assert ended.value.code == 3 and not document["ok"]
+    (problem,) = document["problems"]
+    assert problem["path"] == "PyTorchJob a: spec.Worker.template.spec.containers[0].image"
+    assert "IMAGE_URI is a template variable, which nothing expands" in problem["message"]
+    assert document["unchecked"], "without a cluster, it says what was not checked"

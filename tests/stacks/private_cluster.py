@@ -1,0 +1,237 @@
+"""The running cluster of a stack without a route to the internet: break one of its ways to AWS, try, restore it."""
+
+import http.client
+import itertools
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+from localcloud.instance import LocalCloud
+from localcloud.kubernetes.addresses import POD_IDENTITY_ADDRESS
+from localcloud.kubernetes.client import Api, ApiError
+from localcloud.kubernetes.nodes.labels import SIMULATED_TAINT
+from localcloud.kubernetes.pki import Certificate
+from localcloud.machine import network
+from testkit.eks_world import allow
+from testkit.waiting import wait_until, wait_while
+
+REGION = "us-east-1"
+IMAGE = f"602401143452.dkr.ecr.{REGION}.amazonaws.com/eks/aws-efa-k8s-device-plugin:v0.5.20"
+PODS = "/api/v1/namespaces/kube-system/pods"
+ACCOUNT = "aws-node"
+"""Service account of the VPC CNI, whose role comes from Pod Identity."""
+AUDIENCE = "pods.eks.amazonaws.com"
+_numbers = itertools.count(1)
+
+
+class PrivateCluster:
+    def __init__(self, cloud: LocalCloud) -> None:
+        self._cloud, client = cloud, cloud.clients(REGION)
+        self.ec2, self.eks, self.iam = client("ec2"), client("eks"), client("iam")
+        [self.name] = self.eks.list_clusters()["clusters"]
+        names = self.eks.list_nodegroups(clusterName=self.name)["nodegroups"]
+        groups = [self.eks.describe_nodegroup(clusterName=self.name, nodegroupName=name)["nodegroup"] for name in names]
+        self.system = next(group for group in groups if "system" in group["nodegroupName"])
+        self.vpc = self.eks.describe_cluster(name=self.name)["cluster"]["resourcesVpcConfig"]["vpcId"]
+
+    # What a node or a pod experiences
+
+    def join(self) -> str:
+        """Create a node group like the system pool's, and delete it. Return the message of its issue, or "" if it is ACTIVE."""
+        record, name = self.system, f"probe-{next(_numbers)}"
+        template = {key: record["launchTemplate"][key] for key in ("id", "version")}
+        kept = {key: record[key] for key in ("subnets", "nodeRole", "amiType", "instanceTypes") if key in record}
+        sizes = {"minSize": 0, "maxSize": 1, "desiredSize": 1}
+        which = {"clusterName": self.name, "nodegroupName": name}
+        self.eks.create_nodegroup(**which, **kept, launchTemplate=template, scalingConfig=sizes)
+        made = wait_while(lambda: self.eks.describe_nodegroup(**which)["nodegroup"], lambda group: group["status"] == "CREATING")
+        self.eks.delete_nodegroup(**which)
+        return "; ".join(issue["message"] for issue in made["health"]["issues"])
+
+    def pull(self) -> str:
+        """Let the real node pull an image of EKS's account. Return the error of the pull, or "" if it succeeds."""
+        with self._pod() as pod:
+            status = wait_until(lambda: self._container(pod), lambda one: one.get("imageID") or _waits_for_image(one))
+        return "" if status.get("imageID") else str(status["state"]["waiting"]["message"])
+
+    def credentials(self) -> dict[str, Any] | str:
+        """Ask the Pod Identity agent for credentials of a pod. Return the agent's error if it refuses."""
+        with self._pod() as pod:
+            bound = {"kind": "Pod", "apiVersion": "v1", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
+            wanted = {"spec": {"audiences": [AUDIENCE], "boundObjectRef": bound}}
+            made = self.api.create(f"/api/v1/namespaces/kube-system/serviceaccounts/{ACCOUNT}/token", wanted)
+            connection = http.client.HTTPConnection(str(POD_IDENTITY_ADDRESS))
+            connection.sock = network.connect(self._state.namespace, str(POD_IDENTITY_ADDRESS), 80, 30.0)
+            connection.request("GET", "/v1/credentials", headers={"Authorization": made["status"]["token"]})
+            answer = connection.getresponse()
+            text = answer.read().decode()
+            connection.close()
+        return json.loads(text) if answer.status == 200 else text
+
+    def call(self, service: str) -> str:
+        """Call a service as a pod does. Return the message of the error, or "" if there is none."""
+        keys = self.credentials()
+        assert isinstance(keys, dict), keys
+        client = boto3.client(
+            service,
+            REGION,
+            endpoint_url=self._cloud.server("aws").url,
+            aws_access_key_id=keys["AccessKeyId"],
+            aws_secret_access_key=keys["SecretAccessKey"],
+            aws_session_token=keys["Token"],
+            config=Config(proxies={}),
+        )
+        try:
+            client.get_caller_identity() if service == "sts" else client.list_clusters()
+        except ClientError as error:
+            return str(error.response["Error"]["Message"])
+        return ""
+
+    # What can be broken
+
+    @contextmanager
+    def without_endpoint(self, service: str) -> Iterator[None]:
+        endpoint = self._endpoint(service)
+        if service == "s3":
+            tables = endpoint["RouteTableIds"]
+            change = lambda **what: self.ec2.modify_vpc_endpoint(VpcEndpointId=endpoint["VpcEndpointId"], **what)  # noqa: E731
+            with _undone(lambda: change(RemoveRouteTableIds=tables), lambda: change(AddRouteTableIds=tables)):
+                yield
+            return
+        again = {
+            "VpcId": self.vpc,
+            "ServiceName": endpoint["ServiceName"],
+            "VpcEndpointType": "Interface",
+            "SubnetIds": endpoint["SubnetIds"],
+            "SecurityGroupIds": [group["GroupId"] for group in endpoint["Groups"]],
+            "PrivateDnsEnabled": True,
+        }
+        delete = lambda: self.ec2.delete_vpc_endpoints(VpcEndpointIds=[endpoint["VpcEndpointId"]])  # noqa: E731
+        with _undone(delete, lambda: self.ec2.create_vpc_endpoint(**again)):
+            yield
+
+    @contextmanager
+    def without_ingress(self) -> Iterator[None]:
+        """Remove the rule that lets nodes into the endpoints."""
+        group = self._endpoint("ec2")["Groups"][0]["GroupId"]
+        found = self.ec2.describe_security_groups(GroupIds=[group])["SecurityGroups"][0]["IpPermissions"]
+        rules = [{key: one[key] for key in ("IpProtocol", "FromPort", "ToPort")} | _sources(one) for one in found]
+        with _undone(
+            lambda: self.ec2.revoke_security_group_ingress(GroupId=group, IpPermissions=rules),
+            lambda: self.ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=rules),
+        ):
+            yield
+
+    @contextmanager
+    def without_dns_hostnames(self) -> Iterator[None]:
+        change = lambda value: self.ec2.modify_vpc_attribute(VpcId=self.vpc, EnableDnsHostnames={"Value": value})  # noqa: E731
+        with _undone(lambda: change(False), lambda: change(True)):
+            yield
+
+    @contextmanager
+    def without_access_entry(self) -> Iterator[None]:
+        """Give the node role an entry that does not admit nodes. A node group keeps it; it adds only a missing entry."""
+        which = {"clusterName": self.name, "principalArn": self.system["nodeRole"]}
+
+        def become(kind: str) -> None:
+            self.eks.delete_access_entry(**which)
+            self.eks.create_access_entry(**which, type=kind)
+
+        with _undone(lambda: become("STANDARD"), lambda: become("EC2_LINUX")):
+            yield
+
+    @contextmanager
+    def without_policy(self, policy: str) -> Iterator[None]:
+        which = {"RoleName": _name(self.system["nodeRole"]), "PolicyArn": f"arn:aws:iam::aws:policy/{policy}"}
+        with _undone(lambda: self.iam.detach_role_policy(**which), lambda: self.iam.attach_role_policy(**which)):
+            yield
+
+    @contextmanager
+    def pods_may_list_clusters(self) -> Iterator[None]:
+        found = self.eks.list_pod_identity_associations(clusterName=self.name, serviceAccount=ACCOUNT)["associations"]
+        which = {"clusterName": self.name, "associationId": found[0]["associationId"]}
+        role = _name(self.eks.describe_pod_identity_association(**which)["association"]["roleArn"])
+        policy = {"RoleName": role, "PolicyName": "probe"}
+        with _undone(
+            lambda: self.iam.put_role_policy(**policy, PolicyDocument=allow("eks:ListClusters")),
+            lambda: self.iam.delete_role_policy(**policy),
+        ):
+            yield
+
+    # The cluster
+
+    @cached_property
+    def api(self) -> Api:
+        pki = next((self._cloud.folder / "kubernetes").glob(f"*-{self.name}")) / "pki"
+        admin, authority = (Certificate(pki / f"{name}.crt", pki / f"{name}.key") for name in ("admin", "ca"))
+        return Api(self._state.endpoint, self._state.namespace, authority, admin)
+
+    @property
+    def _state(self) -> Any:
+        return next(state for state in self._cloud.clusters() if state.name == self.name)
+
+    def _endpoint(self, service: str) -> dict[str, Any]:
+        filters = [{"Name": "service-name", "Values": [f"com.amazonaws.{REGION}.{service}"]}]
+        [found] = self.ec2.describe_vpc_endpoints(Filters=filters)["VpcEndpoints"]
+        return dict(found)
+
+    @contextmanager
+    def _pod(self) -> Iterator[dict[str, Any]]:
+        """A pod on the real node that always pulls its image."""
+        try:
+            self.api.create("/api/v1/namespaces/kube-system/serviceaccounts", {"metadata": {"name": ACCOUNT}})
+        except ApiError as error:
+            if error.status != 409:
+                raise
+        nodes = self.api.find("/api/v1/nodes") or {"items": []}
+        real = next(one for one in nodes["items"] if SIMULATED_TAINT not in one["metadata"]["labels"])
+        pod = self.api.create(
+            PODS,
+            {
+                "metadata": {"name": f"probe-{next(_numbers)}"},
+                "spec": {
+                    "nodeName": real["metadata"]["name"],
+                    "serviceAccountName": ACCOUNT,
+                    "automountServiceAccountToken": False,
+                    "tolerations": [{"operator": "Exists"}],
+                    "containers": [{"name": "main", "image": IMAGE, "imagePullPolicy": "Always"}],
+                },
+            },
+        )
+        try:
+            yield pod
+        finally:
+            self.api.delete(f"{PODS}/{pod['metadata']['name']}?gracePeriodSeconds=0")
+
+    def _container(self, pod: dict[str, Any]) -> dict[str, Any]:
+        found = self.api.find(f"{PODS}/{pod['metadata']['name']}") or {}
+        statuses = found.get("status", {}).get("containerStatuses", [])
+        return statuses[0] if statuses else {}
+
+
+@contextmanager
+def _undone(do: Callable[[], object], undo: Callable[[], object]) -> Iterator[None]:
+    do()
+    try:
+        yield
+    finally:
+        undo()
+
+
+def _name(arn: str) -> str:
+    return arn.rsplit("/", 1)[-1]
+
+
+def _sources(permission: dict[str, Any]) -> dict[str, Any]:
+    return {key: permission[key] for key in ("IpRanges", "UserIdGroupPairs") if permission.get(key)}
+
+
+def _waits_for_image(status: dict[str, Any]) -> bool:
+    waiting = status.get("state", {}).get("waiting", {})
+    return waiting.get("reason") in ("ErrImagePull", "ImagePullBackOff") and "failed" in waiting.get("message", "")
