@@ -96,10 +96,13 @@ class JobCluster:
         assert found.code == 0, found.err
         return found.out.splitlines()
 
-    def remains(self, job: str) -> list[str]:
-        """Return the objects of a job that still exist."""
+    def remains(self, job: str, *, deleted_with_kubectl: bool = False) -> list[str]:
+        """Return the objects of a job that still exist.
+
+        `kubectl delete` leaves the record of the job's files on the shared volume, so that its logs can still be read.
+        """
         kinds = "pods,jobs,statefulsets,services,configmaps,secrets,serviceaccounts,roles,rolebindings,mpijobs"
-        found = self.objects(kinds, f"gpumpi.io/job={job}")
+        found = self.objects(kinds, f"gpumpi.io/job={job}" + (",gpumpi.io/role!=files" if deleted_with_kubectl else ""))
         return [f"{one['kind']}/{one['metadata']['name']}" for one in found]
 
     def phase(self, job: str) -> str:

@@ -18,9 +18,12 @@ ROOT = Path(__file__).parents[2]
 STACK_VERBS = {
     "jobs": [],
     **{name: ["some-run"] for name in ("cancel", "logs")},
-    **{name: [] for name in ("validate", "kubeconfig", "status", "acceptance", "wait", "hosts", "ssh", "recover")},
+    **{
+        name: [] for name in ("validate", "plan", "cost", "kubeconfig", "status", "acceptance", "wait", "hosts", "ssh", "recover")
+    },
     "run": ["--", "true"],
     "scale": ["1"],
+    "capacity reserve": ["cb-0123456789abcdef0"],
     "image build": ["mpi"],
     **{f"local {name}": [] for name in ("preview", "up", "refresh", "destroy", "grant", "recover", "outputs")},
 }

@@ -173,7 +173,7 @@ def test_a_job_without_enough_gpus_waits_whole_and_starts_when_another_one_is_de
         out, err = process.communicate(timeout=240)
         assert process.returncode == 0, err
         assert out.split().count("done") == 2
-    wait_until(lambda: job_cluster.remains("first"), lambda found: found == [])
+    wait_until(lambda: job_cluster.remains("first", deleted_with_kubectl=True), lambda found: found == [])
     assert job_cluster.cluster("cancel", "second").code == 0
 
 
@@ -188,7 +188,7 @@ def test_following_a_job_reports_its_deletion(job_cluster: JobCluster, tmp_path:
         assert job_cluster.kubectl("delete", "mpijob", "deleted", "-n", "mpi-jobs").code == 0
         _, err = process.communicate(timeout=240)
     assert (process.returncode, err.splitlines()[-1]) == (1, "cluster: job deleted was deleted")
-    wait_until(lambda: job_cluster.remains("deleted"), lambda found: found == [])
+    wait_until(lambda: job_cluster.remains("deleted", deleted_with_kubectl=True), lambda found: found == [])
 
 
 # --- two stacks
