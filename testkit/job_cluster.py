@@ -117,11 +117,14 @@ class JobCluster:
             raise AssertionError(f"job {job} is {self.phase(job)}, not {' or '.join(phases)}\n{self._evidence()}") from None
 
     def _evidence(self) -> str:
-        events = self.kubectl("get", "events", "-A", "--sort-by=.lastTimestamp").out.splitlines()[-40:]
+        """Return the pods, the reasons why they wait, and the end of launcher logs. CI keeps only the end of long failures."""
+        pods = self.kubectl("get", "pods", "-A", "-o", "wide").out
+        drivers = self.kubectl("get", "csinodes").out
         launchers = self.kubectl(
             "logs", "-n", NAMESPACE, "-l", "gpumpi.io/role=launcher", "--prefix", "--tail=20", "--ignore-errors"
         )
-        return "\n".join([self.kubectl("get", "pods", "-A", "-o", "wide").out, *events, launchers.out + launchers.err])
+        events = self.kubectl("get", "events", "-n", NAMESPACE, "--sort-by=.metadata.creationTimestamp").out.splitlines()
+        return "\n".join([pods, drivers, launchers.out + launchers.err, *events[-20:]])
 
 
 def job_file(folder: Path, name: str, **more: Any) -> str:
