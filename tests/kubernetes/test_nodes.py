@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from localcloud.kubernetes.nodes import gpus
+from localcloud.kubernetes.nodes import finding, gpus
 from testkit.eks_clusters import Account, Running
 from testkit.node_groups import FOREVER, NodeGroup, is_ready, name_of, node_group, output, pod, pod_in, pod_path, pods
 from testkit.waiting import wait_while
@@ -173,7 +173,7 @@ def test_gpus_and_efa_appear_with_a_device_plugin_and_a_broken_gpu_goes(busy: Ru
         program = "import json, os; print(json.dumps(os.environ['NVIDIA_VISIBLE_DEVICES'].split(',')))"
         with pods(busy, pod("with-gpus", program, container={"resources": {"limits": wanted}}, node=node)):
             assert len(set(output(busy, "with-gpus"))) == 8
-        gpus.break_gpu(busy.cloud.kubernetes_folder, name_of(node), 5, 79)
+        gpus.break_gpu(finding.find(busy.cloud.kubernetes_folder, name_of(node)), 5, 79)
         wait_while(lambda: gpus_of(busy, node), lambda number: number != "7")
     finally:
         for name in ("gpu-plugin", "efa-plugin"):
