@@ -1,18 +1,23 @@
 """Instances of node groups become Kubernetes nodes as on EKS: what they report, and what runs on them."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from cli import main
 from localcloud.kubernetes.nodes import finding, gpus
+from localcloud.machine import network
 from testkit.eks_clusters import Account, Running
 from testkit.node_groups import FOREVER, NodeGroup, is_ready, name_of, node_group, output, pod, pod_in, pod_path, pods
 from testkit.waiting import wait_while
 
 pytestmark = pytest.mark.xdist_group("kubernetes")
 
+KUBELET_PORT = 10250
 REACH = """
 import json, socket, ssl, urllib.request
 folder = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -178,6 +183,51 @@ def test_gpus_and_efa_appear_with_a_device_plugin_and_a_broken_gpu_goes(busy: Ru
     finally:
         for name in ("gpu-plugin", "efa-plugin"):
             busy.api.delete(f"/apis/apps/v1/namespaces/kube-system/daemonsets/{name}")
+
+
+def test_a_broken_node_is_reported_and_restored(busy: Running, train: NodeGroup) -> None:
+    """Kubernetes reports a node without kubelet or link as NotReady only after 50 s, so this looks at the parts."""
+    node = train.real_nodes()[1]
+    assert "AcceleratedHardwareReady" not in conditions_of(busy, node), "no condition without the add-on"
+    eks, wanted = busy.account.eks, {"clusterName": busy.name, "addonName": "eks-node-monitoring-agent"}
+    eks.create_addon(**wanted)
+    try:
+        wait_while(lambda: conditions_of(busy, node).get("AcceleratedHardwareReady"), lambda found: found != "NvidiaGPUIsReady")
+        assert break_node(busy, node, "--xid", "79")["gpu"] == 0
+        wait_while(lambda: conditions_of(busy, node)["AcceleratedHardwareReady"], lambda found: found != "NvidiaXID79Error")
+        for part in ("--kubelet", "--link"):
+            assert answers(busy, node)
+            assert "--restore" in break_node(busy, node, part)["restore"]
+            wait_while(lambda: answers(busy, node), bool)
+            break_node(busy, node, "--restore")
+            wait_while(lambda: answers(busy, node), lambda found: not found)
+        assert all(cluster.is_well for cluster in busy.cloud.clusters())
+    finally:
+        eks.delete_addon(**wanted)
+
+
+def conditions_of(busy: Running, node: dict[str, Any]) -> dict[str, str]:
+    found = busy.api.get(f"/api/v1/nodes/{name_of(node)}")["status"]["conditions"]
+    return {one["type"]: one["reason"] for one in found}
+
+
+def break_node(busy: Running, node: dict[str, Any], *fault: str) -> Any:
+    done = CliRunner().invoke(
+        main.app, ["local", "break", name_of(node), *fault, "--json", "--home", str(busy.cloud.folder)], catch_exceptions=False
+    )
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def answers(busy: Running, node: dict[str, Any]) -> bool:
+    """Return whether the node's kubelet accepts connections through the network of the cluster."""
+    (namespace,) = [one.namespace for one in busy.cloud.clusters() if one.name == busy.name]
+    (address,) = [one["address"] for one in node["status"]["addresses"] if one["type"] == "InternalIP"]
+    try:
+        network.connect(namespace, address, KUBELET_PORT, 1.0).close()
+    except OSError:
+        return False
+    return True
 
 
 def gpus_of(busy: Running, node: dict[str, Any]) -> str:
