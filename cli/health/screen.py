@@ -22,7 +22,17 @@ def overview(nodes: Sequence[NodeHealth], unknown: Sequence[str], now: datetime)
 def _overview(nodes: Sequence[NodeHealth], unknown: Sequence[str], now: datetime) -> Iterator[RenderableType]:
     loud = [one for one in nodes if not one.is_quiet]
     if loud:
-        listing = Listing("node", "pool", "state", "since", "what happened", "next", "jobs", whole=("node", "since"))
+        listing = Listing(
+            "node",
+            "pool",
+            "state",
+            "since",
+            "what happened",
+            "next",
+            "jobs",
+            whole=("node", "since"),
+            prose=("what happened", "next"),
+        )
         for one in loud:
             state = Text(one.words, STYLES[one.state])
             listing.add_row(one.name, one.pool, state, _ago(one.since, now), Text(_what(one)), one.next, ", ".join(one.jobs))
