@@ -1,6 +1,7 @@
 """Instances of node groups become Kubernetes nodes as on EKS: what they report, and what runs on them."""
 
 import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 from cli import main
 from localcloud.kubernetes.nodes import finding, gpus
 from localcloud.machine import network
+from localcloud.processes import ROOT
 from testkit.eks_clusters import Account, Running
 from testkit.node_groups import FOREVER, NodeGroup, is_ready, name_of, node_group, output, pod, pod_in, pod_path, pods
 from testkit.waiting import wait_while
@@ -185,7 +187,7 @@ def test_gpus_and_efa_appear_with_a_device_plugin_and_a_broken_gpu_goes(busy: Ru
             busy.api.delete(f"/apis/apps/v1/namespaces/kube-system/daemonsets/{name}")
 
 
-def test_a_broken_node_is_reported_and_restored(busy: Running, train: NodeGroup) -> None:
+def test_a_broken_node_is_reported_and_restored(busy: Running, train: NodeGroup, tmp_path: Path) -> None:
     """Kubernetes reports a node without kubelet or link as NotReady only after 50 s, so this looks at the parts."""
     node = train.real_nodes()[1]
     assert "AcceleratedHardwareReady" not in conditions_of(busy, node), "no condition without the add-on"
@@ -195,6 +197,10 @@ def test_a_broken_node_is_reported_and_restored(busy: Running, train: NodeGroup)
         wait_while(lambda: conditions_of(busy, node).get("AcceleratedHardwareReady"), lambda found: found != "NvidiaGPUIsReady")
         assert break_node(busy, node, "--xid", "79")["gpu"] == 0
         wait_while(lambda: conditions_of(busy, node)["AcceleratedHardwareReady"], lambda found: found != "NvidiaXID79Error")
+        shown = health(busy, node, busy.kubeconfig(tmp_path / "kubeconfig"))
+        assert (shown["state"], shown["pool"], shown["faults"][0]["reason"]) == ("broken", "train", "NvidiaXID79Error")
+        assert shown["next"] == "EKS would replace it 10 min after the fault; the local cloud repairs no nodes"
+        assert {"node", "condition", "event"} <= {one["source"] for one in shown["history"]}
         for part in ("--kubelet", "--link"):
             assert answers(busy, node)
             assert "--restore" in break_node(busy, node, part)["restore"]
@@ -216,6 +222,12 @@ def break_node(busy: Running, node: dict[str, Any], *fault: str) -> Any:
         main.app, ["local", "break", name_of(node), *fault, "--json", "--home", str(busy.cloud.folder)], catch_exceptions=False
     )
     assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def health(busy: Running, node: dict[str, Any], kubeconfig: Path) -> Any:
+    command = [ROOT / "scripts" / "cluster", "health", name_of(node), "--kubeconfig", kubeconfig, "--json"]
+    done = subprocess.run(command, env=busy.cloud.process_environment(), capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
 
 
