@@ -113,6 +113,7 @@ def test_faults_become_the_condition_and_the_reasons_of_the_agent_on_eks(server:
     assert second["message"].startswith(f"{OFF_THE_BUS}; NVRM: Xid (PCI:0000:11:00): 48")
     seen = [one["reason"] for one in server.conditions]
     assert "NvidiaXID64Error" not in seen and "NvidiaXID31Warning" not in seen
+    assert all("NvidiaXID31Warning" in event for event in server.events), "no event about a condition"
 
 
 def test_an_application_error_is_an_event_and_leaves_the_node_healthy(server: ApiServer) -> None:

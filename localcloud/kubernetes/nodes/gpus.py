@@ -55,8 +55,8 @@ class NoSuchGpu(Exception):
 
 def break_gpu(node: RunningNode, index: int, xid: int) -> str:
     """Let a GPU of a node report an Xid, in NVML and in the kernel log, and return its UUID. Raises NoSuchGpu."""
-    file = node.own / FOLDER / GPUS_FILE
-    gpus = file.read_text().splitlines() if file.exists() else []
+    described = node.own / FOLDER / GPUS_FILE
+    gpus = described.read_text().splitlines() if described.exists() else []
     if not 0 <= index < len(gpus):
         has = f"GPUs 0 to {len(gpus) - 1}" if gpus else "no GPUs"
         raise NoSuchGpu(f"{node.name}: no GPU {index}; the node has {has}")
