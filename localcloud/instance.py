@@ -16,7 +16,6 @@ import fcntl
 import json
 import os
 import shutil
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,17 +29,13 @@ from infra.recovery import recover_stack
 from infra.recovery.aws_lookups import Client
 from localcloud import mirror
 from localcloud.control import Control, ControlError
-from localcloud.environment import CREDENTIALS, LOCK, OFFICIAL_PROGRAMS, past_proxies, path_without_local_clouds, without_foreign
-from localcloud.hosts import capability as host_capability
-from localcloud.hosts import programs as host_programs
+from localcloud.environment import CREDENTIALS, LOCK, OFFICIAL_PROGRAMS, past_proxies, without_foreign
 from localcloud.hosts import state as host_state
-from localcloud.images.root import ImageError
-from localcloud.kubernetes import capability, programs, state
+from localcloud.installed_programs import PLUGIN, Programs
+from localcloud.kubernetes import state
 from localcloud.machine import ledger
 from localcloud.processes import ROOT, Server, await_ready, load, save, spawn, stop
-from localcloud.tools import aws_cli, language_exec
-from localcloud.tools.build import BuildError, Report, ensure
-from localcloud.tools.catalogue import KUBECTL, PULUMI
+from localcloud.tools.build import Report
 
 PROJECT = "gpumpi"
 """The `name` in Pulumi.yaml."""
@@ -55,9 +50,6 @@ EMULATORS = {"aws": ("provider", "localcloud.engine.aws"), "kubernetes": ("kuber
 SERVERS = ("aws", *(server for server, _ in EMULATORS.values()))
 REGION = "us-west-2"
 CONTENT = ("servers.json", "servers.part", "logs", "bin", "backend", "project", "home", "file-systems", "kubernetes", "hosts")
-LANGUAGE_HOST = "pulumi-language-python"
-PLUGIN = "pulumi-resource-"
-"""Beginning of the names of resource plugins. A plugin in `bin` takes the place of the emulator."""
 RESET_SECONDS = 60.0
 
 
@@ -175,13 +167,13 @@ class LocalCloud:
             if self.servers():
                 report("cleaning up after a local cloud that did not stop cleanly")
             self._clear()
-            self._install_programs(report, None if own_cli else official("pulumi"))
-            for name, plugin in (plugins or {}).items():
-                (self.bin / f"{PLUGIN}{name}").symlink_to(plugin.absolute())
+            installed = Programs(self.bin, report)
+            installed.for_pulumi(plugins or {}, own_cli=own_cli)
             if kubernetes:
-                self._prepare_kubernetes(report)
-            if hosts:
-                self._prepare_hosts(report)
+                installed.for_kubernetes()
+                self.kubernetes_folder.mkdir(mode=0o700)
+            if hosts and installed.for_hosts():
+                self._hosts.mkdir(mode=0o700)
             if shutil.which("go"):  # without Go, the official pulumi is used and manifests are fetched from upstream
                 mirror.ensure(report)
             self._make_backend()
@@ -300,63 +292,6 @@ class LocalCloud:
                 save(list(servers.values()), self._record)
         return True
 
-    def _install_programs(self, report: Report, found: str | None) -> None:
-        """Install our build of pulumi and our language host, unless the official pulumi and its host are on PATH. A pulumi
-        without a host gets ours.
-
-        The engine warns if the language host is not in the folder of the pulumi binary. The binary is therefore
-        hard-linked or copied into `bin`; a symlink would not work.
-        """
-        self.bin.mkdir(parents=True)
-        if found and (official(LANGUAGE_HOST) or Path(found).resolve().with_name(LANGUAGE_HOST).exists()):
-            return
-        pulumi, own = Path(found).resolve() if found else ensure(PULUMI, report), self.bin / "pulumi"
-        try:
-            own.hardlink_to(pulumi)
-        except OSError:  # another file system
-            shutil.copy2(pulumi, own)
-        self.install_language_host(report)
-
-    def install_language_host(self, report: Report = print) -> None:
-        """Install our language host, which the engine then prefers to any other."""
-        language_exec.ensure(report)
-        self._write_program(LANGUAGE_HOST, "localcloud.engine.language_host")
-
-    def _prepare_kubernetes(self, report: Report) -> None:
-        """Install the programs that clusters run, and `kubectl` and `aws` for the user's shell."""
-        able = capability.examine()
-        if not able.real_nodes:
-            report(str(able))
-        programs.prepare(able, report)
-        (self.bin / "kubectl").symlink_to(ensure(KUBECTL, report))
-        self._install_aws_cli(report)
-        self.kubernetes_folder.mkdir(mode=0o700)
-
-    def _prepare_hosts(self, report: Report) -> None:
-        """Install the hosts' programs and root file systems, and `aws` with its Session Manager plugin for SSH."""
-        able = host_capability.examine()
-        if not able.hosts:
-            report(str(able))
-            return
-        host_capability.limit()  # raises BadLimit before anything is built
-        try:
-            host_programs.prepare(report)
-        except (BuildError, ImageError) as error:
-            raise BuildError(f"{error}\nTo start without hosts: scripts/cluster local start --no-hosts") from error
-        self._install_aws_cli(report)
-        self._write_program("session-manager-plugin", "localcloud.hosts.session_manager_plugin")
-        self._hosts.mkdir(mode=0o700)
-
-    def _install_aws_cli(self, report: Report) -> None:
-        if not official("aws") and not (self.bin / "aws").exists():
-            (self.bin / "aws").symlink_to(aws_cli.ensure(report))
-
-    def _write_program(self, name: str, module: str) -> None:
-        """Write a shell script that runs a Python module of this repository."""
-        program = self.bin / name
-        program.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -m {module} "$@"\n')
-        program.chmod(0o755)
-
     def _await_nothing_alive(self) -> None:
         """Wait until clusters and hosts have stopped, which they do on their own after the account has been reset."""
         some_left = Retrying(retry=retry_if_result(bool), wait=wait_fixed(0.05), stop=stop_after_delay(RESET_SECONDS))
@@ -419,8 +354,3 @@ def _region(environment: Mapping[str, str]) -> dict[str, str]:
     same as `init` proposes."""
     region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or REGION
     return {"AWS_REGION": region, "AWS_DEFAULT_REGION": region}
-
-
-def official(program: str) -> str | None:
-    """Find a program on PATH outside the bin folders of local clouds: the user's shell may use another local cloud."""
-    return shutil.which(program, path=path_without_local_clouds())

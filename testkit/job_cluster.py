@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "tests" / "kubernetes" / "data"
 STACK, POOL, NAMESPACE = "jobs", "train", "mpi-jobs"
 IMAGE = "openmpi:5"
-LIMIT_SECONDS = 240.0
+LIMIT_SECONDS = 600.0
 HOME_VARIABLE = "GPUMPI_TEST_CLOUD"
 """Environment variable for test development: the folder of a running local cloud. Tests then use that cloud and its
 stack, and leave both running.

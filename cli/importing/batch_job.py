@@ -43,7 +43,7 @@ def read(draft: Draft, source: Source) -> None:
 
 def _command(draft: Draft, main: Source) -> None:
     words = containers.command(main)
-    mpi = starters.mpi_starter(words) or starters.mpi_in_shell(words)
+    mpi = starters.mpi_of(words)
     if mpi:
         draft.set("launcher", "mpijob", f"the command starts {mpi}, which needs workers with sshd")
         comment = f"{mpi} runs once, in the launcher"

@@ -88,7 +88,7 @@ def _templates(draft: Draft, launcher: Source, worker: Source) -> None:
     main["launcher"].drop("resources", why="the launcher runs no ranks and has small resources of its own")
     words = containers.command(main["launcher"])
     draft.set("workingDir", main["launcher"].take("workingDir"))
-    starts = starters.mpi_starter(words) or starters.mpi_in_shell(words)
+    starts = starters.mpi_of(words)
     once = "the launcher's command; it runs once and starts the ranks"
     draft.set("command", words or None, once if starts else "runs on every rank")
     _sshd(main["worker"])

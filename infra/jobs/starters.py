@@ -89,6 +89,11 @@ def mpi_in_shell(command: Sequence[str]) -> str | None:
     return found[1] if found else None
 
 
+def mpi_of(command: Sequence[str]) -> str | None:
+    """Return the name of the MPI program with which a command begins, or that its `sh -c` runs; None without one."""
+    return mpi_starter(command) or mpi_in_shell(command)
+
+
 def _script(command: Sequence[str]) -> str:
     """Return the text of `sh -c`; empty for other commands."""
     if not command or _base(command[0]) not in _SHELLS:

@@ -132,7 +132,7 @@ def environment(job: Job) -> Iterator[Problem]:
 def nested_starters(job: Job) -> Iterator[Problem]:
     """Reject commands that start ranks themselves: each rank would start all ranks again."""
     starter = starters.torch_starter(job.command)
-    mpi = starters.mpi_starter(job.command) or starters.mpi_in_shell(job.command)
+    mpi = starters.mpi_of(job.command)
     if starter and job.launcher != "torchrun":
         fix = "Set launcher: torchrun."
         yield Problem("command", f"starts {starter}, which launcher {job.launcher} would run once per rank. {fix}")

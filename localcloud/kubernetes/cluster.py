@@ -23,6 +23,7 @@ from localcloud.aws.listening import Serve
 from localcloud.kubernetes import addresses, dns, loopback
 from localcloud.kubernetes.addresses import Addresses
 from localcloud.kubernetes.client import Api
+from localcloud.kubernetes.client_config import kubeconfig
 from localcloud.kubernetes.control_plane import API_SERVER, DAEMONS, ControlPlane
 from localcloud.kubernetes.network_policy.part import NetworkPolicies
 from localcloud.kubernetes.part import Part
@@ -147,17 +148,7 @@ class Cluster:
     def kubeconfig_for(self, certificate: Certificate, file: str) -> Path:
         """Write a kubeconfig with the client certificate, for a program inside the namespace."""
         path = self.folder / f"{file}.kubeconfig"
-        cluster = {"server": self.control_plane.url, "certificate-authority": str(self.pki.certificate.file)}
-        user = {"client-certificate": str(certificate.file), "client-key": str(certificate.key)}
-        document = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": self.name, "cluster": cluster}],
-            "users": [{"name": file, "user": user}],
-            "contexts": [{"name": self.name, "context": {"cluster": self.name, "user": file}}],
-            "current-context": self.name,
-        }
-        path.write_text(json.dumps(document, indent=1))  # kubeconfigs are YAML, and JSON is valid YAML
+        path.write_text(kubeconfig(self.name, self.control_plane.url, self.pki.certificate.file, file, certificate))
         return path
 
     def part(self, kind: type[P]) -> P:

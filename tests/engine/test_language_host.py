@@ -16,7 +16,8 @@ from google.protobuf import empty_pb2
 from pulumi.runtime.proto import language_pb2, language_pb2_grpc
 
 from localcloud.engine.aws.server import plugin_version
-from localcloud.instance import LANGUAGE_HOST, LocalCloud
+from localcloud.installed_programs import LANGUAGE_HOST, Programs
+from localcloud.instance import LocalCloud
 from localcloud.processes import ROOT
 from testkit.projects import Project, kill_engine
 from testkit.waiting import wait_until
@@ -27,7 +28,7 @@ def our_host(cloud: LocalCloud) -> Iterator[None]:
     """If there is an official CLI on PATH, the cloud uses its language host."""
     own = cloud.bin / LANGUAGE_HOST
     had = own.exists()
-    cloud.install_language_host()
+    Programs(cloud.bin, print).language_host()
     yield
     if not had:
         own.unlink()

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from localcloud.instance import LANGUAGE_HOST, LocalCloud
+from localcloud.installed_programs import LANGUAGE_HOST
+from localcloud.instance import LocalCloud
 from localcloud.processes import ROOT
 from localcloud.tools.build import ensure
 from localcloud.tools.catalogue import PULUMI

@@ -30,7 +30,7 @@ BUCKET = f"{Naming(STACK).name('keys')}-0a1b2c3"
 """Bucket name with a suffix like those that Pulumi generates: `scripts/cluster` searches for this pattern."""
 ACCOUNT = "123456789012"
 SLOTS = 2
-LIMIT_SECONDS = 240.0
+LIMIT_SECONDS = 600.0
 SSM_POLICY = "arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore"
 ALLREDUCE = (
     "from mpi4py import MPI; import socket; c = MPI.COMM_WORLD; "

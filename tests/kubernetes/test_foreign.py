@@ -159,41 +159,6 @@ def test_a_pytorch_job_is_queued_as_a_gang_once_its_kind_exists(job_cluster: Job
     assert (workload["metadata"]["ownerReferences"][0]["kind"], pods["count"]) == ("PyTorchJob", 2)
 
 
-MEET = """
-import os, select, socket
-rank, address = int(os.environ["PET_NODE_RANK"]), (os.environ["PET_MASTER_ADDR"], int(os.environ["PET_MASTER_PORT"]))
-if rank == 0:
-    with socket.create_server(("", address[1])) as server:
-        peer, _ = server.accept()
-        print("rank 0 of", os.environ["PET_NNODES"], "hears", peer.recv(99).decode(), flush=True)
-else:
-    while True:
-        try:
-            socket.create_connection(address).sendall(b"rank 1")
-            break
-        except OSError:
-            select.select([], [], [], 0.2)  # rank 0 does not listen yet
-"""
-
-
-def test_a_train_job_runs_on_two_nodes(job_cluster: JobCluster) -> None:
-    trainer = {
-        "image": "docker.io/mpioperator/mpi-pi:openmpi",
-        "numNodes": 2,
-        "command": ["python3", "-c", MEET],
-        "resourcesPerNode": CPU,
-    }
-    wanted = manifest(
-        "trainer.kubeflow.org/v1alpha1", "TrainJob", "train", runtimeRef={"name": "torch-distributed"}, trainer=trainer
-    )
-    name = apply(job_cluster, wanted)
-    seen = wait_until(lambda: job(job_cluster, name), lambda one: one["phase"] in ("Succeeded", "Failed"))
-    assert (seen["phase"], seen["launcher"], seen["workers"]) == ("Succeeded", "trainjob", 2), evidence(job_cluster)
-    assert "rank 0 of 2 hears rank 1" in job_cluster.cluster("logs", name, "-n", NAMESPACE).out
-    (workload,) = job_cluster.objects("workloads", namespace=NAMESPACE)
-    assert workload["metadata"]["ownerReferences"][0]["kind"] == "TrainJob"
-
-
 def test_only_pods_that_request_gpus_run_on_nodes_with_gpus(job_cluster: JobCluster) -> None:
     limits: dict[str, dict[str, Any]] = {"with-gpu": {"nvidia.com/gpu": 1}, "without-gpu": {}}
     for name, devices in limits.items():

@@ -1,0 +1,95 @@
+"""Programs in the `bin` folder of a local cloud, which come first on the PATH of the user's shell."""
+
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from localcloud.environment import path_without_local_clouds
+from localcloud.hosts import capability as host_capability
+from localcloud.hosts import programs as host_programs
+from localcloud.images.root import ImageError
+from localcloud.kubernetes import capability, programs
+from localcloud.processes import ROOT
+from localcloud.tools import aws_cli, language_exec
+from localcloud.tools.build import BuildError, Report, ensure
+from localcloud.tools.catalogue import KUBECTL, PULUMI
+
+LANGUAGE_HOST = "pulumi-language-python"
+PLUGIN = "pulumi-resource-"
+"""Beginning of the names of resource plugins. A plugin in `bin` takes the place of the emulator."""
+
+
+@dataclass(frozen=True)
+class Programs:
+    """Installs programs into a local cloud's `bin` folder."""
+
+    bin: Path
+    report: Report
+
+    def for_pulumi(self, plugins: Mapping[str, Path], *, own_cli: bool) -> None:
+        """Install our build of pulumi and our language host, unless the official pulumi and its host are on PATH. A pulumi
+        without a host gets ours. Link the official plugins.
+
+        The engine warns if the language host is not in the folder of the pulumi binary. The binary is therefore
+        hard-linked or copied into `bin`; a symlink would not work.
+        """
+        self.bin.mkdir(parents=True)
+        for name, plugin in plugins.items():
+            (self.bin / f"{PLUGIN}{name}").symlink_to(plugin.absolute())
+        found = None if own_cli else official("pulumi")
+        if found and (official(LANGUAGE_HOST) or Path(found).resolve().with_name(LANGUAGE_HOST).exists()):
+            return
+        pulumi, own = Path(found).resolve() if found else ensure(PULUMI, self.report), self.bin / "pulumi"
+        try:
+            own.hardlink_to(pulumi)
+        except OSError:  # another file system
+            shutil.copy2(pulumi, own)
+        self.language_host()
+
+    def language_host(self) -> None:
+        """Install our language host, which the engine then prefers to any other."""
+        language_exec.ensure(self.report)
+        self._write(LANGUAGE_HOST, "localcloud.engine.language_host")
+
+    def for_kubernetes(self) -> None:
+        """Install the programs that clusters run, and `kubectl` and `aws` for the user's shell."""
+        able = capability.examine()
+        if not able.real_nodes:
+            self.report(str(able))
+        programs.prepare(able, self.report)
+        (self.bin / "kubectl").symlink_to(ensure(KUBECTL, self.report))
+        self._aws_cli()
+
+    def for_hosts(self) -> bool:
+        """Install the hosts' programs and root file systems, and `aws` with its Session Manager plugin for SSH. Return
+        False if this machine cannot run hosts.
+        """
+        able = host_capability.examine()
+        if not able.hosts:
+            self.report(str(able))
+            return False
+        host_capability.limit()  # raises BadLimit before anything is built
+        try:
+            host_programs.prepare(self.report)
+        except (BuildError, ImageError) as error:
+            raise BuildError(f"{error}\nTo start without hosts: scripts/cluster local start --no-hosts") from error
+        self._aws_cli()
+        self._write("session-manager-plugin", "localcloud.hosts.session_manager_plugin")
+        return True
+
+    def _aws_cli(self) -> None:
+        if not official("aws") and not (self.bin / "aws").exists():
+            (self.bin / "aws").symlink_to(aws_cli.ensure(self.report))
+
+    def _write(self, name: str, module: str) -> None:
+        """Write a shell script that runs a Python module of this repository."""
+        program = self.bin / name
+        program.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -m {module} "$@"\n')
+        program.chmod(0o755)
+
+
+def official(program: str) -> str | None:
+    """Find a program on PATH outside the bin folders of local clouds: the user's shell may use another local cloud."""
+    return shutil.which(program, path=path_without_local_clouds())

@@ -1,0 +1,67 @@
+"""A TrainJob on a cluster with Kubeflow Trainer and JobSet, which are built from source: only `make mission` does that."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from localcloud.stack import LocalStack
+from testkit.job_cluster import SOURCE, STACK, JobCluster
+from testkit.waiting import wait_until
+from tests.kubernetes.test_foreign import CPU, NAMESPACE, apply, evidence, job, manifest, no_foreign_jobs_left
+
+__all__ = ["no_foreign_jobs_left"]
+
+pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.mission_only, pytest.mark.usefixtures("no_foreign_jobs_left")]
+
+
+@pytest.fixture
+def trainer_installed(job_cluster: JobCluster, tmp_path: Path) -> Iterator[None]:
+    name = f"Pulumi.{STACK}.yaml"
+    with_trainer = (SOURCE / name).read_text().replace("platform:\n", "platform:\n    trainer: true\n")
+    (tmp_path / name).write_text(with_trainer)
+    _up(job_cluster, tmp_path)
+    yield
+    _up(job_cluster, SOURCE)
+
+
+def _up(cluster: JobCluster, source: Path) -> None:
+    stack = LocalStack(cluster.cloud, STACK, source)
+    stack.prepare()
+    made = stack.run("up")
+    assert made.ok, made.output[-4000:]
+
+
+MEET = """
+import os, select, socket
+rank, address = int(os.environ["PET_NODE_RANK"]), (os.environ["PET_MASTER_ADDR"], int(os.environ["PET_MASTER_PORT"]))
+if rank == 0:
+    with socket.create_server(("", address[1])) as server:
+        peer, _ = server.accept()
+        print("rank 0 of", os.environ["PET_NNODES"], "hears", peer.recv(99).decode(), flush=True)
+else:
+    while True:
+        try:
+            socket.create_connection(address).sendall(b"rank 1")
+            break
+        except OSError:
+            select.select([], [], [], 0.2)  # rank 0 does not listen yet
+"""
+
+
+def test_a_train_job_runs_on_two_nodes(job_cluster: JobCluster, trainer_installed: None) -> None:
+    trainer = {
+        "image": "docker.io/mpioperator/mpi-pi:openmpi",
+        "numNodes": 2,
+        "command": ["python3", "-c", MEET],
+        "resourcesPerNode": CPU,
+    }
+    wanted = manifest(
+        "trainer.kubeflow.org/v1alpha1", "TrainJob", "train", runtimeRef={"name": "torch-distributed"}, trainer=trainer
+    )
+    name = apply(job_cluster, wanted)
+    seen = wait_until(lambda: job(job_cluster, name), lambda one: one["phase"] in ("Succeeded", "Failed"))
+    assert (seen["phase"], seen["launcher"], seen["workers"]) == ("Succeeded", "trainjob", 2), evidence(job_cluster)
+    assert "rank 0 of 2 hears rank 1" in job_cluster.cluster("logs", name, "-n", NAMESPACE).out
+    (workload,) = job_cluster.objects("workloads", namespace=NAMESPACE)
+    assert workload["metadata"]["ownerReferences"][0]["kind"] == "TrainJob"

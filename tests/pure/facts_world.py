@@ -1,0 +1,59 @@
+"""An AWS account for tests that gather facts: moto in this process, with fixed answers to the calls that moto lacks."""
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from botocore.client import BaseClient
+from botocore.exceptions import ClientError
+from moto import mock_aws
+
+ACCOUNT = "123456789012"
+KEY = "AKIALOCALCLOUDENGINE"
+"""moto accepts any access key, but once another test in this process has loaded the local AWS, only this one."""
+USER = f"arn:aws:iam::{ACCOUNT}:user/ada"
+
+
+@pytest.fixture(autouse=True)
+def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_SESSION_TOKEN", "AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    # moto lacks DescribeCapacityReservations; tests/local_aws/test_facts.py reads what runs.
+    monkeypatch.setattr(sys.modules["infra.facts.gather"], "vcpus_in_use", lambda *_: {})
+
+
+@pytest.fixture(scope="module")
+def aws() -> Iterator[None]:
+    """One account for all tests, because resetting it takes longer than the tests. Each test creates what it needs."""
+    with mock_aws():
+        yield
+
+
+@pytest.fixture
+def answer(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Return a function that sets an operation's response or error code, for calls that moto lacks."""
+    answers: dict[str, Any] = {}
+    real = BaseClient._make_api_call  # type: ignore[attr-defined]
+
+    def call(self: BaseClient, operation: str, arguments: dict[str, Any]) -> Any:
+        found = answers.get(operation)
+        if isinstance(found, str):
+            words = f"User: {USER} is not authorized to perform: {self.meta.service_model.signing_name}:{operation}"
+            raise ClientError({"Error": {"Code": found, "Message": words}}, operation)
+        return real(self, operation, arguments) if found is None else found
+
+    monkeypatch.setattr(BaseClient, "_make_api_call", call)
+    return answers.update
+
+
+IDENTITY = {"GetCallerIdentity": {"Account": ACCOUNT, "Arn": USER, "UserId": "AIDA"}}
+OFFERED = {
+    "DescribeClusterVersions": {"clusterVersions": [{"clusterVersion": one} for one in ("1.36", "1.9", "1.35")]},
+    "DescribeAddonVersions": {"addons": []},
+    "GetServiceQuota": {"Quota": {"Value": 96.0}},
+    "GetEbsDefaultKmsKeyId": {"KmsKeyId": "alias/aws/ebs"},
+}

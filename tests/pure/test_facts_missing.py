@@ -1,0 +1,90 @@
+"""What AWS does not report is named, or ends the run where nothing can be planned without it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from infra.facts import FactsError, gather
+from tests.pure.facts_world import ACCOUNT, IDENTITY, OFFERED, USER, answer, aws, credentials
+from tests.pure.world import pool, settings
+
+__all__ = ["answer", "aws", "credentials"]
+
+
+@pytest.mark.usefixtures("aws")
+def test_what_may_not_be_read_is_named_where_one_can_do_without(answer: Callable[..., None]) -> None:
+    answer(
+        GetCallerIdentity={"Account": ACCOUNT, "Arn": f"arn:aws:sts::{ACCOUNT}:assumed-role/Ops/ada"},
+        GetServiceQuota="AccessDeniedException",
+        DescribeClusterVersions="AccessDeniedException",
+        DescribeAddonVersions="ServiceUnavailable",
+        GetRole="AccessDenied",
+        GetEbsDefaultKmsKeyId="UnauthorizedOperation",
+    )
+    found = gather(settings())
+    who = f"arn:aws:sts::{ACCOUNT}:assumed-role/Ops/ada"
+    assert (found.quotas, found.kubernetes_versions, found.addon_versions, found.caller.principal_arn) == ({}, (), {}, None)
+    assert found.unchecked[0].startswith("Kubernetes versions: "), found.unchecked
+    assert found.unchecked[1].startswith("add-on versions: AWS could not be queried: An error occurred (ServiceUnavailable)")
+    assert found.unchecked[2:] == (
+        f"the IAM role behind the caller: {who} may not call iam:GetRole",
+        f"vCPU quotas: {who} may not call servicequotas:GetServiceQuota",
+        f"whether Auto Scaling may use the default key of EBS: {who} may not call ec2:GetEbsDefaultKmsKeyId",
+    )
+
+
+@pytest.mark.usefixtures("aws")
+def test_what_may_not_be_read_ends_it_where_one_cannot_do_without(answer: Callable[..., None]) -> None:
+    answer(**IDENTITY, **OFFERED, DescribeSubnets="UnauthorizedOperation")
+    with pytest.raises(FactsError) as caught:
+        gather(settings())
+    assert str(caught.value) == f"{USER} may not call ec2:DescribeSubnets, which planning requires. Allow it"
+
+
+@pytest.mark.usefixtures("aws")
+def test_a_quota_that_no_list_names_is_reported(answer: Callable[..., None]) -> None:
+    answer(**IDENTITY, **OFFERED)
+    found = gather(settings(pool(instance_type="p6-b200.48xlarge", capacity={"kind": "spot"})))
+    assert found.unchecked == ("vCPU quota of p6-b200.48xlarge as spot: not in AWS's list of quotas",)
+
+
+@pytest.mark.usefixtures("aws")
+def test_a_quota_that_the_region_lacks_is_reported(answer: Callable[..., None]) -> None:
+    answer(**IDENTITY, **{**OFFERED, "GetServiceQuota": "NoSuchResourceException"})
+    name = "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances"
+    assert gather(settings()).unchecked == (f"vCPU quota L-1216C47A ({name}): AWS reports no value",)
+
+
+@pytest.mark.usefixtures("aws")
+def test_expired_credentials_are_reported(answer: Callable[..., None]) -> None:
+    answer(GetCallerIdentity="ExpiredToken")
+    with pytest.raises(FactsError, match=r"^AWS rejects the credentials \(ExpiredToken\)\. Log in "):
+        gather(settings())
+
+
+def test_no_credentials_are_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"):
+        monkeypatch.setenv(name, str(tmp_path / "none"))
+    with pytest.raises(FactsError, match=r"^AWS could not be queried: no credentials found\. Log in "):
+        gather(settings())
+
+
+def test_an_unknown_profile_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "nobody")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    with pytest.raises(
+        FactsError, match=r"^AWS could not be queried: The config profile \(nobody\) could not be found\. Log in "
+    ):
+        gather(settings())
+
+
+@pytest.mark.parametrize(
+    ("region", "hint"), [("us-west-2", ""), ("us-wst-2", r" \(unknown to the SDK; did you mean us-west-2\?\)")]
+)
+def test_an_endpoint_out_of_reach_is_reported_with_the_region(region: str, hint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    with pytest.raises(FactsError, match=f"^AWS is not reachable in Region {region}{hint}: Could not connect to the endpoint"):
+        gather(settings(region=region))
