@@ -124,7 +124,8 @@ def history(name: str, node: Object | None, events: Sequence[Object], records: S
         at = _last_time(one)
         if _is_about(one, name) and at is not None:
             times = f" ({one['count']} times)" if (one.get("count") or 1) > 1 else ""
-            found.append(Moment(at, "event", f"{one.get('reason', '')}: {' '.join(one.get('message', '').split())}{times}"))
+            text = f"{one.get('reason', '')}: {' '.join(one.get('message', '').split())}".rstrip(": ")
+            found.append(Moment(at, "event", f"{text}{times}"))
     for record in records:
         found += _of_job(name, record)
     return sorted(found, key=lambda moment: moment.at)
@@ -177,7 +178,7 @@ def _job(record: JobRecord) -> str:
 
 
 def _is_about(event: Object, name: str) -> bool:
-    about = event.get("involvedObject", {})
+    about: Mapping[str, str] = event.get("involvedObject", {})
     return about.get("kind") == "Node" and about.get("name") == name
 
 

@@ -5,7 +5,7 @@ killed between two patches finds all that it did on the nodes. The patch names t
 a node that has changed since is looked at again.
 
 The condition of EKS's agent stays False after the fault is gone. A node with the annotation is therefore never cordoned
-again, even if a person has uncordoned it: whoever verifies the node removes the annotation.
+again, even if a person has uncordoned it, until the verification of the node has removed the annotation.
 """
 
 import json
