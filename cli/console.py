@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.measure import Measurement
@@ -12,6 +12,8 @@ from rich.text import Text
 
 ENDLESS: Final = 10_000
 """Console width for output to a pipe or a file: so large that no line is wrapped or cut, regardless of COLUMNS."""
+
+PROSE_WIDTH: Final = 30
 
 
 def make_console(*, stderr: bool = False) -> Console:
@@ -34,8 +36,10 @@ def print_json(document: Any) -> None:
 class Listing:
     """A table. If the terminal is too narrow, each row is printed as a block of `heading: value` lines."""
 
-    def __init__(self, *headings: str, right: Sequence[str] = ()) -> None:
-        self._headings, self._right = headings, right
+    def __init__(self, *headings: str, right: Sequence[str] = (), whole: Sequence[str] = (), prose: Sequence[str] = ()) -> None:
+        """`right`: headings of columns that are aligned to the right; `whole`: of columns that are never wrapped; `prose`: of
+        columns of sentences, which need some width."""
+        self._headings, self._right, self._whole, self._prose = headings, right, whole, prose
         self._rows: list[Sequence[str | Text]] = []
 
     def add_row(self, *cells: str | Text) -> None:
@@ -44,7 +48,9 @@ class Listing:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
         for heading in self._headings:
-            table.add_column(heading, justify="right" if heading in self._right else "left", overflow="fold")
+            justify: Literal["left", "right"] = "right" if heading in self._right else "left"
+            width, whole = PROSE_WIDTH if heading in self._prose else None, heading in self._whole
+            table.add_column(heading, justify=justify, overflow="fold", no_wrap=whole, min_width=width)
         for cells in self._rows:
             table.add_row(*cells)
         needed = Measurement.get(console, options.update(max_width=ENDLESS), table).minimum

@@ -1,34 +1,122 @@
 """`local break`: break a part of a local cluster, to see how jobs and the platform react."""
 
-from typing import Annotated
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final
 
 import typer
 
 from cli import options
 from cli.console import print_json
-from cli.errors import NotFound
-from cli.exit_codes import OK
+from cli.errors import CommandError, NotFound
+from cli.exit_codes import OK, REFUSED, USAGE
+from cli.installation import command as program
 from cli.local import Home, report
-from cli.local_parts import DEFAULT_HOME
+from cli.local_parts import DEFAULT_HOME, home_option
+from infra.health import xids
+from localcloud.control import ControlError
 from localcloud.instance import LocalCloud
-from localcloud.kubernetes.nodes import gpus
+from localcloud.kubernetes.nodes import finding, gpus
+from localcloud.kubernetes.nodes.finding import RunningNode
+
+DOUBLE_BIT: Final = 48
+UNTIL_NOT_READY: Final = "Kubernetes reports it as NotReady after about 50 s."
+
+
+@dataclass(frozen=True)
+class Broken:
+    """What was done."""
+
+    did: str
+    restore: str
+    facts: dict[str, Any]
 
 
 def command(
     node: Annotated[str, typer.Argument(help="Name of the node, or ID of its instance.")],
-    xid: Annotated[int, typer.Option(help="Xid that the GPU reports, such as 79: fallen off the bus.", min=1)],
+    xid: Annotated[int | None, typer.Option(help="A GPU reports this Xid, such as 79: fallen off the bus.", min=1)] = None,
+    ecc: Annotated[bool, typer.Option("--ecc", help="A GPU has a double-bit memory error, which is Xid 48.")] = False,
     gpu: Annotated[int, typer.Option(help="Index of the GPU.", min=0)] = 0,
+    kubelet: Annotated[bool, typer.Option("--kubelet", help="Stop the node's kubelet.")] = False,
+    link: Annotated[bool, typer.Option("--link", help="Unplug the node's network link.")] = False,
+    instance: Annotated[bool, typer.Option("--instance", help="Terminate the node's instance.")] = False,
+    restore: Annotated[bool, typer.Option("--restore", help="Start the kubelet and plug in the link again.")] = False,
     home: Home = DEFAULT_HOME,
     as_json: options.Json = False,
 ) -> int:
-    """NVIDIA's device plugin then withdraws the GPU from Kubernetes, except after application errors (Xid 13, 31, 43, 45,
-    68, 109). The fault stays until the instance is replaced or the device plugin restarts."""
+    """Needs exactly one fault, or --restore. After an Xid, NVIDIA's device plugin withdraws the GPU from Kubernetes, and the
+    node's condition AcceleratedHardwareReady becomes False; application errors such as Xid 31 only leave an event.
+    """
+    if ecc and xid is not None:
+        raise CommandError("give one fault, not --xid and --ecc", USAGE)
+    number = DOUBLE_BIT if ecc else xid
+    cloud = LocalCloud(home)
+    faults: dict[str, tuple[bool, Callable[[RunningNode], Broken]]] = {
+        "--xid": (number is not None, lambda found: _gpu(cloud, found, gpu, number or 0)),
+        "--kubelet": (kubelet, lambda found: _kubelet(cloud, found)),
+        "--link": (link, lambda found: _link(cloud, found)),
+        "--instance": (instance, lambda found: _instance(cloud, found)),
+        "--restore": (restore, lambda found: _restored(cloud, found)),
+    }
+    wanted = [act for chosen, act in faults.values() if chosen]
+    if len(wanted) != 1:
+        raise CommandError("give exactly one of --xid, --ecc, --kubelet, --link, --instance and --restore", USAGE)
+    broken = wanted[0](_found(cloud.kubernetes_folder, node))
+    if as_json:
+        print_json({**broken.facts, "did": broken.did, "restore": broken.restore.replace("NODE", node)})
+    else:
+        report(f"{broken.did} {broken.restore}".replace("NODE", node).strip())
+    return OK
+
+
+def _found(clusters: Path, node: str) -> RunningNode:
     try:
-        uuid = gpus.break_gpu(LocalCloud(home).kubernetes_folder, node, gpu, xid)
+        return finding.find(clusters, node)
+    except finding.NoSuchNode as error:
+        raise NotFound(str(error)) from None
+
+
+def _gpu(cloud: LocalCloud, node: RunningNode, index: int, xid: int) -> Broken:
+    try:
+        uuid = gpus.break_gpu(node, index, xid)
     except gpus.NoSuchGpu as error:
         raise NotFound(str(error)) from None
-    if as_json:
-        print_json({"node": node, "gpu": gpu, "uuid": uuid, "xid": xid})
-    else:
-        report(f"GPU {gpu} of {node} ({uuid}) has reported Xid {xid}")
-    return OK
+    did = f"GPU {index} of {node.name} ({uuid}) has reported Xid {xid}: {xids.of(xid).text}."
+    again = f"A new instance has new GPUs: {program()} local break NODE --instance{home_option(cloud)}"
+    restore = again if xids.of(xid).sets_condition else ""
+    return Broken(did, restore, {"node": node.name, "gpu": index, "uuid": uuid, "xid": xid})
+
+
+def _kubelet(cloud: LocalCloud, node: RunningNode) -> Broken:
+    _switch(cloud, node, "kubelet", on=False)
+    return Broken(f"The kubelet of {node.name} has stopped. {UNTIL_NOT_READY}", _undo(cloud), {"node": node.name})
+
+
+def _link(cloud: LocalCloud, node: RunningNode) -> Broken:
+    _switch(cloud, node, "link", on=False)
+    return Broken(f"The network link of {node.name} is down. {UNTIL_NOT_READY}", _undo(cloud), {"node": node.name})
+
+
+def _restored(cloud: LocalCloud, node: RunningNode) -> Broken:
+    for part in ("link", "kubelet"):
+        _switch(cloud, node, part, on=True)
+    return Broken(f"The kubelet of {node.name} runs and its link is up.", "", {"node": node.name})
+
+
+def _instance(cloud: LocalCloud, node: RunningNode) -> Broken:
+    region = next(one.region for one in cloud.clusters() if one.name == node.cluster)
+    cloud.clients(region)("ec2").terminate_instances(InstanceIds=[node.instance])
+    did = f"Instance {node.instance} of {node.name} is terminated."
+    return Broken(did, "Auto Scaling replaces it.", {"node": node.name, "instance": node.instance})
+
+
+def _undo(cloud: LocalCloud) -> str:
+    return f"Restore it with: {program()} local break NODE --restore{home_option(cloud)}"
+
+
+def _switch(cloud: LocalCloud, node: RunningNode, part: str, *, on: bool) -> None:
+    try:
+        cloud.control().post(f"kubernetes/nodes/{node.name}/{part}", {"on": on})
+    except ControlError as error:
+        raise CommandError(str(error), REFUSED) from None

@@ -31,7 +31,7 @@ LOCAL: Final = {
     "up": _local("up", "Create or update the stack."),
     "refresh": _local("refresh", "Update the stack's state to match AWS."),
     "destroy": _local("destroy", "Delete everything the stack created."),
-    "break": Verb("cli.local_break:command", "Break a GPU of a local node.", needs_clone=True),
+    "break": Verb("cli.local_break:command", "Break a local node: a GPU, its kubelet, link or instance.", needs_clone=True),
     "grant": _local("grant", "Create what the stack references but does not create: VPC, reservations, AMI, users."),
     "recover": _local("recover", "Repair the stack after `pulumi` was killed."),
     "outputs": _local("outputs", "Print the stack's outputs as YAML or JSON."),
@@ -66,6 +66,7 @@ VERBS: Final = {
     },
     "All clusters": {
         "status": Verb("cli.status.verb:command", "Show a cluster on one screen: pools, queues, jobs, volumes."),
+        "health": Verb("cli.health.verb:command", "Show faults of nodes, what follows from them, and the history of a node."),
         "acceptance": Verb(
             "cli.acceptance.verb:command", "Check a running stack row by row and write a report.", needs_clone=True
         ),

@@ -14,12 +14,12 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from cli import options
+from cli import options, stack_cluster
 from cli.cluster_access import Access, Cluster
 from cli.console import make_console, print_json
 from cli.ec2_cluster import DeployedEc2Cluster
 from cli.errors import CommandError, NotFound
-from cli.exit_codes import INTERRUPTED, OK, REFUSED, UNREACHABLE, USAGE
+from cli.exit_codes import INTERRUPTED, OK, REFUSED, USAGE
 from cli.status import in_ec2_cluster, in_kubernetes
 from cli.status.in_aws import EksAccount, EksDescription
 from cli.status.model import Status
@@ -148,12 +148,11 @@ class _EksLook:
 
     def __call__(self) -> tuple[Status, int]:
         self._account.unknown.clear()
-        name, region = self._account.name, self._account.region
+        name = self._account.name
         try:
             found = self._account.cluster()
             if found is None:
-                fix = f"`pulumi up -s {self._account.stack}` creates it"
-                raise NotFound(f"there is no cluster {name} in {region}; {fix}")
+                raise NotFound(stack_cluster.missing(self._account))
             aws = self._account.status(found)
         except (FactsError, Denied) as error:
             reason = f"you are not allowed to call {error}" if isinstance(error, Denied) else str(error)
@@ -173,29 +172,11 @@ class _EksLook:
             if found is None or self._access.kubeconfig or self._access.context:
                 self._cluster = self._access.connect()
             else:
-                self._cluster = Cluster(self._written(found), None)
+                self._cluster = stack_cluster.described(found, self._account.region, self._scratch)
         return self._cluster
-
-    def _written(self, found: EksDescription) -> Path:
-        from infra.kubernetes.eks_kubeconfig import kubeconfig  # slow import: it loads Pulumi's SDK
-
-        if not found.endpoint:
-            raise CommandError(f"cluster {found.name} is {found.state} and has no endpoint yet", UNREACHABLE)
-        file = self._scratch / "kubeconfig"
-        file.write_text(
-            kubeconfig(
-                name=found.name,
-                endpoint=found.endpoint,
-                certificate_authority=found.certificate_authority,
-                region=self._account.region,
-            )
-        )
-        return file
 
 
 def _of_stack(status: Status, name: str) -> Status:
     """Return the status. Raises CommandError if the kubeconfig belongs to another cluster."""
-    if status.cluster != name:
-        fix = "choose another with --kubeconfig and --context, or omit the stack"
-        raise CommandError(f"the kubeconfig belongs to cluster {status.cluster}, not to {name}; {fix}", REFUSED)
+    stack_cluster.must_be(status.cluster, name)
     return status

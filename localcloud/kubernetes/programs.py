@@ -5,7 +5,7 @@ from contextlib import suppress
 from localcloud.kubernetes.capability import Capability
 from localcloud.tools import debian
 from localcloud.tools.build import BuildError, Report, ensure
-from localcloud.tools.catalogue import COREDNS, KUBE_APISERVER, KWOK
+from localcloud.tools.catalogue import COREDNS, KUBE_APISERVER, KWOK, NODE_PROBLEM_DETECTOR
 
 OF_NODES = (debian.CONTAINERD, debian.RUNC, debian.CNI_PLUGINS, debian.IPTABLES, debian.CONNTRACK)
 
@@ -17,5 +17,6 @@ def prepare(capability: Capability, report: Report) -> None:
     for package in (debian.ETCD, *(OF_NODES if capability.real_nodes else ())):
         debian.ensure(package, report)
     if capability.real_nodes:
+        ensure(NODE_PROBLEM_DETECTOR, report)
         with suppress(BuildError):  # `local status` reports that network policies are not enforced
             debian.ensure(debian.NFTABLES, report)

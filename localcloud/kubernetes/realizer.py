@@ -214,3 +214,22 @@ def _restart_api_server(_: Any, region: str, cluster: str) -> Any:
             running.restart_api_server()
             return {}
     raise ValueError(f"no cluster {cluster} is running in {region}")
+
+
+@control_actions.action("POST", "kubernetes/nodes/{node}/{part}")
+def _switch(body: Any, node: str, part: str) -> Any:
+    """Switch a node's `kubelet` or `link` off, or on again."""
+    ready = [running for realizer in _realizers for running in realizer.clusters() if running.phase == "ready"]
+    found = next(filter(None, (running.part(Fleet).node(node) for running in ready)), None)
+    if found is None:
+        raise ValueError(f"no real node {node} is running")
+    match part, bool(body["on"]):
+        case "kubelet", False:
+            found.stop_kubelet()
+        case "kubelet", True:
+            found.start_kubelet()
+        case "link", on:
+            found.set_link(up=on)
+        case _:
+            raise ValueError(f"{part}: kubelet or link")
+    return {}

@@ -100,6 +100,7 @@ _NVIDIA_DEVICE_PLUGIN = Module(
     variables=("github.com/NVIDIA/k8s-device-plugin/internal/info.version=v0.18.2",),
     loads_libraries=True,
 )
+_NODE_PROBLEM_DETECTOR = Module(name="node-problem-detector", version="1.36.0", packages=("gpumpi/tools/node-problem-detector",))
 _NVML = Module(name="nvml", version="1.0.0", packages=("libnvidia-ml.so.1",))
 _DEVICE_PLUGIN = Module(name="device-plugin", version="1.0.0", packages=("gpumpi/tools/device-plugin",))
 
@@ -125,6 +126,8 @@ JOBSET = Tool("jobset", _JOBSET)
 TRAINER = Tool("trainer-controller-manager", _TRAINER)
 KWOK = Tool("kwok", _KWOK)
 NVIDIA_DEVICE_PLUGIN = Tool("nvidia-device-plugin", _NVIDIA_DEVICE_PLUGIN)
+NODE_PROBLEM_DETECTOR = Tool("node-problem-detector", _NODE_PROBLEM_DETECTOR)
+"""With a main of ours, which reports what EKS's node monitoring agent reports."""
 NVML = Tool("libnvidia-ml.so.1", _NVML)
 """The NVML of local nodes: a C library of ours."""
 EFA_DEVICE_PLUGIN = Tool("device-plugin", _DEVICE_PLUGIN)
@@ -134,7 +137,7 @@ PACKER_AMAZON = Tool("packer-plugin-amazon", _PACKER_AMAZON)
 
 TOOLS = (
     *(PULUMI, KUBE_APISERVER, KUBE_CONTROLLER_MANAGER, KUBE_SCHEDULER, KUBELET, KUBE_PROXY, KUBEADM, KUBECTL),
-    *(COREDNS, MPI_OPERATOR, KUEUE, KWOK, NVIDIA_DEVICE_PLUGIN, NVML, EFA_DEVICE_PLUGIN, PAUSE),
+    *(COREDNS, MPI_OPERATOR, KUEUE, KWOK, NVIDIA_DEVICE_PLUGIN, NVML, NODE_PROBLEM_DETECTOR, EFA_DEVICE_PLUGIN, PAUSE),
 )
 ON_DEMAND = (PACKER, PACKER_AMAZON, KUEUE_BEFORE, KUBELET_BEFORE, JOBSET, TRAINER)
 """Tools that only AMI builds, the tests of an upgrade and stacks with Kubeflow Trainer need. They are built on first use."""

@@ -17,6 +17,7 @@ from cli.console import Listing
 ROOT = Path(__file__).parents[2]
 STACK_VERBS = {
     "jobs": [],
+    "health": [],
     **{name: ["some-run"] for name in ("cancel", "logs")},
     **{
         name: [] for name in ("validate", "plan", "cost", "kubeconfig", "status", "acceptance", "wait", "hosts", "ssh", "recover")

@@ -10,7 +10,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from localcloud.kubernetes.nodes import gpus
+from localcloud.kubernetes.nodes import finding, gpus, kernel_log
 from localcloud.tools.build import BuildError, ensure
 from localcloud.tools.catalogue import NVIDIA_DEVICE_PLUGIN, NVML
 from testkit.waiting import wait_while
@@ -137,9 +137,15 @@ def test_break_names_the_nodes_and_gpus_that_there_are(tmp_path: Path) -> None:
     (own / "etc").mkdir()
     (own / "etc/hostname").write_text("ip-10-0-1-7\n")
     gpus.write(NODE, own / gpus.FOLDER)
-    with pytest.raises(gpus.NoSuchGpu, match="ip-10-0-9-9: no such node; name one of: ip-10-0-1-7"):
-        gpus.break_gpu(tmp_path, "ip-10-0-9-9", 0, 79)
-    with pytest.raises(gpus.NoSuchGpu, match="i-0a: no GPU 8; the node has GPUs 0 to 7"):
-        gpus.break_gpu(tmp_path, "i-0a", 8, 79)
-    assert gpus.break_gpu(tmp_path, "ip-10-0-1-7", 7, 79) == gpus.uuids(NODE)[7]
+    (own / kernel_log.FILE).parent.mkdir(parents=True)
+    with pytest.raises(finding.NoSuchNode, match="ip-10-0-9-9: no such node; name one of: ip-10-0-1-7"):
+        finding.find(tmp_path, "ip-10-0-9-9")
+    found = finding.find(tmp_path, "i-0a")
+    assert found == finding.find(tmp_path, "ip-10-0-1-7")
+    assert (found.cluster, found.instance, found.own) == ("demo", "i-0a", own)
+    with pytest.raises(gpus.NoSuchGpu, match="ip-10-0-1-7: no GPU 8; the node has GPUs 0 to 7"):
+        gpus.break_gpu(found, 8, 79)
+    assert gpus.break_gpu(found, 7, 79) == gpus.uuids(NODE)[7]
     assert (own / gpus.FOLDER / gpus.XIDS_FILE).read_text() == "7 79\n"
+    (line,) = (own / kernel_log.FILE).read_text().splitlines()
+    assert line.endswith("NVRM: Xid (PCI:0000:17:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus")

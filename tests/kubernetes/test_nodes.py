@@ -1,18 +1,25 @@
 """Instances of node groups become Kubernetes nodes as on EKS: what they report, and what runs on them."""
 
+import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
-from localcloud.kubernetes.nodes import gpus
+from cli import main
+from localcloud.kubernetes.nodes import finding, gpus
+from localcloud.machine import network
+from localcloud.processes import ROOT
 from testkit.eks_clusters import Account, Running
 from testkit.node_groups import FOREVER, NodeGroup, is_ready, name_of, node_group, output, pod, pod_in, pod_path, pods
 from testkit.waiting import wait_while
 
 pytestmark = pytest.mark.xdist_group("kubernetes")
 
+KUBELET_PORT = 10250
 REACH = """
 import json, socket, ssl, urllib.request
 folder = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -173,11 +180,66 @@ def test_gpus_and_efa_appear_with_a_device_plugin_and_a_broken_gpu_goes(busy: Ru
         program = "import json, os; print(json.dumps(os.environ['NVIDIA_VISIBLE_DEVICES'].split(',')))"
         with pods(busy, pod("with-gpus", program, container={"resources": {"limits": wanted}}, node=node)):
             assert len(set(output(busy, "with-gpus"))) == 8
-        gpus.break_gpu(busy.cloud.kubernetes_folder, name_of(node), 5, 79)
+        gpus.break_gpu(finding.find(busy.cloud.kubernetes_folder, name_of(node)), 5, 79)
         wait_while(lambda: gpus_of(busy, node), lambda number: number != "7")
     finally:
         for name in ("gpu-plugin", "efa-plugin"):
             busy.api.delete(f"/apis/apps/v1/namespaces/kube-system/daemonsets/{name}")
+
+
+def test_a_broken_node_is_reported_and_restored(busy: Running, train: NodeGroup, tmp_path: Path) -> None:
+    """Kubernetes reports a node without kubelet or link as NotReady only after 50 s, so this looks at the parts."""
+    node = train.real_nodes()[1]
+    assert "AcceleratedHardwareReady" not in conditions_of(busy, node), "no condition without the add-on"
+    eks, wanted = busy.account.eks, {"clusterName": busy.name, "addonName": "eks-node-monitoring-agent"}
+    eks.create_addon(**wanted)
+    try:
+        wait_while(lambda: conditions_of(busy, node).get("AcceleratedHardwareReady"), lambda found: found != "NvidiaGPUIsReady")
+        assert break_node(busy, node, "--xid", "79")["gpu"] == 0
+        wait_while(lambda: conditions_of(busy, node)["AcceleratedHardwareReady"], lambda found: found != "NvidiaXID79Error")
+        shown = health(busy, node, busy.kubeconfig(tmp_path / "kubeconfig"))
+        assert (shown["state"], shown["pool"], shown["faults"][0]["reason"]) == ("broken", "train", "NvidiaXID79Error")
+        assert shown["next"] == "EKS would replace it 10 min after the fault; the local cloud repairs no nodes"
+        assert {"node", "condition", "event"} <= {one["source"] for one in shown["history"]}
+        for part in ("--kubelet", "--link"):
+            assert answers(busy, node)
+            assert "--restore" in break_node(busy, node, part)["restore"]
+            wait_while(lambda: answers(busy, node), bool)
+            break_node(busy, node, "--restore")
+            wait_while(lambda: answers(busy, node), lambda found: not found)
+        assert all(cluster.is_well for cluster in busy.cloud.clusters())
+    finally:
+        eks.delete_addon(**wanted)
+
+
+def conditions_of(busy: Running, node: dict[str, Any]) -> dict[str, str]:
+    found = busy.api.get(f"/api/v1/nodes/{name_of(node)}")["status"]["conditions"]
+    return {one["type"]: one["reason"] for one in found}
+
+
+def break_node(busy: Running, node: dict[str, Any], *fault: str) -> Any:
+    done = CliRunner().invoke(
+        main.app, ["local", "break", name_of(node), *fault, "--json", "--home", str(busy.cloud.folder)], catch_exceptions=False
+    )
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def health(busy: Running, node: dict[str, Any], kubeconfig: Path) -> Any:
+    command = [ROOT / "scripts" / "cluster", "health", name_of(node), "--kubeconfig", kubeconfig, "--json"]
+    done = subprocess.run(command, env=busy.cloud.process_environment(), capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def answers(busy: Running, node: dict[str, Any]) -> bool:
+    """Return whether the node's kubelet accepts connections through the network of the cluster."""
+    (namespace,) = [one.namespace for one in busy.cloud.clusters() if one.name == busy.name]
+    (address,) = [one["address"] for one in node["status"]["addresses"] if one["type"] == "InternalIP"]
+    try:
+        network.connect(namespace, address, KUBELET_PORT, 1.0).close()
+    except OSError:
+        return False
+    return True
 
 
 def gpus_of(busy: Running, node: dict[str, Any]) -> str:

@@ -78,7 +78,8 @@ def test_one_screen_has_pools_queue_jobs_and_volumes_and_the_launch_that_failed(
     }
     assert CAPACITY in train["lastFailedLaunch"]["reason"] and not train["lastFailedLaunch"]["laterLaunchSucceeded"]
     assert pool(found, "system")["lastFailedLaunch"] is None
-    assert [(one["namespace"], one["admitted"], one["waiting"]) for one in found["queues"]] == [("mpi-jobs", 1, 1)]
+    queues = [(one["namespace"], one["admitted"], one["waiting"]) for one in found["queues"]]
+    assert queues == [("mpi-jobs", 1, 1), ("foreign", 0, 0)]
     jobs = {one["name"]: one for one in found["jobs"]}
     assert (jobs["works"]["phase"], jobs["works"]["waitsFor"], jobs["waits"]["phase"]) == ("Running", "", "Queued")
     assert "nvidia.com/gpu in flavor train, 2 more needed" in jobs["waits"]["waitsFor"]

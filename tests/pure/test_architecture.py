@@ -17,6 +17,7 @@ BASE = {"naming", "versions"}
 ARROWS: dict[str, set[str]] = {
     "naming": set(),
     "cost": set(),
+    "health": set(),
     "versions": set(),
     "settings": {"naming", "config", "jobs"},
     "config": {"naming", "settings", "facts", "validation"},

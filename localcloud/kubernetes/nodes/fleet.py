@@ -20,9 +20,10 @@ from localcloud.aws.eks.node_groups import bootstrap
 from localcloud.aws.eks.node_groups.tags import NODE_GROUP_TAG
 from localcloud.aws.events import DONE, WAIT, Event, Kind, Progress
 from localcloud.kubernetes.client import ApiError
-from localcloud.kubernetes.csi.part import CsiPart
 from localcloud.kubernetes.efs_csi.part import EfsCsi
 from localcloud.kubernetes.fsx_csi.part import FsxCsi
+from localcloud.kubernetes.node_addon import NodeAddon
+from localcloud.kubernetes.node_monitoring.part import NodeMonitoring
 from localcloud.kubernetes.nodes import drain, kubelets, labels, machine, watches
 from localcloud.kubernetes.nodes.limits import Limits
 from localcloud.kubernetes.nodes.links import Wiring
@@ -39,7 +40,7 @@ from localcloud.tools.build import ensure
 
 log = logging.getLogger(__name__)
 
-CSI: tuple[type[CsiPart], ...] = (EfsCsi, FsxCsi)
+NODE_ADDONS: tuple[type[NodeAddon], ...] = (EfsCsi, FsxCsi, NodeMonitoring)
 """Parts that run a process on each node."""
 
 LOST_SECONDS = 90.0
@@ -194,8 +195,8 @@ class Fleet(Part):
             is_over=self._ending.is_set,
         )
         node.start()
-        for driver in CSI:
-            self.cluster.part(driver).node_up(node)
+        for addon in NODE_ADDONS:
+            self.cluster.part(addon).node_up(node)
         node.await_ready()
         self._label(member)
 
@@ -265,8 +266,8 @@ class Fleet(Part):
         if member.node is None or self._ending.is_set():
             return
         node, member.node = member.node, None
-        for driver in CSI:
-            self._try(member, partial(self.cluster.part(driver).node_down, node))
+        for addon in NODE_ADDONS:
+            self._try(member, partial(self.cluster.part(addon).node_down, node))
         self._try(member, node.stop)
 
     def _gone(self, member: Member) -> None:

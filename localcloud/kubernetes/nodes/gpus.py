@@ -1,9 +1,12 @@
 """The GPUs of a local node, as localcloud/tools/nvml describes them to NVIDIA's programs."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 from uuid import NAMESPACE_URL, uuid5
 
+from localcloud.kubernetes.nodes import kernel_log
+from localcloud.kubernetes.nodes.finding import RunningNode
 from localcloud.kubernetes.nodes.machine import Machine
 
 FOLDER: Final = Path("var/lib/kubelet/device-plugins/gpumpi")
@@ -47,22 +50,18 @@ def write(machine: Machine, folder: Path) -> None:
 
 
 class NoSuchGpu(Exception):
-    """The local cloud has no such node, or the node no such GPU. The message names the ones that there are."""
+    """The node has no such GPU. The message names the ones that it has."""
 
 
-def break_gpu(clusters: Path, node: str, index: int, xid: int) -> str:
-    """Let a GPU of a local node report an Xid, and return its UUID. Raises NoSuchGpu.
-
-    `clusters`: folder of the local cloud's clusters. `node`: name of the node, or ID of its instance."""
-    nodes = {file.read_text().strip(): file.parents[1] for file in sorted(clusters.glob("*/nodes/*/own/etc/hostname"))}
-    folder = next((own for name, own in nodes.items() if node in (name, own.parent.name)), None)
-    if folder is None:
-        raise NoSuchGpu(f"{node}: no such node; name one of: {', '.join(sorted(nodes)) or 'none, no node runs'}")
-    files = folder / FOLDER
-    described = (files / GPUS_FILE).read_text().splitlines() if (files / GPUS_FILE).exists() else []
-    if not 0 <= index < len(described):
-        has = f"GPUs 0 to {len(described) - 1}" if described else "no GPUs"
-        raise NoSuchGpu(f"{node}: no GPU {index}; the node has {has}")
-    with (files / XIDS_FILE).open("a") as file:
+def break_gpu(node: RunningNode, index: int, xid: int) -> str:
+    """Let a GPU of a node report an Xid, in NVML and in the kernel log, and return its UUID. Raises NoSuchGpu."""
+    described = node.own / FOLDER / GPUS_FILE
+    gpus = described.read_text().splitlines() if described.exists() else []
+    if not 0 <= index < len(gpus):
+        has = f"GPUs 0 to {len(gpus) - 1}" if gpus else "no GPUs"
+        raise NoSuchGpu(f"{node.name}: no GPU {index}; the node has {has}")
+    uuid, address, *_ = gpus[index].split()
+    with (node.own / FOLDER / XIDS_FILE).open("a") as file:
         file.write(f"{index} {xid}\n")
-    return described[index].split()[0]
+    kernel_log.append(node.own, node.name, kernel_log.xid_line(address, xid), datetime.now(UTC))
+    return uuid

@@ -48,6 +48,11 @@ class Wiring:
             for namespace in (self._cluster, *(other.namespace for other in others)):
                 _add_routes(namespace, [place])
 
+    def set_link(self, place: Place, *, up: bool) -> None:
+        """Set the end of the node's link on the bridge up or down. The node's own end keeps its address and routes."""
+        with self._lock:
+            network.inside(self._cluster, lambda: _set_link(place, "up" if up else "down"))
+
     def disconnect(self, place: Place) -> None:
         """Remove the node's namespace, its link and the routes to it. Skip any that do not exist."""
         with self._lock:
@@ -58,6 +63,14 @@ class Wiring:
             # The kernel also removes a namespace's links, but only later, and a new link may need the name at once.
             network.inside(self._cluster, lambda: _remove_link(place))
             network.remove(place.namespace)
+
+
+def _set_link(place: Place, state: str) -> None:
+    from pyroute2 import IPRoute
+
+    with IPRoute() as route:
+        for index in route.link_lookup(ifname=_link_name(place)):
+            route.link("set", index=index, state=state)
 
 
 def _make_link(place: Place) -> None:

@@ -13,7 +13,7 @@ import psutil
 import yaml
 
 from localcloud.kubernetes.addresses import AWS_ADDRESS, REGISTRY_PORT
-from localcloud.kubernetes.nodes import containerd, filesystem, gpus, hardware, kube_proxy, kubelet, pod_network
+from localcloud.kubernetes.nodes import containerd, filesystem, gpus, hardware, kernel_log, kube_proxy, kubelet, pod_network
 from localcloud.kubernetes.nodes.links import Place, Wiring, namespace_of_node
 from localcloud.kubernetes.nodes.machine import Machine
 from localcloud.kubernetes.nodes.programs import Programs
@@ -61,6 +61,15 @@ class Node:
         """Supervisor names of the node's daemons, by kind."""
         return {kind: f"{kind}-{self.title}" for kind in ("machine", "containerd", "kubelet", "kube-proxy")}
 
+    @property
+    def own(self) -> Path:
+        """Folder with the node's /etc and /var."""
+        return self._folder / "own"
+
+    @property
+    def kernel_log(self) -> Path:
+        return self.own / kernel_log.FILE
+
     def start(self) -> None:
         """Start the node and wait until its daemons run. Raises StartError or OSError; call `stop` to clean up."""
         self._folder.mkdir(parents=True)
@@ -94,6 +103,19 @@ class Node:
             self._cluster.ledger.remove("cgroup", folder)
         shutil.rmtree(self._folder, ignore_errors=True)
 
+    def stop_kubelet(self) -> None:
+        """Stop the kubelet until `start_kubelet`. This is no crash, so `local start` does not restart it."""
+        self._cluster.supervisor.stop(self.daemons["kubelet"])
+
+    def start_kubelet(self) -> None:
+        """Start a stopped kubelet. Do nothing if it runs."""
+        if self.process("kubelet") is None:
+            self._cluster.supervisor.restart(self.daemons["kubelet"])
+
+    def set_link(self, *, up: bool) -> None:
+        """Plug in or unplug the node's network link."""
+        self._wiring.set_link(self.place, up=up)
+
     def process(self, kind: str) -> psutil.Process | None:
         """Return the running process of one of the node's daemons."""
         name = self.daemons[kind]
@@ -112,7 +134,7 @@ class Node:
 
     def _write_files(self) -> None:
         folder, cluster, machine = self._folder, self._cluster, self.machine
-        own = folder / "own"
+        own = self.own
         name_server = str(cluster.addresses.dns)
         filesystem.write_own(own, machine.name, [machine.address], name_server)
         filesystem.write_machine_id(own, hashlib.md5(machine.id.encode(), usedforsecurity=False).hexdigest())
@@ -121,6 +143,7 @@ class Node:
         devices.parent.mkdir(parents=True)
         devices.write_text(json.dumps(machine.devices) + "\n")
         gpus.write(machine, devices.parent)
+        kernel_log.create(own)
         containerd.write_registries(folder / "registries", f"http://{AWS_ADDRESS}:{REGISTRY_PORT}")
         settings = containerd.config(
             registries=folder / "registries", network_plugins=self._programs.network_plugins, runc=self._programs.runc

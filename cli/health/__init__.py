@@ -1,0 +1,1 @@
+"""`health`: the faults of nodes, what follows from them, and the history of a node."""

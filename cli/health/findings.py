@@ -1,0 +1,202 @@
+"""Derive the health of a node from its Node object, its events and the records of jobs. All functions are pure."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from cli.health.model import Fault, Moment, NodeHealth, State
+from cli.records import JobRecord
+from infra.health import faults, xids
+from infra.naming import EMULATED_LABEL, GPU_RESOURCE, POOL_LABEL
+
+Object = Mapping[str, Any]
+
+NODE_GROUP_LABEL: Final = "eks.amazonaws.com/nodegroup"
+TYPE_LABEL: Final = "node.kubernetes.io/instance-type"
+WITHDRAWN: Final = "DevicePluginWithdrewGpus"
+NOTICED_LATER: Final = timedelta(minutes=2)
+"""How long after the end of a worker its attempt may end because of the node."""
+_DOES: Final = {"replace": "replaces", "reboot": "reboots"}
+
+
+def health(node: Object, events: Sequence[Object], records: Sequence[JobRecord], now: datetime) -> NodeHealth:
+    """Return the health of a node. `events` and `records` may be about other nodes, too."""
+    labels, name = node["metadata"].get("labels", {}), node["metadata"]["name"]
+    found, warnings = tuple(_faults(node)), tuple(_warnings(name, events))
+    return NodeHealth(
+        name=name,
+        state=_state(node, found),
+        pool=labels.get(POOL_LABEL, ""),
+        instance=_instance(node),
+        instance_type=labels.get(TYPE_LABEL, ""),
+        is_cordoned=bool(node["spec"].get("unschedulable")),
+        gpus=(_gpus(node, "allocatable"), _gpus(node, "capacity")),
+        faults=found,
+        warnings=warnings,
+        next=_next(node, found, now) or _after(warnings),
+        jobs=tuple(sorted({_job(one) for one in records for worker in _workers(one, name) if worker["to"] is None})),
+    )
+
+
+def is_called(node: Object, name: str) -> bool:
+    """Whether a node has this name or instance ID."""
+    return name in (node["metadata"]["name"], _instance(node) or None)
+
+
+def gone(name: str, events: Sequence[Object], records: Sequence[JobRecord]) -> NodeHealth | None:
+    """Return the health of a node that does not exist any more; None if nothing is known about it."""
+    known = any(_is_about(one, name) for one in events) or any(_workers(one, name) for one in records)
+    return NodeHealth(name, "gone", warnings=tuple(_warnings(name, events))) if known else None
+
+
+# --- faults -------------------------------------------------------------------------------------------------------------
+
+
+def _faults(node: Object) -> list[Fault]:
+    conditions = {one["type"]: one for one in node["status"].get("conditions", ())}
+    found = []
+    if (ready := conditions.get(faults.READY, {})).get("status") != "True":
+        reason, message = ready.get("reason", "NoStatus"), ready.get("message", "the kubelet has not reported yet")
+        found.append(Fault(faults.READY, reason, message, _time(ready.get("lastTransitionTime"))))
+    for name in faults.AGENT_CONDITIONS:
+        one = conditions.get(name)
+        if one is not None and one["status"] == "False":
+            since = _time(one.get("lastTransitionTime"))
+            found.append(Fault(name, one.get("reason", ""), one.get("message", ""), since))
+    usable, whole = _gpus(node, "allocatable"), _gpus(node, "capacity")
+    if usable < whole:
+        found.append(Fault(GPU_RESOURCE, WITHDRAWN, f"{usable} of {whole} GPUs can be used"))
+    return found
+
+
+def _state(node: Object, found: Sequence[Fault]) -> State:
+    if found:
+        return "not ready" if found[0].condition == faults.READY else "broken"
+    return "cordoned" if node["spec"].get("unschedulable") else "healthy"
+
+
+def _warnings(name: str, events: Sequence[Object]) -> list[Fault]:
+    """Return what EKS's agent reports as an event: the reason is the condition, and the message starts with the reason."""
+    found = []
+    for one in events:
+        if _is_about(one, name) and one.get("type") == "Warning" and one.get("reason") in faults.AGENT_CONDITIONS:
+            reason, _, message = one.get("message", "").partition(": ")
+            found.append(Fault(one["reason"], reason, message, _last_time(one)))
+    return sorted(found, key=lambda fault: fault.since or datetime.min.replace(tzinfo=UTC), reverse=True)
+
+
+def _next(node: Object, found: Sequence[Fault], now: datetime) -> str:
+    """Return what happens next, for the most serious fault."""
+    name = node["metadata"]["name"]
+    if not found:
+        return f"takes jobs again after `kubectl uncordon {name}`" if node["spec"].get("unschedulable") else ""
+    fault, labels = found[0], node["metadata"].get("labels", {})
+    if fault.reason == WITHDRAWN:
+        return "see the log of the node's device plugin; a new node has all GPUs"
+    decision = faults.decide(fault.condition, fault.reason)
+    if not decision.costs_node:
+        return "see the log of the node monitoring agent: this says nothing about the GPUs"
+    if NODE_GROUP_LABEL in labels and decision.eks != "none" and fault.since:
+        wait = faults.wait(fault.condition)
+        due, minutes = fault.since + wait, int(wait.total_seconds() // 60)
+        if EMULATED_LABEL in labels:
+            return f"EKS would {decision.eks} it {minutes} min after the fault; the local cloud repairs no nodes"
+        if now < due:
+            return f"EKS {_DOES[decision.eks]} it at {due:%H:%M} UTC, {minutes} min after the fault"
+        return f"EKS {_DOES[decision.eks]} it, due since {due:%H:%M} UTC; one node at a time"
+    drain = f"`kubectl drain {name} --ignore-daemonsets --delete-emptydir-data`"
+    instance = _instance(node)
+    return f"nothing repairs it: {drain}, then {f'terminate {instance}' if instance else 'repair or replace it'}"
+
+
+def _after(warnings: Sequence[Fault]) -> str:
+    number = faults.xid_of(warnings[0].reason) if warnings else None
+    return "the node is fine: the application caused it" if number in xids.APPLICATION else ""
+
+
+# --- history ------------------------------------------------------------------------------------------------------------
+
+
+def history(name: str, node: Object | None, events: Sequence[Object], records: Sequence[JobRecord]) -> list[Moment]:
+    """Return what happened on a node, oldest first."""
+    found = _of_node(node) if node is not None else []
+    for one in events:
+        at = _last_time(one)
+        if _is_about(one, name) and at is not None:
+            times = f" ({one['count']} times)" if (one.get("count") or 1) > 1 else ""
+            text = f"{one.get('reason', '')}: {' '.join(one.get('message', '').split())}".rstrip(": ")
+            found.append(Moment(at, "event", f"{text}{times}"))
+    for record in records:
+        found += _of_job(name, record)
+    return sorted(found, key=lambda moment: moment.at)
+
+
+def _of_node(node: Object) -> list[Moment]:
+    found = []
+    if joined := _time(node["metadata"].get("creationTimestamp")):
+        found.append(Moment(joined, "node", "joined the cluster"))
+    for one in node["status"].get("conditions", ()):
+        at, is_agents = _time(one.get("lastTransitionTime")), one["type"] in faults.AGENT_CONDITIONS
+        if at and (one["type"] == faults.READY or (is_agents and one["status"] != "True")):
+            message = f": {one['message']}" if one.get("message") and one["status"] != "True" else ""
+            found.append(Moment(at, "condition", f"{one['type']} is {one['status']}: {one.get('reason', '')}{message}"))
+    return found
+
+
+def _of_job(name: str, record: JobRecord) -> list[Moment]:
+    found, job = [], _job(record)
+    workers = _workers(record, name)
+    for worker in workers:
+        started, ended = _time(worker["from"]), _time(worker["to"])
+        if started:
+            found.append(Moment(started, "job", f"{job}: {worker['pod']} starts"))
+        if ended:
+            found.append(Moment(ended, "job", f"{job}: {worker['pod']} ends"))
+    for attempt in record.content.get("attempts", ()):
+        at = _time(attempt.get("to"))
+        if at and attempt.get("outcome") in ("Failed", "Disrupted") and any(_held(worker, at) for worker in workers):
+            outcome = str(attempt["outcome"]).lower()
+            found.append(Moment(at, "job", f"{job}: attempt {attempt['number']} {outcome}: {attempt.get('cause', '')}"))
+    return found
+
+
+def _held(worker: Mapping[str, Any], at: datetime) -> bool:
+    """Whether a worker was on the node when an attempt ended, or shortly before."""
+    started, ended = _time(worker["from"]), _time(worker["to"])
+    return started is not None and started <= at and (ended is None or at <= ended + NOTICED_LATER)
+
+
+# --- objects ------------------------------------------------------------------------------------------------------------
+
+
+def _workers(record: JobRecord, node: str) -> list[Mapping[str, Any]]:
+    return [one for one in record.content.get("workers", ()) if one["node"] == node]
+
+
+def _job(record: JobRecord) -> str:
+    return f"{record.content['namespace']}/{record.content['name']}"
+
+
+def _is_about(event: Object, name: str) -> bool:
+    about: Mapping[str, str] = event.get("involvedObject", {})
+    return about.get("kind") == "Node" and about.get("name") == name
+
+
+def _last_time(event: Object) -> datetime | None:
+    series = event.get("series") or {}
+    times = (series.get("lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime"))
+    return next((found for one in times if (found := _time(one))), _time(event["metadata"].get("creationTimestamp")))
+
+
+def _gpus(node: Object, amount: str) -> int:
+    return int(node["status"].get(amount, {}).get(GPU_RESOURCE, 0))
+
+
+def _instance(node: Object) -> str:
+    """Return the ID of the EC2 instance: `i-0a` for `aws:///us-west-2a/i-0a`."""
+    provider = str(node["spec"].get("providerID", ""))
+    return provider.rpartition("/")[2] if provider.startswith("aws:") else ""
+
+
+def _time(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text.replace("Z", "+00:00")).astimezone(UTC) if text else None

@@ -1,0 +1,89 @@
+"""Health of nodes at one point in time, as plain values."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+State = Literal["healthy", "not ready", "broken", "cordoned", "gone"]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A condition of a node that is not as it should be, or a warning about the node."""
+
+    condition: str
+    reason: str
+    message: str
+    since: datetime | None = None
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "condition": self.condition,
+            "reason": self.reason,
+            "message": self.message,
+            "since": self.since.isoformat() if self.since else None,
+        }
+
+
+@dataclass(frozen=True)
+class NodeHealth:
+    """Health of one node."""
+
+    name: str
+    state: State
+    pool: str = ""
+    instance: str = ""
+    instance_type: str = ""
+    is_cordoned: bool = False
+    gpus: tuple[int, int] = (0, 0)
+    """GPUs that pods can use, and GPUs of the node."""
+    faults: tuple[Fault, ...] = ()
+    """The most serious one first."""
+    warnings: tuple[Fault, ...] = ()
+    """What EKS's agent reported and what costs no node, the newest first."""
+    next: str = ""
+    """What happens next, or what to do."""
+    jobs: tuple[str, ...] = ()
+    """Jobs with a worker on the node, as NAMESPACE/NAME."""
+
+    @property
+    def since(self) -> datetime | None:
+        return self.faults[0].since if self.faults else self.warnings[0].since if self.warnings else None
+
+    @property
+    def words(self) -> str:
+        """The state for people: a broken node may be cordoned, too."""
+        return f"{self.state}, cordoned" if self.is_cordoned and self.state in ("broken", "not ready") else self.state
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether there is nothing to tell about the node."""
+        return self.state == "healthy" and not self.warnings
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "name": self.name,
+            "state": self.state,
+            "cordoned": self.is_cordoned,
+            "pool": self.pool,
+            "instance": self.instance,
+            "instanceType": self.instance_type,
+            "gpus": {"usable": self.gpus[0], "all": self.gpus[1]},
+            "faults": [one.as_json() for one in self.faults],
+            "warnings": [one.as_json() for one in self.warnings],
+            "next": self.next,
+            "jobs": list(self.jobs),
+        }
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Something that happened on a node."""
+
+    at: datetime
+    source: Literal["node", "condition", "event", "job"]
+    text: str
+
+    def as_json(self) -> Mapping[str, str]:
+        return {"at": self.at.isoformat(), "source": self.source, "text": self.text}

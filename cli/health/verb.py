@@ -1,0 +1,93 @@
+"""`health`: read nodes, their events and the records of jobs, and print what happened and what is next."""
+
+import tempfile
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+
+from cli import options, records, stack_cluster
+from cli.cluster_access import Access, Cluster, Object
+from cli.console import make_console, print_json
+from cli.errors import CommandError, NotFound
+from cli.exit_codes import OK
+from cli.health import findings, screen
+from cli.records import JobRecord
+
+NAMED = 10
+"""Number of nodes that an error names."""
+Answer = TypeVar("Answer")
+
+
+def command(
+    node: Annotated[str | None, typer.Argument(help="Name of a node, or ID of its instance; without it, all nodes.")] = None,
+    stack: Annotated[
+        str | None, typer.Option("--stack", "-s", help="Stack name.", show_default="the cluster of the kubeconfig")
+    ] = None,
+    config_dir: options.ConfigDir = options.STACK_FILES,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.Context = None,
+    as_json: options.Json = False,
+) -> int:
+    """Without NODE: the nodes with a fault or a warning, since when, and what is next. With NODE: also its history, from
+    Kubernetes, EKS's node monitoring agent and the records of jobs. Kubernetes keeps events for an hour.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        cluster = stack_cluster.connect(stack, config_dir, Access(kubeconfig, context), Path(folder))
+        seen = _Seen(cluster)
+    now = datetime.now(UTC)
+    return _one(seen, node, now, as_json=as_json) if node else _all(seen, now, as_json=as_json)
+
+
+class _Seen:
+    """What the cluster reports. Only the nodes are necessary: for each other failed query, the reason is kept."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.unknown: list[str] = []
+        self.nodes = cluster.list("Node")
+        self.events = self._query(lambda: cluster.list("Event", fields={"involvedObject.kind": "Node"}), "events of nodes")
+        self.records: Sequence[JobRecord] = self._query(lambda: records.all_records(cluster, None), "jobs")
+
+    def _query(self, question: Callable[[], list[Answer]], what: str) -> list[Answer]:
+        try:
+            return question()
+        except CommandError as error:
+            self.unknown.append(f"{what}: {error}")
+            return []
+
+
+def _all(seen: _Seen, now: datetime, *, as_json: bool) -> int:
+    nodes = sorted(seen.nodes, key=lambda one: str(one["metadata"]["name"]))
+    found = [findings.health(one, seen.events, seen.records, now) for one in nodes]
+    if as_json:
+        print_json({"at": now.isoformat(), "nodes": [one.as_json() for one in found], "unknown": seen.unknown})
+    else:
+        make_console().print(screen.overview(found, seen.unknown, now))
+    return OK
+
+
+def _one(seen: _Seen, wanted: str, now: datetime, *, as_json: bool) -> int:
+    node: Object | None = next((one for one in seen.nodes if findings.is_called(one, wanted)), None)
+    name = node["metadata"]["name"] if node is not None else wanted
+    if node is not None:
+        found = findings.health(node, seen.events, seen.records, now)
+    else:
+        gone = findings.gone(name, seen.events, seen.records)
+        if gone is None:
+            raise NotFound(_missing(wanted, seen))
+        found = gone
+    moments = findings.history(name, node, seen.events, seen.records)
+    if as_json:
+        history = [one.as_json() for one in moments]
+        print_json({"at": now.isoformat(), **found.as_json(), "history": history, "unknown": seen.unknown})
+    else:
+        make_console().print(screen.details(found, moments, seen.unknown, now))
+    return OK
+
+
+def _missing(wanted: str, seen: _Seen) -> str:
+    names = sorted(str(one["metadata"]["name"]) for one in seen.nodes)
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"{wanted}: no such node; name one of: {', '.join(names[:NAMED]) or 'none, the cluster has no nodes'}{more}"

@@ -1,0 +1,134 @@
+"""Faults of nodes, as EKS's node monitoring agent reports them -> one owner and one action.
+
+The owner is the only component that acts: two that repair the same node would fight over it. Where the job controller is
+the owner, EKS's node auto repair must not act, so the node group needs an override with the action `NoAction`
+(`repair_overrides`).
+
+https://docs.aws.amazon.com/eks/latest/userguide/node-health-nma.html
+https://docs.aws.amazon.com/eks/latest/userguide/node-repair.html
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final, Literal
+
+from infra.health import xids
+
+Owner = Literal["controller", "eks", "nobody"]
+Action = Literal["none", "cordon", "reboot", "replace"]
+
+GPU_CONDITION: Final = "AcceleratedHardwareReady"
+READY: Final = "Ready"
+AGENT_CONDITIONS: Final = (GPU_CONDITION, "NetworkingReady", "KernelReady", "StorageReady", "ContainerRuntimeReady")
+"""Conditions that the agent writes. True is healthy. The agent sets one back to True only when it restarts."""
+WAITS: Final = {GPU_CONDITION: timedelta(minutes=10)}
+OTHER_WAIT: Final = timedelta(minutes=30)
+"""How long EKS waits before it repairs a node."""
+LEAST_WAIT_MINUTES: Final = 5
+"""An override must have a wait, also with NoAction. AWS's example has this one."""
+
+_XID: Final = re.compile(r"NvidiaXID(\d+)(?:Error|Warning)")
+_EKS_REPLACES: Final = frozenset({74, 79, 119, 120, 121, 140})
+_EKS_REBOOTS: Final = frozenset({13, 31, 48, 63, 64, 94, 95})
+"""Xids of the user guide's table. The agent reports 13, 31, 94 and 121 only as events, so EKS never acts on them
+(https://github.com/aws/eks-node-monitoring-agent/issues/272)."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What follows from a fault."""
+
+    owner: Owner
+    action: Action
+    eks: Action
+    """What EKS's node auto repair does without an override."""
+
+    def on_existing(self) -> "Decision":
+        """Return the decision for a cluster that we did not create: the controller takes nodes out, and people repair."""
+        return Decision(self.owner if self.owner == "nobody" else "controller", "cordon" if self.costs_node else "none", "none")
+
+    @property
+    def costs_node(self) -> bool:
+        return self.action != "none"
+
+
+NOTHING: Final = Decision("nobody", "none", "none")
+_GPU_REASONS: Final = {
+    "NvidiaDoubleBitError": Decision("controller", "replace", "replace"),
+    "NvidiaNVLinkError": Decision("controller", "replace", "replace"),
+    "NvidiaFabricError": Decision("controller", "replace", "none"),
+    "NvidiaDeviceCountMismatch": Decision("controller", "replace", "none"),
+    "FabricManagerNotRunning": Decision("controller", "reboot", "none"),
+    "DCGMDiagnosticFailure": Decision("controller", "cordon", "none"),
+    # The agent could not talk to DCGM. That says nothing about the GPUs.
+    "DCGMError": NOTHING,
+}
+_HEALTH_CODE: Final = re.compile(r"DCGMHealthCode\d+")
+_BY_EKS: Final = Decision("eks", "replace", "replace")
+
+
+def xid_of(reason: str) -> int | None:
+    """Return the Xid in a reason of the agent.
+
+    >>> xid_of("NvidiaXID79Error"), xid_of("NvidiaXID31Warning"), xid_of("KernelBug")
+    (79, 31, None)
+    """
+    found = _XID.fullmatch(reason)
+    return int(found[1]) if found else None
+
+
+def decide(condition: str, reason: str) -> Decision:
+    """Return what follows from a condition that is False, or from an event with this reason.
+
+    >>> decide("AcceleratedHardwareReady", "NvidiaXID79Error")
+    Decision(owner='controller', action='replace', eks='replace')
+    >>> decide("AcceleratedHardwareReady", "NvidiaXID31Warning").costs_node
+    False
+    """
+    if condition != GPU_CONDITION:
+        # Without its kubelet, network, kernel or disk, a node cannot repair itself, and EKS replaces it.
+        return _BY_EKS if condition in (READY, *AGENT_CONDITIONS) else NOTHING
+    if (number := xid_of(reason)) is not None:
+        return _of_xid(number)
+    if _HEALTH_CODE.fullmatch(reason):
+        return Decision("controller", "cordon", "none")
+    # The agent's next release may have new reasons. The condition is False, so no job should start there.
+    return _GPU_REASONS.get(reason, Decision("controller", "cordon", "none"))
+
+
+def _of_xid(number: int) -> Decision:
+    xid = xids.of(number)
+    if not xid.sets_condition:
+        return NOTHING
+    eks: Action = "replace" if number in _EKS_REPLACES else "reboot" if number in _EKS_REBOOTS else "none"
+    if eks != "none":
+        return Decision("controller", eks, eks)
+    # A GPU cannot be reset while other pods use the node's GPUs; a reboot resets them all.
+    return Decision("controller", "replace" if xid.advice == "replace the node" else "reboot", "none")
+
+
+def reasons() -> Iterator[str]:
+    """Yield the reasons of AcceleratedHardwareReady that have a name of their own."""
+    yield from (xids.reason(number) for number, xid in xids.XIDS.items() if xid.sets_condition)
+    yield from _GPU_REASONS
+
+
+def wait(condition: str) -> timedelta:
+    """Return how long EKS waits before it repairs a node with this condition."""
+    return WAITS.get(condition, OTHER_WAIT)
+
+
+def repair_overrides() -> list[dict[str, Any]]:
+    """Return the node group's overrides that keep EKS from repairing what the controller repairs."""
+    owned = [reason for reason in reasons() if decide(GPU_CONDITION, reason).owner == "controller"]
+    return [
+        {
+            "nodeMonitoringCondition": GPU_CONDITION,
+            "nodeUnhealthyReason": reason,
+            "minRepairWaitTimeMins": LEAST_WAIT_MINUTES,
+            "repairAction": "NoAction",
+        }
+        for reason in owned
+    ]

@@ -1,0 +1,74 @@
+"""NVIDIA's Xids: the fault numbers that the GPU driver writes to the kernel log.
+
+https://docs.nvidia.com/deploy/xid-errors/
+https://github.com/aws/eks-node-monitoring-agent/blob/51af5494/monitors/nvidia/dcgm/dcgm_policies.go
+"""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Advice = Literal["restart the job", "reset the GPU", "reboot the node", "replace the node", "none"]
+
+
+@dataclass(frozen=True)
+class Xid:
+    """One Xid."""
+
+    text: str
+    """What happened, as in NVIDIA's catalog."""
+    advice: Advice
+    """NVIDIA's immediate action, in words that fit a cloud: nobody there checks cables."""
+    sets_condition: bool
+    """Whether EKS's agent sets the node condition AcceleratedHardwareReady to False. Otherwise it writes an event."""
+
+
+def _serious(text: str, advice: Advice = "reset the GPU") -> Xid:
+    return Xid(text, advice, sets_condition=True)
+
+
+XIDS: Final = {
+    13: Xid("Graphics engine exception", "restart the job", sets_condition=False),
+    31: Xid("GPU memory page fault", "restart the job", sets_condition=False),
+    43: Xid("GPU stopped processing: reset channel verification error", "none", sets_condition=False),
+    45: Xid("Preemptive cleanup, due to previous errors", "none", sets_condition=False),
+    46: _serious("GPU stopped processing"),
+    48: _serious("Double-bit ECC error"),
+    54: _serious("Auxiliary power is not connected to the GPU board", "replace the node"),
+    62: _serious("Internal micro-controller halt"),
+    63: _serious("Row remapping event", "none"),
+    64: _serious("Row remapping failure"),
+    74: _serious("NVLink error"),
+    79: _serious("GPU has fallen off the bus", "reboot the node"),
+    94: Xid("Contained memory error", "restart the job", sets_condition=False),
+    95: _serious("Uncontained memory error"),
+    109: _serious("Context switch timeout"),
+    110: _serious("Security fault"),
+    119: _serious("GSP RPC timeout"),
+    120: _serious("GSP error"),
+    121: Xid("C2C link error", "none", sets_condition=False),
+    136: _serious("Link training failed"),
+    140: _serious("Unrecovered ECC error"),
+    142: _serious("NVENC3 error", "replace the node"),
+    143: _serious("GPU initialization error"),
+    151: _serious("Key rotation error", "replace the node"),
+    154: Xid("GPU recovery action changed", "none", sets_condition=False),
+    155: _serious("NVLink error detected by software"),
+    156: _serious("Resource retirement event"),
+    158: _serious("GPU fatal timeout"),
+}
+APPLICATION: Final = frozenset({13, 31, 43, 45, 94})
+"""Xids that the application causes, or that harm only the application: the GPU is fine afterwards."""
+UNKNOWN: Final = Xid("Xid that is not in the table", "none", sets_condition=False)
+
+
+def of(number: int) -> Xid:
+    return XIDS.get(number, UNKNOWN)
+
+
+def reason(number: int) -> str:
+    """Return the reason that EKS's agent gives for an Xid.
+
+    >>> reason(79), reason(31)
+    ('NvidiaXID79Error', 'NvidiaXID31Warning')
+    """
+    return f"NvidiaXID{number}{'Error' if of(number).sets_condition else 'Warning'}"

@@ -1,0 +1,35 @@
+"""Finds the real nodes of a local cloud from another process."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class RunningNode:
+    """A real node, as its folder shows it."""
+
+    name: str
+    instance: str
+    cluster: str
+    own: Path
+    """Folder with the node's /etc and /var."""
+
+
+class NoSuchNode(Exception):
+    """The local cloud has no such node. The message names the ones that there are."""
+
+
+def find(clusters: Path, node: str) -> RunningNode:
+    """Return the real node with this name or instance ID. Raises NoSuchNode.
+
+    `clusters`: folder of the local cloud's clusters."""
+    found = []
+    for file in sorted(clusters.glob("*/nodes/*/own/etc/hostname")):
+        own = file.parents[1]
+        cluster = own.parents[2].name.partition("-")[2]
+        found.append(RunningNode(file.read_text().strip(), own.parent.name, cluster, own))
+    for one in found:
+        if node in (one.name, one.instance):
+            return one
+    names = ", ".join(sorted(one.name for one in found)) or "none, no node runs"
+    raise NoSuchNode(f"{node}: no such node; name one of: {names}")

@@ -1,0 +1,30 @@
+"""The kernel log of a local node. The machine has one kernel for all nodes, so each node has a file of its own."""
+
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from infra.health import xids
+
+FILE: Final = Path("var/log/kern.log")
+
+
+def create(own: Path) -> None:
+    (own / FILE).touch()
+
+
+def append(own: Path, node: str, message: str, now: datetime) -> None:
+    """Append a message. `own`: folder with the node's /etc and /var."""
+    with (own / FILE).open("a") as file:
+        file.write(f"{now.isoformat(timespec='microseconds')} {node} kernel: {message}\n")
+
+
+def xid_line(address: str, xid: int) -> str:
+    """Return the line that NVIDIA's driver writes. `address`: PCI address of the GPU, as NVML reports it.
+
+    >>> xid_line("00000000:10:00.0", 79)
+    "NVRM: Xid (PCI:0000:10:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus"
+    """
+    domain, bus, slot = address.split(":")
+    where = f"{domain[-4:]}:{bus}:{slot.partition('.')[0]}"
+    return f"NVRM: Xid (PCI:{where}): {xid}, pid='<unknown>', name=<unknown>, {xids.of(xid).text}"

@@ -1,0 +1,72 @@
+"""`local break`: what it accepts, and what it says."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from cli import main
+from localcloud.instance import LocalCloud
+from localcloud.kubernetes.nodes import gpus, kernel_log
+from tests.pure.node_world import machine
+
+NODE = "ip-10-0-1-7"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """The folder of a local cloud with a cluster of one GPU node."""
+    own = tmp_path / "kubernetes/1-demo/nodes/i-0a/own"
+    for folder in (own / "etc", own / gpus.FOLDER, (own / kernel_log.FILE).parent):
+        folder.mkdir(parents=True)
+    (own / "etc/hostname").write_text(f"{NODE}\n")
+    gpus.write(machine(kind="g5.xlarge"), own / gpus.FOLDER)
+    return tmp_path
+
+
+def local_break(home: Path, *arguments: str) -> Any:
+    return CliRunner().invoke(main.app, ["local", "break", *arguments, "--home", str(home)])
+
+
+@pytest.mark.parametrize("faults", [[], ["--kubelet", "--link"], ["--xid", "79", "--ecc"], ["--instance", "--restore"]])
+def test_it_needs_exactly_one_fault(home: Path, faults: list[str]) -> None:
+    done = local_break(home, NODE, *faults)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith("cluster local break: give ") and len(done.stderr.splitlines()) == 1
+
+
+def test_a_missing_node_or_gpu_is_one_sentence(home: Path) -> None:
+    done = local_break(home, "other", "--kubelet")
+    assert (done.exit_code, done.stderr) == (4, f"cluster local break: other: no such node; name one of: {NODE}\n")
+    done = local_break(home, NODE, "--ecc", "--gpu", "1")
+    assert (done.exit_code, done.stderr) == (4, f"cluster local break: {NODE}: no GPU 1; the node has GPUs 0 to 0\n")
+
+
+def test_a_double_bit_error_is_xid_48(home: Path) -> None:
+    done = local_break(home, NODE, "--ecc", "--json")
+    found = json.loads(done.stdout)
+    assert (found["node"], found["gpu"], found["xid"]) == (NODE, 0, 48)
+    assert f"local break {NODE} --instance --home {home}" in found["restore"]
+    own = home / "kubernetes/1-demo/nodes/i-0a/own"
+    assert (own / gpus.FOLDER / gpus.XIDS_FILE).read_text() == "0 48\n"
+    assert "NVRM: Xid (PCI:0000:10:00): 48, " in (own / kernel_log.FILE).read_text()
+
+
+def test_an_application_error_needs_no_restoring(home: Path) -> None:
+    done = local_break(home, "i-0a", "--xid", "31")
+    assert done.exit_code == 0
+    assert done.stderr.endswith("has reported Xid 31: GPU memory page fault.\n")
+
+
+def test_an_instance_is_terminated_through_the_api(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Any] = []
+    ec2 = SimpleNamespace(terminate_instances=lambda **wanted: calls.append(wanted["InstanceIds"]))
+    clusters = [SimpleNamespace(name="other", region="us-east-1"), SimpleNamespace(name="demo", region="us-west-2")]
+    monkeypatch.setattr(LocalCloud, "clusters", lambda self: clusters)
+    monkeypatch.setattr(LocalCloud, "clients", lambda self, region: lambda service: calls.append((region, service)) or ec2)
+    done = local_break(home, NODE, "--instance")
+    assert (done.exit_code, calls) == (0, [("us-west-2", "ec2"), ["i-0a"]])
+    assert done.stderr == f"Instance i-0a of {NODE} is terminated. Auto Scaling replaces it.\n"

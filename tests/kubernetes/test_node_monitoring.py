@@ -1,0 +1,124 @@
+"""node-problem-detector as EKS's node monitoring agent: from a line in a node's kernel log to a node condition."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from localcloud.kubernetes.node_monitoring import rules
+from localcloud.kubernetes.nodes import kernel_log
+from localcloud.tools.build import BuildError, ensure
+from localcloud.tools.catalogue import NODE_PROBLEM_DETECTOR
+from testkit.waiting import wait_while
+
+NODE = "ip-10-0-1-7"
+OFF_THE_BUS = "NVRM: Xid (PCI:0000:10:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus"
+
+
+@dataclass
+class ApiServer:
+    """Keeps what the detector writes about its node."""
+
+    own: Path
+    conditions: list[dict[str, Any]] = field(default_factory=list)
+    """Every state of the node's condition, oldest first."""
+    events: list[str] = field(default_factory=list)
+    """The texts in each event, which the detector sends as protobuf."""
+
+    def log(self, message: str) -> None:
+        kernel_log.append(self.own, NODE, message, datetime.now(UTC))
+
+    def xid(self, number: int, address: str = "00000000:10:00.0") -> None:
+        self.log(kernel_log.xid_line(address, number))
+
+    def condition(self, reason: str) -> dict[str, Any]:
+        """Wait until the node's condition has this reason."""
+        return wait_while(lambda: self.conditions[-1] if self.conditions else {}, lambda one: one.get("reason") != reason)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[ApiServer]:
+    """An API server with one node, on which the detector runs."""
+    try:
+        program = ensure(NODE_PROBLEM_DETECTOR, print)
+    except BuildError as error:
+        pytest.skip(str(error))
+    (tmp_path / kernel_log.FILE).parent.mkdir(parents=True)
+    kernel_log.create(tmp_path)
+    kept = ApiServer(tmp_path)
+    kept.xid(64)  # from before the start
+    file = tmp_path / "rules.json"
+    file.write_text(json.dumps(rules.configuration(tmp_path / kernel_log.FILE)))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler(kept)) as http, (tmp_path / "log").open("w") as log:
+        Thread(target=http.serve_forever, daemon=True).start()
+        where = f"--apiserver-override=http://127.0.0.1:{http.server_port}?inClusterConfig=false"
+        flags = [f"--config.system-log-monitor={file}", f"--hostname-override={NODE}", where, "--port=0", "--prometheus-port=0"]
+        with subprocess.Popen([program, *flags], stdout=log, stderr=log) as running:
+            try:
+                kept.condition("NvidiaGPUIsReady")
+                yield kept
+            finally:
+                running.terminate()
+        http.shutdown()
+
+
+def handler(kept: ApiServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self._answer({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}, "status": {}})
+
+        def do_PATCH(self) -> None:
+            kept.conditions += json.loads(self._body())["status"]["conditions"]
+            self.do_GET()
+
+        def do_POST(self) -> None:
+            kept.events.append(self._body().decode(errors="replace"))
+            self._answer({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "event"}})
+
+        def _body(self) -> bytes:
+            return self.rfile.read(int(self.headers["Content-Length"]))
+
+        def _answer(self, document: Any) -> None:
+            data = json.dumps(document).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_: Any) -> None:
+            return
+
+    return Handler
+
+
+def test_faults_become_the_condition_and_the_reasons_of_the_agent_on_eks(server: ApiServer) -> None:
+    healthy = server.conditions[0]
+    assert (healthy["type"], healthy["status"]) == ("AcceleratedHardwareReady", "True")
+    server.xid(31)
+    server.log("eth0: link becomes ready")
+    server.xid(79)
+    first = server.condition("NvidiaXID79Error")
+    assert (first["status"], first["message"]) == ("False", OFF_THE_BUS)
+    server.xid(48, "00000000:11:00.0")
+    second = server.condition("NvidiaDoubleBitError")
+    assert (second["status"], second["lastTransitionTime"]) == ("False", first["lastTransitionTime"])
+    assert second["message"].startswith(f"{OFF_THE_BUS}; NVRM: Xid (PCI:0000:11:00): 48")
+    seen = [one["reason"] for one in server.conditions]
+    assert "NvidiaXID64Error" not in seen and "NvidiaXID31Warning" not in seen
+    assert all("NvidiaXID31Warning" in event for event in server.events), "no event about a condition"
+
+
+def test_an_application_error_is_an_event_and_leaves_the_node_healthy(server: ApiServer) -> None:
+    server.xid(31)
+    (event,) = wait_while(lambda: list(server.events), lambda found: not found)
+    assert all(text in event for text in ("Warning", "AcceleratedHardwareReady", NODE))
+    assert "NvidiaXID31Warning: NVRM: Xid (PCI:0000:10:00): 31, " in event
+    assert {one["status"] for one in server.conditions} == {"True"}

@@ -1,0 +1,117 @@
+"""Which broken nodes the controller takes out of service, also if it is killed at any moment."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from infra.health import cordons
+from infra.health.brake import Brake
+from infra.health.cordons import ANNOTATION
+from infra.health.faults import GPU_CONDITION
+
+START = datetime(2026, 11, 23, 12, tzinfo=UTC)
+WINDOW = timedelta(hours=1)
+BRAKE = Brake(Fraction(1, 5), WINDOW)
+BUS, APPLICATION = "NvidiaXID79Error", "NvidiaXID31Error"
+
+
+def node(number: int, reason: str = "", *, kind: str = GPU_CONDITION, minute: int = 0, **spec: Any) -> dict[str, Any]:
+    status = "False" if reason else "True"
+    since = (START + timedelta(minutes=minute)).isoformat().replace("+00:00", "Z")
+    condition = {"type": kind, "status": status, "reason": reason, "lastTransitionTime": since}
+    return {"metadata": {"name": f"n{number}", "resourceVersion": "1"}, "spec": spec, "status": {"conditions": [condition]}}
+
+
+def patched(one: dict[str, Any], cordon: cordons.Cordon, now: datetime) -> None:
+    """Do what the API server does with the patch."""
+    change = cordon.patch(now)
+    assert change["metadata"]["resourceVersion"] == one["metadata"]["resourceVersion"]
+    one["metadata"]["annotations"] = {**one["metadata"].get("annotations", {}), **change["metadata"]["annotations"]}
+    one["metadata"]["resourceVersion"] += "1"
+    one["spec"] |= change["spec"]
+
+
+def decided(nodes: list[dict[str, Any]], now: datetime = START, **more: Any) -> tuple[list[str], list[str]]:
+    found = cordons.decide(nodes, more.pop("gone", {}), now, brake=BRAKE, **more)
+    return [one.node for one in found.cordons], list(found.held)
+
+
+def test_a_broken_node_becomes_unschedulable_and_says_why() -> None:
+    (found,) = cordons.decide([node(0), node(1, BUS)], {}, START).cordons
+    change = found.patch(START)
+    assert change["spec"] == {"unschedulable": True}
+    assert json.loads(change["metadata"]["annotations"][ANNOTATION]) == {
+        "at": "2026-11-23T12:00:00+00:00",
+        "condition": GPU_CONDITION,
+        "reason": BUS,
+        "action": "replace",
+    }
+
+
+def test_harmless_faults_and_those_of_eks_take_out_no_node() -> None:
+    harmless = [node(number, f"NvidiaXID{xid}Error") for number, xid in enumerate((13, 31, 43, 45, 94))]
+    others = [node(5, "DCGMError"), node(6, "KernelBug", kind="KernelReady"), node(7, "KubeletNotReady", kind="Ready"), node(8)]
+    assert decided([*harmless, *others]) == ([], [])
+
+
+def test_on_an_existing_cluster_nodes_are_only_cordoned() -> None:
+    nodes = [node(0, BUS), node(1, "ForkFailedOutOfPIDs", kind="KernelReady"), *map(node, range(2, 20))]
+    found = cordons.decide(nodes, {}, START, existing=True, brake=BRAKE).cordons
+    assert [(one.node, one.action) for one in found] == [("n0", "cordon"), ("n1", "cordon")]
+
+
+def test_the_brake_holds_the_nodes_that_broke_last() -> None:
+    nodes = [node(number, BUS, minute=-number) for number in range(10)]
+    assert decided(nodes) == (["n9", "n8"], [f"n{number}" for number in range(7, -1, -1)])
+
+
+def test_nodes_that_were_replaced_count_for_the_brake() -> None:
+    nodes = [node(0, BUS), *map(node, range(1, 10))]
+    assert decided(nodes, gone={"x": START, "y": START}) == ([], ["n0"])
+    assert decided(nodes, START + WINDOW, gone={"x": START, "y": START}) == (["n0"], [])
+
+
+def test_a_node_that_a_person_cordoned_or_uncordoned_is_left_alone() -> None:
+    back = node(1, BUS, unschedulable=False)
+    back["metadata"]["annotations"] = {ANNOTATION: json.dumps({"at": "2020-01-01T00:00:00+00:00"})}
+    damaged = node(2, BUS)
+    damaged["metadata"]["annotations"] = {ANNOTATION: "?"}
+    assert decided([node(0, BUS, unschedulable=True), back, damaged]) == ([], [])
+
+
+rounds = st.lists(st.tuples(st.integers(0, 40), st.sets(st.integers(0, 19)), st.integers(0, 20)), max_size=12)
+
+
+@given(st.integers(1, 20), rounds)
+def test_killed_at_any_moment_it_takes_out_no_node_twice_and_keeps_to_the_brake(
+    size: int, steps: list[tuple[int, set[int], int]]
+) -> None:
+    """In each round some nodes break, and the controller is killed after some of its patches."""
+    nodes, now, history = [node(number) for number in range(size)], START, list[tuple[str, datetime]]()
+    for minutes, breaking, survives in steps:
+        now += timedelta(minutes=minutes)
+        for number in breaking & set(range(size)):
+            nodes[number]["status"] = node(number, APPLICATION if number % 5 == 4 else BUS)["status"]
+        for cordon in cordons.decide(nodes, {}, now, brake=BRAKE).cordons[:survives]:
+            patched(next(one for one in nodes if one["metadata"]["name"] == cordon.node), cordon, now)
+            history.append((cordon.node, now))
+    names = [name for name, _ in history]
+    assert len(names) == len(set(names))
+    for _, when in history:
+        assert len([one for one in history if when - WINDOW < one[1] <= when]) <= BRAKE.limit(size)
+    assert not {f"n{number}" for number in range(4, 20, 5)} & set(names)
+
+
+@given(st.integers(1, 20), st.sets(st.integers(0, 19)))
+def test_every_broken_node_is_taken_out_in_the_end(size: int, breaking: set[int]) -> None:
+    broken = {number for number in breaking if number < size}
+    nodes, now = [node(number, BUS if number in broken else "") for number in range(size)], START
+    for _ in range(size):
+        for cordon in cordons.decide(nodes, {}, now, brake=BRAKE).cordons:
+            patched(next(one for one in nodes if one["metadata"]["name"] == cordon.node), cordon, now)
+        now += WINDOW
+    assert {one["metadata"]["name"] for one in nodes if one["spec"].get("unschedulable")} == {f"n{number}" for number in broken}

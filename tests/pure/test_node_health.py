@@ -1,0 +1,280 @@
+"""`health`: what it reports for given nodes, events and records of jobs."""
+
+import io
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console, RenderableType
+from typer.testing import CliRunner
+
+from cli import main, stack_cluster
+from cli.errors import CommandError, Forbidden
+from cli.exit_codes import UNREACHABLE
+from cli.health import findings, screen
+from cli.health.findings import NODE_GROUP_LABEL
+from cli.health.model import NodeHealth
+from cli.records import JobRecord
+from infra.health.faults import GPU_CONDITION
+from infra.naming import EMULATED_LABEL
+
+NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
+ON_EKS = {NODE_GROUP_LABEL: "train"}
+OFF_THE_BUS = "NVRM: Xid (PCI:0000:10:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus"
+KUBELET_SILENT = "Kubelet stopped posting node status."
+
+
+def at(minutes: float) -> str:
+    """Return a time this many minutes ago."""
+    return (NOW - timedelta(minutes=minutes)).isoformat().replace("+00:00", "Z")
+
+
+def condition(kind: str, status: str, reason: str, minutes: float = 3, message: str = "") -> dict[str, Any]:
+    return {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": at(minutes)}
+
+
+READY = condition("Ready", "True", "KubeletReady", 60)
+BUS = condition(GPU_CONDITION, "False", "NvidiaXID79Error", 3, OFF_THE_BUS)
+UNKNOWN = condition("Ready", "Unknown", "NodeStatusUnknown", 40, KUBELET_SILENT)
+
+
+def node(
+    name: str, *conditions: dict[str, Any], labels: dict[str, str] | None = None, usable: int = 8, cordoned: bool = False
+) -> dict[str, Any]:
+    about = {
+        "gpumpi.io/pool": "train",
+        "node.kubernetes.io/instance-type": "p5.48xlarge",
+        **(ON_EKS if labels is None else labels),
+    }
+    return {
+        "metadata": {"name": name, "labels": about, "creationTimestamp": at(61)},
+        "spec": {"providerID": f"aws:///us-west-2a/i-{name}", **({"unschedulable": True} if cordoned else {})},
+        "status": {
+            "conditions": [*(conditions or (READY,))],
+            "capacity": {"nvidia.com/gpu": "8"},
+            "allocatable": {"nvidia.com/gpu": str(usable)},
+        },
+    }
+
+
+def event(name: str, message: str, *, minutes: float = 5, reason: str = GPU_CONDITION, kind: str = "Warning") -> dict[str, Any]:
+    about = {"kind": "Node", "name": name}
+    return {
+        "involvedObject": about,
+        "type": kind,
+        "reason": reason,
+        "message": message,
+        "lastTimestamp": at(minutes),
+        "metadata": {},
+    }
+
+
+def record(name: str, node: str, *, since: float = 50, until: float | None = None, attempts: Any = ()) -> JobRecord:
+    worker = {"pod": f"{name}-worker-0", "node": node, "from": at(since), "to": None if until is None else at(until), "gpus": 8}
+    return JobRecord(f"{name}-record", {"namespace": "ml", "name": name, "workers": [worker], "attempts": list(attempts)})
+
+
+def health(one: dict[str, Any], *events: dict[str, Any], records: Any = ()) -> NodeHealth:
+    return findings.health(one, events, records, NOW)
+
+
+def test_a_node_without_faults_is_healthy_and_needs_nothing() -> None:
+    found = health(node("a", READY, condition(GPU_CONDITION, "True", "NvidiaGPUIsReady")))
+    assert (found.state, found.faults, found.next, found.is_quiet) == ("healthy", (), "", True)
+    assert (found.pool, found.instance, found.gpus) == ("train", "i-a", (8, 8))
+
+
+@pytest.mark.parametrize(
+    ("minutes", "following"),
+    [
+        (3, "EKS replaces it at 12:07 UTC, 10 min after the fault"),
+        (11, "EKS replaces it, due since 11:59 UTC; one node at a time"),
+    ],
+)
+def test_eks_repairs_a_gpu_ten_minutes_after_the_fault(minutes: float, following: str) -> None:
+    found = health(node("a", READY, {**BUS, "lastTransitionTime": at(minutes)}, usable=7))
+    assert (found.state, found.next, found.gpus) == ("broken", following, (7, 8))
+    assert [one.reason for one in found.faults] == ["NvidiaXID79Error", "DevicePluginWithdrewGpus"]
+
+
+def test_a_node_that_reports_nothing_is_not_ready_and_eks_repairs_it_after_30_minutes() -> None:
+    found = health(node("a", UNKNOWN, BUS))
+    assert (found.state, found.faults[0].message) == ("not ready", KUBELET_SILENT)
+    assert found.next == "EKS replaces it, due since 11:50 UTC; one node at a time"
+
+
+def test_what_eks_does_not_repair_names_the_commands() -> None:
+    by_eks = health(node("a", READY, condition(GPU_CONDITION, "False", "DCGMDiagnosticFailure")))
+    drain = "`kubectl drain a --ignore-daemonsets --delete-emptydir-data`"
+    assert by_eks.next == f"nothing repairs it: {drain}, then terminate i-a"
+    on_premises = node("a", READY, BUS, labels={})
+    on_premises["spec"] = {}
+    assert health(on_premises).next == f"nothing repairs it: {drain}, then repair or replace it"
+
+
+def test_the_local_cloud_promises_no_repair() -> None:
+    found = health(node("a", READY, BUS, labels={**ON_EKS, EMULATED_LABEL: "true"}))
+    assert found.next == "EKS would replace it 10 min after the fault; the local cloud repairs no nodes"
+
+
+def test_a_failure_of_the_monitoring_is_no_fault_of_a_gpu() -> None:
+    found = health(node("a", READY, condition(GPU_CONDITION, "False", "DCGMError")))
+    assert found.next == "see the log of the node monitoring agent: this says nothing about the GPUs"
+
+
+def test_a_withdrawn_gpu_is_a_fault_also_without_a_condition() -> None:
+    found = health(node("a", usable=7))
+    assert (found.state, found.faults[0].message) == ("broken", "7 of 8 GPUs can be used")
+
+
+def test_a_cordoned_node_says_how_it_takes_jobs_again() -> None:
+    assert health(node("a", cordoned=True)).next == "takes jobs again after `kubectl uncordon a`"
+    assert health(node("a", READY, BUS, cordoned=True)).words == "broken, cordoned"
+
+
+def test_an_application_error_leaves_the_node_healthy_and_is_shown() -> None:
+    events = [event("a", "NvidiaXID31Warning: NVRM: 31"), event("a", "NvidiaXID13Warning: 13", minutes=9)]
+    found = health(node("a"), *events, event("b", "NvidiaXID31Warning: other"), event("a", "x", reason="Rebooted"))
+    assert (found.state, found.is_quiet, found.next) == ("healthy", False, "the node is fine: the application caused it")
+    assert [(one.reason, one.message) for one in found.warnings] == [
+        ("NvidiaXID31Warning", "NVRM: 31"),
+        ("NvidiaXID13Warning", "13"),
+    ]
+
+
+def test_jobs_on_a_node_are_those_with_a_worker_there_now() -> None:
+    records = [record("train", "a"), record("old", "a", until=20), record("other", "b")]
+    assert health(node("a"), records=records).jobs == ("ml/train",)
+
+
+def test_the_history_has_conditions_events_and_jobs_in_their_order() -> None:
+    attempts = [
+        {"number": 1, "to": at(2), "outcome": "Disrupted", "cause": "train-worker-0: its node a is not ready"},
+        {"number": 2, "to": at(90), "outcome": "Failed", "cause": "long before"},
+        {"number": 3, "to": None, "outcome": None, "cause": ""},
+    ]
+    agents = condition(GPU_CONDITION, "True", "NvidiaGPUIsReady", 59)
+    twice = {**event("a", "NvidiaXID31Warning:\n 31", minutes=4), "count": 2}
+    jobs = [record("train", "a", until=2.5, attempts=attempts), record("other", "b")]
+    found = findings.history("a", node("a", READY, BUS, {**agents, "type": "KernelReady"}), [twice, event("b", "no")], jobs)
+    assert [(one.source, one.text) for one in found] == [
+        ("node", "joined the cluster"),
+        ("condition", "Ready is True: KubeletReady"),
+        ("job", "ml/train: train-worker-0 starts"),
+        ("event", "AcceleratedHardwareReady: NvidiaXID31Warning: 31 (2 times)"),
+        ("condition", f"AcceleratedHardwareReady is False: NvidiaXID79Error: {OFF_THE_BUS}"),
+        ("job", "ml/train: train-worker-0 ends"),
+        ("job", "ml/train: attempt 1 disrupted: train-worker-0: its node a is not ready"),
+    ]
+
+
+# --- the screen ---------------------------------------------------------------------------------------------------------
+
+
+def lines(shown: RenderableType, width: int) -> list[str]:
+    console = Console(file=io.StringIO(), width=width, highlight=False, markup=False, soft_wrap=True)
+    with console.capture() as capture:
+        console.print(shown)
+    return [line.rstrip() for line in capture.get().splitlines()]
+
+
+@pytest.fixture
+def cluster() -> list[NodeHealth]:
+    jobs = [record("train", "ip-10-0-1-7.us-west-2.compute.internal")]
+    return [
+        health(node("ip-10-0-1-7.us-west-2.compute.internal", READY, BUS), records=jobs),
+        health(node("ip-10-0-1-8.us-west-2.compute.internal", UNKNOWN)),
+        health(node("ip-10-0-1-9.us-west-2.compute.internal")),
+    ]
+
+
+@pytest.mark.parametrize("width", [60, 100, 200])
+def test_the_overview_shows_everything_at_each_width(cluster: list[NodeHealth], width: int) -> None:
+    found = lines(screen.overview(cluster, ["jobs: you may not list them"], NOW), width)
+    text = " ".join(" ".join(found).split())
+    assert "1 of 3 nodes healthy" in text and "unknown: jobs: you may not list them" in text
+    assert "ip-10-0-1-9" not in text
+    if width < 200:
+        assert found[0].startswith("node: ip-10-0-1-7") and "next: EKS replaces it at 12:07 UTC, 10 min after the fault" in text
+    words = ("broken", "3m0s ago", "NvidiaXID79Error", "not", "40m0s ago", "NodeStatusUnknown", "12:07 UTC", "ml/train")
+    assert all(word in text for word in words)
+    assert sum(one.name in line for one in cluster[:2] for line in found) == 2, "names are not wrapped"
+
+
+def test_a_wide_overview_has_one_line_per_node(cluster: list[NodeHealth]) -> None:
+    found = lines(screen.overview(cluster, [], NOW), 400)
+    assert [line.split()[0] for line in found if line][:3] == ["node", *(one.name for one in cluster[:2])]
+
+
+def test_a_healthy_cluster_is_one_line(cluster: list[NodeHealth]) -> None:
+    assert lines(screen.overview(cluster[2:], [], NOW), 100) == ["1 of 1 node healthy"]
+
+
+# --- the verb -----------------------------------------------------------------------------------------------------------
+
+
+class Cluster:
+    def __init__(self) -> None:
+        self.nodes = [node("a", READY, BUS), node("b")]
+        self.forbidden: set[str] = set()
+
+    def list(self, kind: str, namespace: str | None = None, **_: Any) -> Any:
+        if kind in self.forbidden:
+            raise Forbidden(f"may not list {kind}s", UNREACHABLE)
+        return self.nodes if kind == "Node" else [event("b", "NvidiaXID31Warning: 31"), event("gone", "NvidiaXID31Warning: 31")]
+
+    def list_labeled(self, kind: str, label: str, namespace: str | None) -> Any:
+        return self.list(kind) if kind in self.forbidden else []
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    made = Cluster()
+    monkeypatch.setattr(stack_cluster, "connect", lambda *_: made)
+    return made
+
+
+def run(*arguments: str) -> Any:
+    return CliRunner().invoke(main.app, ["health", *arguments])
+
+
+def test_json_has_every_node_with_its_state(seen: Cluster) -> None:
+    found = json.loads(run("--json").stdout)
+    assert [(one["name"], one["state"]) for one in found["nodes"]] == [("a", "broken"), ("b", "healthy")]
+    assert found["nodes"][0]["faults"][0]["reason"] == "NvidiaXID79Error" and found["unknown"] == []
+
+
+def test_a_node_is_found_by_its_instance(seen: Cluster) -> None:
+    found = json.loads(run("i-b", "--json").stdout)
+    assert (found["name"], found["warnings"][0]["reason"]) == ("b", "NvidiaXID31Warning")
+    assert [one["source"] for one in found["history"]] == ["node", "condition", "event"]
+    printed = run("a").stdout
+    assert printed.startswith("a  broken  pool train  p5.48xlarge  i-a  8 of 8 GPUs usable\n")
+    assert "AcceleratedHardwareReady is False: NvidiaXID79Error" in printed
+
+
+def test_a_node_that_is_gone_still_has_a_history_and_an_unknown_one_is_an_error(seen: Cluster) -> None:
+    assert json.loads(run("gone", "--json").stdout)["state"] == "gone"
+    done = run("other")
+    assert (done.exit_code, done.stderr) == (4, "cluster health: other: no such node; name one of: a, b\n")
+
+
+def test_without_permission_for_events_and_jobs_the_nodes_are_shown(seen: Cluster) -> None:
+    seen.forbidden = {"Event", "ConfigMap"}
+    found = json.loads(run("--json").stdout)
+    assert [one["state"] for one in found["nodes"]] == ["broken", "healthy"]
+    assert found["unknown"] == ["events of nodes: may not list Events", "jobs: may not list ConfigMaps"]
+
+
+def test_an_ec2_cluster_has_no_kubernetes_nodes(tmp_path: Path) -> None:
+    (tmp_path / "Pulumi.bare.yaml").write_text("config:\n  aws:region: us-west-2\n  gpumpi:target: {kind: ec2}\n")
+    done = run("-s", "bare", "--config-dir", str(tmp_path))
+    assert (done.exit_code, len(done.stderr.splitlines())) == (2, 1)
+    assert "bare is an EC2 cluster, without Kubernetes" in done.stderr
+
+
+def test_a_kubeconfig_of_another_cluster_is_refused() -> None:
+    with pytest.raises(CommandError, match="the kubeconfig belongs to cluster other, not to gpumpi-mine"):
+        stack_cluster.must_be("other", "gpumpi-mine")
