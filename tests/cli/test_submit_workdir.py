@@ -8,7 +8,7 @@ import yaml
 from typer.testing import CliRunner
 
 from cli import submit
-from cli.errors import CommandError
+from cli.exit_codes import REFUSED
 from cli.main import app
 from tests.pure.job_world import cluster, values
 
@@ -29,6 +29,6 @@ def test_a_sent_folder_and_a_working_folder_are_refused_together(tmp_path: Path,
     file = tmp_path / "job.yaml"
     file.write_text(yaml.safe_dump(values(workingDir="/shared/code")))
     done = CliRunner().invoke(app, ["submit", str(file), "--workdir", str(tmp_path)])
-    assert isinstance(done.exception, CommandError)
-    (problem,) = done.exception.problems
-    assert str(problem).startswith("workingDir: cannot be combined with workdir: ranks start in the folder that workdir sends.")
+    assert done.exit_code == REFUSED
+    said = " ".join(done.stderr.split())
+    assert "workingDir: cannot be combined with workdir: ranks start in the folder that workdir sends." in said
