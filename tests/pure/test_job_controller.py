@@ -133,7 +133,7 @@ def test_a_job_ends_after_its_last_restart(kind: str) -> None:
     two = launcher(2, phase="Failed", code=1, until=24)
     (action,) = seen.look(job(found, [*workers(), one, two]), 25)
     message = "the job failed 2 times, the last time with train-launcher-2: exit code 1; maxRestarts is 1"
-    assert action == FailJob("mpi-jobs", "train-launcher", "MaxRestartsExceeded", message)
+    assert action == FailJob("mpi-jobs", "train-launcher", "MaxRestartsExceeded", message, was_started=False)
     assert seen["verdict"]["reason"] == "MaxRestartsExceeded"
 
 

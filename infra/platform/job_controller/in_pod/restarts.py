@@ -29,7 +29,7 @@ def decide(record: Record, job: ManagedJob, leases: Leases, now: str) -> list[Ac
         return []
     _judge(record, job, leases, now)
     if "verdict" in record:
-        return _fail(record, job)
+        return fail(record, job)
     return [*_replace_failed_workers(job), *_end_attempt(record, job)]
 
 
@@ -102,11 +102,13 @@ def _too_late(record: Record, job: ManagedJob, now: str) -> tuple[str, str] | No
     return "DeadlineExceeded", f"the job ran longer than its deadline of {limit} seconds"
 
 
-def _fail(record: Record, job: ManagedJob) -> list[Action]:
+def fail(record: Record, job: ManagedJob) -> list[Action]:
+    """Return the action that ends the job with its verdict."""
     target, verdict = job.attempts_job, record["verdict"]
     if target is None or "FailureTarget" in conditions(target):
         return []
-    return [FailJob(job.namespace, target["metadata"]["name"], verdict["reason"], verdict["message"])]
+    was_started = bool((target.get("status") or {}).get("startTime"))
+    return [FailJob(job.namespace, target["metadata"]["name"], verdict["reason"], verdict["message"], was_started)]
 
 
 def _replace_failed_workers(job: ManagedJob) -> list[Action]:
