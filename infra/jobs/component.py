@@ -118,7 +118,8 @@ def _ignored(manifest: Manifest) -> list[str] | None:
     """Return the properties of an object whose changes do not update it. A replacement applies them."""
     kind, policy = manifest["kind"], manifest["metadata"]["annotations"].get(POLICY_ANNOTATION, "")
     if kind == "Secret":
-        return ["stringData"]  # every run of this program generates new keys
+        # Every run of this program generates new keys. Pulumi's state has them as `data`, to which its provider converts them.
+        return ["stringData", "data"]
     if kind == "StatefulSet" or '"hold"' in policy:
         return RELEASED
     if kind not in CONTROLLED:

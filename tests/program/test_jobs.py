@@ -68,7 +68,7 @@ def test_without_an_operator_the_cleanup_controller_owns_the_workers_and_the_lau
     assert {"gpumpi-test-jobs-job-mnist-keeper", workers.name} <= made.names_before(launcher)
     (owner,) = workers.inputs["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["name"]) == ("Job", "mnist-keeper")
-    assert made.only(SECRET, "mnist-ssh").ignored_changes == ("stringData",)
+    assert made.only(SECRET, "mnist-ssh").ignored_changes == ("stringData", "data")
 
 
 def test_pods_that_use_the_key_bucket_are_created_after_their_permissions() -> None:
