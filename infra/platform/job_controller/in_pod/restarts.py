@@ -11,8 +11,10 @@ from .record import Record
 
 BROKEN_SECONDS = 5
 """Grace period of ranks whose peers failed. They cannot save: they wait for a rank that does not exist any more."""
-HEARTBEAT_SECONDS = 40
-"""A kubelet renews its lease every 10 seconds, and Kubernetes declares the node lost after 40 to 50."""
+HEARTBEAT_SECONDS = 90
+"""Longest wait for a sign of life from a node. A kubelet renews its lease every 10 seconds. Kubernetes declares a node lost 50
+seconds after the last renewal; on a busy machine, this took 61 seconds.
+https://kubernetes.io/docs/concepts/architecture/nodes/#condition"""
 
 Leases = Mapping[str, str]
 """Node -> when its kubelet last renewed its lease."""
