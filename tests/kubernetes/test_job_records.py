@@ -1,6 +1,7 @@
 """The job controller on a real cluster: records that outlive jobs, and restarts of whole jobs, also when it is killed."""
 
 import re
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -147,9 +148,9 @@ def test_a_job_that_kubectl_deletes_is_recorded_as_canceled(job_cluster: JobClus
 
 
 ONCE_MORE = """
-import pathlib, signal
+import pathlib, signal, sys
 from mpi4py import MPI
-world, mark = MPI.COMM_WORLD, pathlib.Path("/shared/lost-once")
+world, mark = MPI.COMM_WORLD, pathlib.Path("/shared") / sys.argv[1]
 if not world.bcast(mark.exists()):
     world.rank == 0 and mark.touch()
     print("waits", flush=True)
@@ -164,7 +165,7 @@ world.rank == 0 and mark.unlink()
 def test_a_lost_node_does_not_count_although_the_controller_is_killed_all_the_time(
     job_cluster: JobCluster, tmp_path: Path
 ) -> None:
-    job = job_file(tmp_path, "evicted", command=["python3", "-c", ONCE_MORE], maxRestarts=0)
+    job = job_file(tmp_path, "evicted", command=["python3", "-c", ONCE_MORE, secrets.token_hex(4)], maxRestarts=0)
     assert job_cluster.cluster("submit", job).code == 0
     job_cluster.await_phase("evicted", "Running")
     wait_until(lambda: job_cluster.cluster("logs", "evicted").out.count("waits"), lambda count: count == 2)
