@@ -37,8 +37,7 @@ CLEAN = "import pathlib, shutil; shutil.rmtree('/shared/records', ignore_errors=
 @pytest.fixture
 def with_controller(job_cluster: JobCluster) -> None:
     found = job_cluster.objects("deployment", namespace=PLATFORM_NAMESPACE)
-    if not any("job-controller" in one["metadata"]["name"] for one in found):
-        pytest.skip("the cluster has no job controller: set platform.jobController in tests/kubernetes/data/Pulumi.jobs.yaml")
+    assert any("job-controller" in one["metadata"]["name"] for one in found)
 
 
 def rows(cluster: JobCluster, name: str, namespace: str = NAMESPACE) -> list[dict[str, Any]]:
@@ -114,6 +113,7 @@ def ended(cluster: JobCluster, name: str, namespace: str = NAMESPACE) -> dict[st
     return record
 
 
+@pytest.mark.mission_only
 def test_a_standalone_job_ends_after_its_last_restart(job_cluster: JobCluster, tmp_path: Path) -> None:
     command = ["python3", "-c", "import sys; sys.exit(4)"]
     job = job_file(tmp_path, "exhausted", launcher="standalone", command=command, maxRestarts=1)
@@ -127,6 +127,7 @@ def test_a_standalone_job_ends_after_its_last_restart(job_cluster: JobCluster, t
     wait_until(lambda: job_cluster.pods("exhausted", "worker"), lambda found: found == [])
 
 
+@pytest.mark.mission_only
 def test_a_job_fails_with_its_setup_and_is_recorded_in_its_namespace(job_cluster: JobCluster, tmp_path: Path) -> None:
     job = job_file(tmp_path, "unprepared", command=["true"], setup=["false"], maxRestarts=0, namespace="foreign")
     assert job_cluster.cluster("submit", job).code == 0
