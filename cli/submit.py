@@ -24,6 +24,7 @@ from cli.workdir.in_cluster import Files
 from cli.workdir.selection import LIMIT_MIB
 from cli.worker_logs import Choice, FollowerOfPods
 from infra.config.problems import Problem
+from infra.jobs import pod_rules
 from infra.jobs.model import Job
 from infra.jobs.pieces import Piece
 from infra.jobs.pods import PlacedJob
@@ -55,6 +56,8 @@ def command(
         requested = read(job, described, namespace, cluster.namespace, on_warning=warn, edit=edit)
     except JobRefused as error:
         raise refused(job.name, error.problems) from None
+    if workdir is not None and (problems := tuple(pod_rules.working_dir(requested.model_copy(update={"workdir": str(workdir)})))):
+        raise refused(job.name, problems)
     folder = workdir or (job.parent / requested.workdir if requested.workdir else None)
     files = Files(PlacedJob.of(requested, described), folder, workdir_limit)
     pieces = files.used_by(render(requested, described))

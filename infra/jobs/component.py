@@ -22,6 +22,16 @@ from infra.platform.site import Site
 
 RELEASED: Final = ['metadata.labels["kueue.x-k8s.io/queue-name"]', "spec.suspend", "spec.runPolicy.suspend", "spec.replicas"]
 """Properties that the job controller changes when the setup of a job has succeeded."""
+CONTROLLED: Final = {
+    "MPIJob": ("spec.runPolicy.backoffLimit",),
+    "Job": (
+        *("spec.backoffLimit", "spec.backoffLimitPerIndex", "spec.maxFailedIndexes", "spec.activeDeadlineSeconds"),
+        "spec.template",
+    ),
+    "Role": ("rules",),
+}
+"""Properties that depend on whether the cluster has a job controller (infra/jobs/controlled.py). Jobs that exist keep them:
+most cannot be changed in a Job, and a finished job must not run again because the cluster gets a controller."""
 
 NO_KEYS = KeyPair("", "")
 """Placeholder key pair, so that the digest of a job does not depend on generated keys."""
@@ -52,7 +62,7 @@ class StackJobs(pulumi.ComponentResource):
 
     def _create(self, job: Job) -> None:
         pieces = render(job, self._args.cluster)
-        text = digest(render(job, self._args.cluster, lambda: NO_KEYS))
+        text = digest(render(job, _compared(job, self._args.cluster), lambda: NO_KEYS))
         main, *others = pieces
         # Create the objects that pods need first, and the cleanup controller before the objects that it owns.
         created: list[pulumi.Resource] = []
@@ -69,15 +79,12 @@ class StackJobs(pulumi.ComponentResource):
     ) -> pulumi.CustomResource:
         manifest = _unawaited(piece.manifest, owner)
         secret = manifest["kind"] == "Secret"
-        policy = manifest["metadata"]["annotations"].get(POLICY_ANNOTATION, "")
-        held = '"hold"' in policy or manifest["kind"] == "StatefulSet"
         options = pulumi.ResourceOptions.merge(
             self._args.site.options(self, *self._args.after, *after),
             pulumi.ResourceOptions(
                 replacement_trigger=text,
                 delete_before_replace=True,  # the new objects have the same names
-                # Every run of this program generates new keys; the job controller releases jobs whose setup has succeeded.
-                ignore_changes=["stringData"] if secret else RELEASED if held else None,
+                ignore_changes=_ignored(manifest),
                 additional_secret_outputs=["stringData", "data"] if secret else None,
             ),
         )
@@ -98,6 +105,26 @@ def digest(pieces: Sequence[Piece]) -> str:
     """Return a digest of the job's objects. When the digest changes, Pulumi replaces the job."""
     whole = json.dumps([piece.manifest for piece in pieces], sort_keys=True)
     return hashlib.sha256(whole.encode()).hexdigest()[:16]
+
+
+def _compared(job: Job, cluster: ClusterDescription) -> ClusterDescription:
+    """Return the cluster for which a job's digest is computed. A new job controller changes the digests only of jobs that it
+    runs differently from the start."""
+    needs_controller = bool(job.setup or job.no_retry_exit_codes)
+    return cluster if needs_controller else cluster.model_copy(update={"job_controller": False})
+
+
+def _ignored(manifest: Manifest) -> list[str] | None:
+    """Return the properties of an object whose changes do not update it. A replacement applies them."""
+    kind, policy = manifest["kind"], manifest["metadata"]["annotations"].get(POLICY_ANNOTATION, "")
+    if kind == "Secret":
+        # Every run of this program generates new keys. Pulumi's state has them as `data`, to which its provider converts them.
+        return ["stringData", "data"]
+    if kind == "StatefulSet" or '"hold"' in policy:
+        return RELEASED
+    if kind not in CONTROLLED:
+        return None
+    return [f'metadata.annotations["{POLICY_ANNOTATION}"]', *CONTROLLED[kind]]
 
 
 def _unawaited(manifest: Manifest, owner: Manifest | None) -> Manifest:

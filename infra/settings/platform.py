@@ -35,9 +35,10 @@ class CommonPlatformSettings(Model):
         "JobSets.",
     )
     job_controller: bool = Field(
-        False,
-        description="Job controller: keeps a record of each job, judges its restarts, and runs `setup` as a Job of its own. New, "
-        "and not yet proven on real clusters. Change: in place; affects jobs submitted later; the stack's jobs run again.",
+        True,
+        description="Job controller: keeps a record of each job, restarts all its ranks together, and runs `setup` as a Job of "
+        "its own. Change: in place; affects jobs submitted later, and the stack's jobs with `setup` or `noRetryExitCodes` run "
+        "again.",
     )
     queue: bool = Field(
         True,

@@ -1,12 +1,15 @@
 """The job controller on a real cluster: records that outlive jobs, and restarts of whole jobs, also when it is killed."""
 
+import re
+import secrets
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from infra.naming import PLATFORM_NAMESPACE
-from testkit.job_cluster import JobCluster, job_file
+from testkit.job_cluster import NAMESPACE, JobCluster, job_file
+from testkit.projects import client
 from testkit.waiting import wait_until
 
 pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("with_controller", "no_jobs_left")]
@@ -34,12 +37,11 @@ CLEAN = "import pathlib, shutil; shutil.rmtree('/shared/records', ignore_errors=
 @pytest.fixture
 def with_controller(job_cluster: JobCluster) -> None:
     found = job_cluster.objects("deployment", namespace=PLATFORM_NAMESPACE)
-    if not any("job-controller" in one["metadata"]["name"] for one in found):
-        pytest.skip("the cluster has no job controller: set platform.jobController in tests/kubernetes/data/Pulumi.jobs.yaml")
+    assert any("job-controller" in one["metadata"]["name"] for one in found)
 
 
-def rows(cluster: JobCluster, name: str) -> list[dict[str, Any]]:
-    listed = cluster.cluster("jobs", "--all", "--json")
+def rows(cluster: JobCluster, name: str, namespace: str = NAMESPACE) -> list[dict[str, Any]]:
+    listed = cluster.cluster("jobs", "--all", "--json", "--namespace", namespace)
     assert listed.code == 0, listed.err
     return [one for one in listed.json if one["name"] == name]
 
@@ -87,7 +89,7 @@ def test_all_ranks_restart_together_and_the_record_outlives_controller_and_job(j
     assert order[0] == "Queued" and "Setup" in order and order[-3:] == ["Restarting", "Running", "Succeeded"]
 
     assert job_cluster.cluster("cancel", "records").code == 0
-    assert job_cluster.remains("records") == []
+    wait_until(lambda: job_cluster.remains("records"), lambda found: found == [])
     (kept,) = rows(job_cluster, "records")
     assert (kept["phase"], kept["attempts"]) == ("Succeeded", record["attempts"])
     deleted = job_cluster.cluster("delete", "records")
@@ -103,3 +105,81 @@ def test_an_exit_code_that_is_not_retried_ends_an_mpi_job_with_its_reason(job_cl
     assert "ended with exit code 3, which noRetryExitCodes lists" in done.err
     wait_until(lambda: rows(job_cluster, "unretried")[0]["exitCode"], lambda code: code == 3)
     assert job_cluster.cluster("delete", "unretried").code == 0
+
+
+def ended(cluster: JobCluster, name: str, namespace: str = NAMESPACE) -> dict[str, Any]:
+    """Wait for the end of a job, and return its record."""
+    (record,) = wait_until(lambda: rows(cluster, name, namespace), lambda found: found and found[0]["phases"][-1]["to"])
+    return record
+
+
+@pytest.mark.mission_only
+def test_a_standalone_job_ends_after_its_last_restart(job_cluster: JobCluster, tmp_path: Path) -> None:
+    command = ["python3", "-c", "import sys; sys.exit(4)"]
+    job = job_file(tmp_path, "exhausted", launcher="standalone", command=command, maxRestarts=1)
+    assert job_cluster.cluster("submit", job).code == 0
+    record = ended(job_cluster, "exhausted")
+    assert [(one["outcome"], one["exits"][0]["code"]) for one in record["attempts"]] == [("Failed", 4)] * 2
+    assert re.fullmatch(
+        r"the job failed 2 times, the last time with exhausted-launcher-\w+: exit code 4; maxRestarts is 1", record["reason"]
+    )
+    assert (record["phase"], record["restarts"], record["exitCode"]) == ("Failed", 1, 4)
+    wait_until(lambda: job_cluster.pods("exhausted", "worker"), lambda found: found == [])
+
+
+@pytest.mark.mission_only
+def test_a_job_fails_with_its_setup_and_is_recorded_in_its_namespace(job_cluster: JobCluster, tmp_path: Path) -> None:
+    job = job_file(tmp_path, "unprepared", command=["true"], setup=["false"], maxRestarts=0, namespace="foreign")
+    assert job_cluster.cluster("submit", job).code == 0
+    record = ended(job_cluster, "unprepared", "foreign")
+    assert (record["phase"], record["namespace"], record["attempts"], record["workers"]) == ("Failed", "foreign", [], [])
+    assert record["reason"].startswith("setup failed: ")
+    deleted = job_cluster.cluster("delete", "unprepared", "--namespace", "foreign")
+    assert deleted.code == 0, deleted.err
+
+
+def test_a_job_that_kubectl_deletes_is_recorded_as_canceled(job_cluster: JobCluster, tmp_path: Path) -> None:
+    job = job_file(tmp_path, "removed", command=["sleep", "1000"])
+    assert job_cluster.cluster("submit", job).code == 0
+    job_cluster.await_phase("removed", "Running")
+    assert job_cluster.kubectl("delete", "mpijob", "removed", "-n", "mpi-jobs").code == 0
+    record = ended(job_cluster, "removed")
+    assert (record["phase"], record["reason"]) == ("Canceled", "the job was deleted before its end was recorded")
+    assert all(one["to"] for one in record["workers"]) and len(record["workers"]) == 2
+
+
+ONCE_MORE = """
+import pathlib, signal, sys
+from mpi4py import MPI
+world, mark = MPI.COMM_WORLD, pathlib.Path("/shared") / sys.argv[1]
+if not world.bcast(mark.exists()):
+    world.rank == 0 and mark.touch()
+    print("waits", flush=True)
+    signal.pause()
+world.Barrier()
+world.rank == 0 and mark.unlink()
+"""
+"""In the first attempt, the ranks wait until they are killed."""
+
+
+@pytest.mark.mission_only
+def test_a_lost_node_does_not_count_although_the_controller_is_killed_all_the_time(
+    job_cluster: JobCluster, tmp_path: Path
+) -> None:
+    job = job_file(tmp_path, "evicted", command=["python3", "-c", ONCE_MORE, secrets.token_hex(4)], maxRestarts=0)
+    assert job_cluster.cluster("submit", job).code == 0
+    job_cluster.await_phase("evicted", "Running")
+    wait_until(lambda: job_cluster.cluster("logs", "evicted").out.count("waits"), lambda count: count == 2)
+    node = job_cluster.pods("evicted", "worker")[-1]["spec"]["nodeName"]
+    (found,) = job_cluster.kubectl("get", "node", node, "-o", "jsonpath={.spec.providerID}").out.split()
+    client(job_cluster.cloud, "ec2").terminate_instances(InstanceIds=[found.rsplit("/", 1)[1]])
+
+    def look() -> str:
+        kill_controller(job_cluster)
+        return job_cluster.phase("evicted")
+
+    assert wait_until(look, lambda phase: phase in ("Succeeded", "Failed")) == "Succeeded"
+    record = ended(job_cluster, "evicted")
+    assert [one["outcome"] for one in record["attempts"]][-1] == "Succeeded"
+    assert (record["failures"], record["phase"], record["exitCode"]) == (0, "Succeeded", 0) and record["disruptions"] >= 1
+    assert {one["uid"] for one in record["workers"]} >= {pod["metadata"]["uid"] for pod in job_cluster.pods("evicted", "worker")}

@@ -82,6 +82,8 @@ class Resource:
     provider: str = ""
     """URN and ID of its provider; empty for the default provider."""
     has_replacement_trigger: bool = False
+    replacement_trigger: str = ""
+    """Its value, if it is a known string."""
 
 
 @dataclass
@@ -148,6 +150,7 @@ class RecordingMonitor(MockMonitor):
                 custom=request.custom,
                 provider=request.provider,
                 has_replacement_trigger=request.HasField("replacement_trigger"),
+                replacement_trigger=request.replacement_trigger.string_value,
             )
         )
         return response

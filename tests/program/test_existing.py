@@ -75,7 +75,7 @@ def test_operators_run_anywhere_or_on_the_selected_nodes() -> None:
     facts = cluster(node("gpu1"), node("gpu2"), node("ops1", ops))
     there = deployed({**LEAST, "target": {"kind": "existing", "system": {"nodeSelector": ops}}}, facts)
     selectors = [one["spec"]["template"]["spec"]["nodeSelector"] for one in objects(there, "Deployment")]
-    assert selectors == [ops, ops] and description(there).pools[0].max_size == 1
+    assert selectors == [ops, ops, ops] and description(there).pools[0].max_size == 1
 
 
 def test_the_queue_s_quota_is_the_pools_capacity(made: Deployment) -> None:

@@ -1,5 +1,7 @@
 """Jobs listed in a stack: Pulumi manages the same objects that `submit` creates."""
 
+import copy
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ from infra.facts import manifests
 from infra.facts.gather import wanted_manifests
 from infra.validation import check
 from localcloud import mirror
+from localcloud.engine.paths import parse
 from tests.program.engine import Deployment, deploy
 from tests.pure.world import facts, pool, settings
 
@@ -65,7 +68,7 @@ def test_without_an_operator_the_cleanup_controller_owns_the_workers_and_the_lau
     assert {"gpumpi-test-jobs-job-mnist-keeper", workers.name} <= made.names_before(launcher)
     (owner,) = workers.inputs["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["name"]) == ("Job", "mnist-keeper")
-    assert made.only(SECRET, "mnist-ssh").ignored_changes == ("stringData",)
+    assert made.only(SECRET, "mnist-ssh").ignored_changes == ("stringData", "data")
 
 
 def test_pods_that_use_the_key_bucket_are_created_after_their_permissions() -> None:
@@ -82,6 +85,34 @@ def test_a_torchrun_job_is_created_after_its_service() -> None:
 
 def test_a_stack_without_jobs_has_no_job_resources() -> None:
     assert stack().created(OURS) == []
+
+
+@pytest.mark.parametrize("launcher", ["mpijob", "standalone", "torchrun"])
+def test_a_new_job_controller_neither_changes_nor_repeats_the_stack_s_jobs(launcher: str) -> None:
+    """Most properties of a Job cannot be changed. The engine compares only properties that are not ignored."""
+    before, after = (stack(job(launcher=launcher), jobController=on) for on in (False, True))
+    for old in (one for one in before.resources if one.parents[-1:] == (OURS,)):
+        (new,) = after.named(old.name)
+        assert new.replacement_trigger == old.replacement_trigger != ""
+        assert new.ignored_changes == old.ignored_changes
+        assert without(new.inputs, new.ignored_changes) == without(old.inputs, new.ignored_changes), old.name
+
+
+def without(inputs: Mapping[str, Any], paths: Sequence[str]) -> dict[str, Any]:
+    """Return the inputs of an object without the values at some paths."""
+    found: dict[str, Any] = copy.deepcopy(dict(inputs))
+    for path in paths:
+        *parents, last = parse(path)
+        inner: Any = found
+        for key in parents:
+            inner = inner.get(key, {})
+        inner.pop(last, None)
+    return found
+
+
+def test_a_new_job_controller_repeats_a_job_that_has_setup() -> None:
+    before, after = (stack(job(setup=["true"]), jobController=on).only(MPI_JOB, "mnist") for on in (False, True))
+    assert before.replacement_trigger != after.replacement_trigger
 
 
 @pytest.mark.parametrize(

@@ -96,8 +96,8 @@ def containers(stack: Deployment) -> Iterator[Any]:
 
 def test_every_image_names_its_registry_and_a_version(stack: Deployment) -> None:
     images = {container["image"] for container in containers(stack)}
-    assert len(images) == 5
-    assert all(re.fullmatch(r"[a-z0-9.-]+\.[a-z]+/[a-z0-9/-]+:v?\d+\.\d+\.\d+", image) for image in images), images
+    assert len(images) == 6
+    assert all(re.fullmatch(r"[a-z0-9.-]+\.[a-z]+/[a-z0-9/-]+:v?\d+\.\d+\.\d+(-slim-trixie)?", image) for image in images), images
 
 
 def test_image_registry_applies_to_every_image(stack: Deployment) -> None:
@@ -213,7 +213,7 @@ def test_only_api_clients_have_a_token(stack: Deployment) -> None:
         for one in objects(stack, "Deployment", "DaemonSet")
         if one["spec"]["template"]["spec"]["automountServiceAccountToken"]
     }
-    assert with_token == {"cluster-autoscaler", "kueue-controller-manager", "mpi-operator"}
+    assert with_token == {"cluster-autoscaler", "gpumpi-job-controller", "kueue-controller-manager", "mpi-operator"}
     accounts = [one for one in objects(stack, "ServiceAccount") if one["metadata"]["name"] != "mpi-operator"]
     assert accounts and all(one["automountServiceAccountToken"] is False for one in accounts)
 

@@ -1,6 +1,7 @@
 """Jobs in clusters with a job controller: what their objects promise it, and how it releases jobs after `setup`."""
 
 import json
+from email.message import Message
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from infra.platform.job_controller import program
 from infra.platform.job_controller.in_pod import job as in_pod
 from infra.platform.job_controller.in_pod import record, setup
 from infra.platform.job_controller.in_pod.actions import Change, FailJob
-from tests.pure.controlled_jobs import Controlled, condition, job, main
+from tests.pure.controlled_jobs import Controlled, at, condition, job, main
 from tests.pure.job_world import KEYS, TEAM, cluster
 
 LAUNCHERS = ("mpijob", "standalone", "torchrun")
@@ -167,8 +168,25 @@ def test_a_failed_setup_fails_the_job() -> None:
     failed = setup_job(condition("Failed", 40, "Job has reached the specified backoff limit"))
     (action,) = seen.look(job(held("mpijob", "jobs"), [], setup=failed), 41)
     message = "setup failed: Job has reached the specified backoff limit"
-    assert action == FailJob("mpi-jobs", "train-launcher", "SetupFailed", message)
+    assert action == FailJob("mpi-jobs", "train-launcher", "SetupFailed", message, was_started=False)
     assert seen["verdict"]["message"] == message
+
+
+@pytest.mark.parametrize("was_started", [True, False])
+def test_a_job_that_never_started_gets_a_start_with_its_end(was_started: bool) -> None:
+    """The API server refuses the condition Failed of a Job without startTime, so a suspended Job would stay suspended."""
+    sent: list[Any] = []
+
+    class Recorder:
+        def call(self, method: str, path: str, *, body: Any, kind: str) -> None:
+            sent.append((method, path, body["status"]))
+
+    api: Any = Recorder()
+    FailJob("mpi-jobs", "train", "SetupFailed", "no disk", was_started).perform(api, at(5))
+    ((method, path, status),) = sent
+    assert (method, path) == ("PATCH", "apis/batch/v1/namespaces/mpi-jobs/jobs/train/status")
+    assert status["conditions"][0]["type"] == "FailureTarget"
+    assert status.get("startTime") == (None if was_started else at(5))
 
 
 def problems(**more: Any) -> list[str]:
@@ -210,9 +228,13 @@ def test_the_cleanup_controller_watches_the_launchers_job() -> None:
     assert container["command"][3:] == ["mpi-jobs", "mnist-launcher", standalone.WATCH_JOB]
 
 
-def test_the_cleanup_controller_ends_with_the_launchers_job(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("end", ["failed", "deleted"])
+def test_the_cleanup_controller_ends_with_the_launchers_job(end: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stacks create the launcher's Job after the cleanup controller."""
     unreachable = keeper.urllib.error.URLError("refused")
-    answers: list[Any] = [unreachable, {"status": {}}, {"status": {"conditions": [{"type": "Failed", "status": "True"}]}}]
+    failed = {"status": {"conditions": [{"type": "Failed", "status": "True"}]}}
+    absent = keeper.urllib.error.HTTPError("", 404, "Not Found", Message(), None)
+    answers: list[Any] = [absent, unreachable, {"status": {}}, failed if end == "failed" else absent]
 
     def get(url: str) -> Any:
         assert url.endswith("/apis/batch/v1/namespaces/mpi-jobs/jobs/mnist-launcher")

@@ -133,7 +133,7 @@ def test_a_job_ends_after_its_last_restart(kind: str) -> None:
     two = launcher(2, phase="Failed", code=1, until=24)
     (action,) = seen.look(job(found, [*workers(), one, two]), 25)
     message = "the job failed 2 times, the last time with train-launcher-2: exit code 1; maxRestarts is 1"
-    assert action == FailJob("mpi-jobs", "train-launcher", "MaxRestartsExceeded", message)
+    assert action == FailJob("mpi-jobs", "train-launcher", "MaxRestartsExceeded", message, was_started=False)
     assert seen["verdict"]["reason"] == "MaxRestartsExceeded"
 
 
@@ -147,8 +147,8 @@ def test_the_verdict_waits_until_the_nodes_have_shown_that_they_are_alive() -> N
 def test_the_verdict_waits_no_longer_than_kubernetes_needs_to_notice_a_lost_node() -> None:
     seen = Controlled()
     found = job(main(policy={"maxRestarts": 0}), [*workers(), launcher(1, phase="Failed", code=1, until=12)])
-    assert seen.look(found, 50, alive=False) == []
-    assert len(seen.look(found, 60, alive=False)) == 1
+    assert seen.look(found, 100, alive=False) == []
+    assert len(seen.look(found, 110, alive=False)) == 1
 
 
 @pytest.mark.parametrize("kind", ["mpijob", "standalone"])
@@ -170,6 +170,20 @@ def test_a_node_that_is_noticed_as_lost_after_the_failure_does_not_count() -> No
     assert seen["failures"] == 1
     seen.look(job(main(), failed, lost="two"), 80)
     assert (seen["failures"], seen["disruptions"]) == (0, 1)
+
+
+@pytest.mark.parametrize("how", ["not ready", "removed with its pod"])
+def test_a_node_may_be_noticed_as_lost_while_the_next_attempt_runs(how: str) -> None:
+    """Kubernetes repeats an attempt after 10 seconds, and notices a lost node after 50."""
+    seen = Controlled()
+    found, first = main(policy={"maxRestarts": 0}), launcher(phase="Failed", code=1, until=40)
+    seen.look(job(found, [*workers(), launcher()]), 30)
+    assert seen.look(job(found, [*workers(), first]), 41, alive=False) == []
+    again = [*workers(), first, launcher(5)]
+    assert seen.look(job(found, again), 55, alive=False) == []
+    later = job(found, again, lost="two") if how == "not ready" else job(found, [again[0], *again[2:]])
+    assert seen.look(later, 101, alive=False) == []
+    assert (seen["failures"], seen["disruptions"], seen["attempts"][0]["outcome"]) == (0, 1, "Disrupted")
 
 
 @pytest.mark.parametrize("why", ["PreemptionByScheduler", "EvictionByEvictionAPI", "DeletionByTaintManager"])

@@ -26,7 +26,19 @@ MIRROR = "a copy of upstream's manifests"
 DESCRIPTION = updates("description-description")
 JOB = "jobs-*-waits"
 RUNNING = ("nvidia-device-plugin-daemonset-*", "efa-device-plugin-daemonset", "mpi-operator-deployment-mpi-operator")
-CONTROLLERS = ("queue-controller", "cluster-autoscaler-deployment")
+CONTROLLERS = ("queue-controller", "cluster-autoscaler-deployment", "job-controller-deployment")
+OTHER_NAMESPACE = (
+    creates(
+        *("vision-job", "vision-job-*", "namespaces-vision", "namespaces-vision-*", "shared-volume-vision-*"),
+        "job-controller-vision",
+    ),
+    deletes(
+        *("research-job", "research-job-*", "namespaces-research", "namespaces-research-*", "shared-volume-research-*"),
+        "job-controller-research",
+    ),
+    updates("job-controller-deployment"),
+)
+"""What a namespace `vision` instead of `research` changes."""
 MORE = {
     "name": "more",
     "launcher": "torchrun",
@@ -49,7 +61,11 @@ PREVIEWS: dict[str, list[Change]] = {
         change(
             "platform.mpiOperator",
             False,
-            both(deletes("mpi-operator-*"), updates("queue-configuration", "queue-controller"), DESCRIPTION),
+            both(
+                deletes("mpi-operator-*"),
+                updates("queue-configuration", "queue-controller", "job-controller-mpi-jobs", "job-controller-research"),
+                DESCRIPTION,
+            ),
         ),
     ],
     "without a queue": [
@@ -70,17 +86,16 @@ PREVIEWS: dict[str, list[Change]] = {
         ),
     ],
     "TrainJobs": [change("platform.trainer", True, creates("jobset-*", "trainer-*"))],
-    "a job controller": [change("platform.jobController", True, both(creates("job-controller-*"), DESCRIPTION, recreates(JOB)))],
+    "without a job controller": [
+        change("platform.jobController", False, both(deletes("job-controller-*"), DESCRIPTION)),
+    ],
     "a namespace added, another removed": [
         change(
             "platform.namespaces",
             ["mpi-jobs", "vision"],
             both(
                 DESCRIPTION,
-                creates("vision-job", "vision-job-*", "namespaces-vision", "namespaces-vision-*", "shared-volume-vision-*"),
-                deletes(
-                    "research-job", "research-job-*", "namespaces-research", "namespaces-research-*", "shared-volume-research-*"
-                ),
+                *OTHER_NAMESPACE,
             ),
         ),
     ],
@@ -95,10 +110,7 @@ PREVIEWS: dict[str, list[Change]] = {
             "platform.namespaces[1]",
             {"name": "vision"},
             both(
-                creates("vision-job", "vision-job-*", "namespaces-vision", "namespaces-vision-*", "shared-volume-vision-*"),
-                deletes(
-                    "research-job", "research-job-*", "namespaces-research", "namespaces-research-*", "shared-volume-research-*"
-                ),
+                *OTHER_NAMESPACE,
             ),
             "platform.namespaces[].name",
         ),
@@ -136,8 +148,11 @@ PREVIEWS: dict[str, list[Change]] = {
             "platform.install",
             {"platform.install": False, "jobs": REMOVED},
             deletes(
-                *(f"{part}-*" for part in ("nvidia-device-plugin", "efa-device-plugin", "mpi-operator", "queue", "description")),
-                *("namespaces-*", "shared-volume-*", "cluster-autoscaler-*", JOB),
+                *(
+                    f"{part}-*"
+                    for part in ("nvidia-device-plugin", "efa-device-plugin", "mpi-operator", "queue", "job-controller")
+                ),
+                *("description-*", "namespaces-*", "shared-volume-*", "cluster-autoscaler-*", JOB),
             ),
         ),
     ],

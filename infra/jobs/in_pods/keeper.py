@@ -43,28 +43,34 @@ def _get(url: str) -> "dict[str, Any]":
     return found
 
 
-def has_ended(namespace: str, job: str) -> bool:
-    """Return whether the launcher's Job has ended or does not exist any more. Raises OSError."""
+def state_of(namespace: str, job: str) -> str:
+    """Return `ended`, `running` or `absent` for the launcher's Job. Raises OSError."""
     url = f"https://kubernetes.default.svc/apis/batch/v1/namespaces/{namespace}/jobs/{job}"
     try:
         found = _get(url)
     except urllib.error.HTTPError as error:
         if error.code == 404:
-            return True
+            return "absent"
         raise
     conditions = found.get("status", {}).get("conditions") or ()
-    return any(one["type"] in ("Complete", "Failed") and one["status"] == "True" for one in conditions)
+    is_ended = any(one["type"] in ("Complete", "Failed") and one["status"] == "True" for one in conditions)
+    return "ended" if is_ended else "running"
 
 
 def wait_for_job(namespace: str, job: str) -> None:
-    """Wait until the launcher's Job has ended."""
+    """Wait until the launcher's Job has ended or was deleted. Stacks create it after this controller."""
+    latest_start = time.monotonic() + LONGEST_PAUSE
     while True:
         try:
-            if has_ended(namespace, job):
-                print("the launcher has ended", flush=True)
-                return
+            state = state_of(namespace, job)
         except OSError as error:
             print("cannot ask:", error, file=sys.stderr, flush=True)
+            state = "unknown"
+        if state == "running":
+            latest_start = 0.0
+        if state == "ended" or (state == "absent" and time.monotonic() > latest_start):
+            print("the launcher has ended", flush=True)
+            return
         time.sleep(EVERY_SECONDS)
 
 

@@ -38,11 +38,14 @@ class FailJob:
     name: str
     reason: str
     message: str
+    was_started: bool
+    """False for a Job that is suspended since its creation. The API server accepts no end of a Job without a start."""
 
     def perform(self, api: Api, now: str) -> None:
         condition = {"type": "FailureTarget", "status": "True", "reason": self.reason, "message": self.message}
         times = {"lastTransitionTime": now, "lastProbeTime": now}
-        body = {"status": {"conditions": [{**condition, **times}]}}
+        start = {} if self.was_started else {"startTime": now}
+        body = {"status": {"conditions": [{**condition, **times}], **start}}
         path = f"apis/batch/v1/namespaces/{self.namespace}/jobs/{self.name}/status"
         _tolerant(api, "PATCH", path, body, STRATEGIC)
 

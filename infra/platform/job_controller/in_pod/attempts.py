@@ -29,10 +29,10 @@ def observe(record: Record, job: ManagedJob, now: str) -> None:
         if last is not None and last["outcome"] is None:
             _finish(record, last, job, now)
         return
+    for one in attempts:
+        _revise(record, one, job, now)
     if last is not None and last["outcome"] is None:
         _update(record, last, job, now)
-    elif last is not None:
-        _revise(record, last, job, now)
     while current(record) is None and _open(record, job):
         _update(record, attempts[-1], job, now)
     record["attempts"] = attempts[-ATTEMPTS_KEPT:]
@@ -172,12 +172,14 @@ def _lost_companions(attempt: Attempt, job: ManagedJob) -> list[str]:
 
 
 def _revise(record: Record, attempt: Attempt, job: ManagedJob, now: str) -> None:
-    """Turn a failure into a disruption if a node of the attempt turns out to be lost."""
+    """Turn a failure into a disruption if a node of the attempt turns out to be lost. The next attempt may already run."""
     if attempt["outcome"] != FAILED or moments.seconds(attempt["to"], now) > EVIDENCE_SECONDS:
         return
     mine = {**attempt["pods"], **attempt["companions"]}
     pods = [pod for pod in job.pods if pod["metadata"]["uid"] in mine]
     found = [why for pod in pods if (why := disruption(pod, job.nodes))]
+    if not attempt["fault"]:
+        found += _lost_companions(attempt, job)
     if found:
         attempt["outcome"], attempt["cause"] = DISRUPTED, found[0]
         record["failures"] -= 1

@@ -11,8 +11,10 @@ from .record import Record
 
 BROKEN_SECONDS = 5
 """Grace period of ranks whose peers failed. They cannot save: they wait for a rank that does not exist any more."""
-HEARTBEAT_SECONDS = 40
-"""A kubelet renews its lease every 10 seconds, and Kubernetes declares the node lost after 40 to 50."""
+HEARTBEAT_SECONDS = 90
+"""Longest wait for a sign of life from a node. A kubelet renews its lease every 10 seconds. Kubernetes declares a node lost 50
+seconds after the last renewal; on a busy machine, this took 61 seconds.
+https://kubernetes.io/docs/concepts/architecture/nodes/#condition"""
 
 Leases = Mapping[str, str]
 """Node -> when its kubelet last renewed its lease."""
@@ -29,7 +31,7 @@ def decide(record: Record, job: ManagedJob, leases: Leases, now: str) -> list[Ac
         return []
     _judge(record, job, leases, now)
     if "verdict" in record:
-        return _fail(record, job)
+        return fail(record, job)
     return [*_replace_failed_workers(job), *_end_attempt(record, job)]
 
 
@@ -102,11 +104,13 @@ def _too_late(record: Record, job: ManagedJob, now: str) -> tuple[str, str] | No
     return "DeadlineExceeded", f"the job ran longer than its deadline of {limit} seconds"
 
 
-def _fail(record: Record, job: ManagedJob) -> list[Action]:
+def fail(record: Record, job: ManagedJob) -> list[Action]:
+    """Return the action that ends the job with its verdict."""
     target, verdict = job.attempts_job, record["verdict"]
     if target is None or "FailureTarget" in conditions(target):
         return []
-    return [FailJob(job.namespace, target["metadata"]["name"], verdict["reason"], verdict["message"])]
+    was_started = bool((target.get("status") or {}).get("startTime"))
+    return [FailJob(job.namespace, target["metadata"]["name"], verdict["reason"], verdict["message"], was_started)]
 
 
 def _replace_failed_workers(job: ManagedJob) -> list[Action]:

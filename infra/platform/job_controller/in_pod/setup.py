@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from .actions import Action, Change, FailJob
+from . import restarts
+from .actions import Action, Change
 from .job import ManagedJob, conditions
 from .record import Record
 
@@ -36,10 +37,7 @@ def _fail(record: Record, job: ManagedJob, now: str) -> list[Action]:
     condition = conditions(job.setup).get("Failed", {})
     message = f"setup failed: {condition.get('message') or condition.get('reason', '')}"
     record.setdefault("verdict", {"reason": "SetupFailed", "message": message, "at": now})
-    target = job.attempts_job
-    if target is None or "FailureTarget" in conditions(target):
-        return []
-    return [FailJob(job.namespace, target["metadata"]["name"], "SetupFailed", message)]
+    return restarts.fail(record, job)
 
 
 def _release(job: ManagedJob, hold: dict[str, Any]) -> list[Action]:

@@ -1,0 +1,89 @@
+"""`logs --all --follow` prints the logs of several pods while they grow."""
+
+import io
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from cli import job_log, job_objects, worker_logs
+from cli.errors import NotFound
+from cli.job_state import JobState, Phase
+from cli.worker_logs import FollowerOfPods, of_all, of_worker
+
+
+class Logs:
+    """A fake cluster that only returns logs: for each pod, one list of lines per connection."""
+
+    def __init__(self, **connections: list[list[str]]) -> None:
+        self.connections = connections
+
+    def log(self, pod: str, namespace: str, *, container: str, since: str | None, follow: bool) -> Iterator[str]:
+        if pod not in self.connections:
+            raise NotFound(f"there is no pod {pod}")
+        left = self.connections[pod]
+        for text in left.pop(0) if left else []:
+            second, _, line = text.partition(" ")
+            yield f"2026-01-01T00:00:0{second}.000000001Z {line}"
+
+
+def worker(pod: str, index: int, state: str) -> dict[str, Any]:
+    status = {"name": "worker", "restartCount": 0, "state": {state: {}}}
+    labels = {"gpumpi.io/role": "worker", "batch.kubernetes.io/job-completion-index": str(index)}
+    metadata = {"name": pod, "creationTimestamp": pod, "labels": labels}
+    return {"metadata": metadata, "spec": {}, "status": {"containerStatuses": [status]}}
+
+
+def job(phase: Phase) -> JobState:
+    moment = datetime(2026, 1, 1, tzinfo=UTC)
+    return JobState("train", "default", "Job", "train", "torchrun", "train", 2, phase, "", 0, moment, None)
+
+
+def followed(
+    monkeypatch: pytest.MonkeyPatch, logs: Logs, looks: list[tuple[JobState, list[dict[str, Any]]]], **more: Any
+) -> tuple[list[str], int]:
+    """Return the printed lines, sorted, and the exit code. The last look repeats."""
+    left = list(looks)
+    monkeypatch.setattr(job_objects, "find", lambda *_: left[0][0])
+    monkeypatch.setattr(job_objects, "pods", lambda *_: (left.pop(0) if len(left) > 1 else left[0])[1])
+    for module in (job_log, worker_logs):
+        monkeypatch.setattr(module, "EVERY_SECONDS", 0.0)
+    out = io.StringIO()
+    cluster: Any = logs
+    _, code = FollowerOfPods(cluster, "train", "default", out, io.StringIO(), **{"choose": of_all, **more}).run()
+    return sorted(out.getvalue().splitlines()), code
+
+
+def test_lines_of_all_workers_begin_with_their_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+    logs = Logs(a=[["1 loss 3", "2 loss 2"]], b=[["1 waits"]])
+    ended = (job("Succeeded"), [worker("a", 0, "terminated"), worker("b", 1, "terminated")])
+    assert followed(monkeypatch, logs, [ended]) == (["worker-0 | loss 2", "worker-0 | loss 3", "worker-1 | waits"], 0)
+
+
+def test_the_log_of_one_worker_has_no_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
+    logs = Logs(a=[["1 loss 3"]], b=[["1 waits"]])
+    ended = (job("Succeeded"), [worker("a", 0, "terminated"), worker("b", 1, "terminated")])
+    assert followed(monkeypatch, logs, [ended], choose=of_worker(1), prefixed=False) == (["waits"], 0)
+
+
+def test_a_broken_connection_loses_and_repeats_no_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    logs = Logs(a=[["1 one", "2 two"], ["2 two", "3 three"]])
+    looks = [(job("Running"), [worker("a", 0, "running")]), (job("Succeeded"), [worker("a", 0, "terminated")])]
+    printed, code = followed(monkeypatch, logs, looks)
+    assert (set(printed), len(printed), code) == ({"worker-0 | one", "worker-0 | two", "worker-0 | three"}, 3, 0)
+
+
+def test_pods_of_each_attempt_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    logs = Logs(a=[["1 first attempt"]], b=[["1 second attempt"]])
+    looks = [
+        (job("Running"), [worker("a", 0, "running")]),
+        (job("Failed"), [worker("a", 0, "terminated"), worker("b", 0, "terminated")]),
+    ]
+    assert followed(monkeypatch, logs, looks) == (["worker-0 | first attempt", "worker-0 | second attempt"], 1)
+
+
+def test_a_deleted_pod_does_not_end_the_logs_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    logs = Logs(b=[["1 still here"]])
+    ended = (job("Succeeded"), [worker("gone", 0, "terminated"), worker("b", 1, "terminated")])
+    assert followed(monkeypatch, logs, [ended]) == (["worker-1 | still here"], 0)
