@@ -21,8 +21,9 @@ from infra.config.preflight import examine_aws
 from infra.facts import ec2, price_list
 from infra.facts.clients import Clients, Denied, query
 from infra.facts.price_list import Wanted
-from infra.facts.spending import Run, runs, typed
-from infra.naming import Naming
+from infra.facts.spending import Market, Run, completed, runs
+from infra.naming import SYSTEM_POOL, Naming
+from infra.settings.pools import CapacityBlock, Spot
 from infra.settings.stack import Settings
 
 UNITS = {"h": "hours", "d": "days", "w": "weeks"}
@@ -72,9 +73,7 @@ def examine(settings: Settings, access: Access, *, since: datetime | None, now: 
     region = settings.region
     clients = query(region, lambda: Clients(region))
     try:
-        found = typed(
-            query(region, lambda: runs(clients, settings.stack)), {pool.name: pool.instance_type for pool in settings.pools}
-        )
+        found = completed(query(region, lambda: runs(clients, settings.stack)), _pools(settings))
         types = {run.instance_type for run in found} - {""}
         described = query(region, lambda: ec2.instance_types(clients, types)) if types else {}
     except Denied as denied:
@@ -87,6 +86,21 @@ def examine(settings: Settings, access: Access, *, since: datetime | None, now: 
     spent = spending(found, jobs, prices, gpus, since=begin, now=now)
     spent.unknown += [one for one in (prices.missing, reason) if one]
     return spent
+
+
+def _pools(settings: Settings) -> dict[str, tuple[str, Market]]:
+    """Return pool -> instance type and market, with the system nodes of EKS."""
+    found = {pool.name: (pool.instance_type, _market(pool.capacity)) for pool in settings.pools}
+    return {**found, SYSTEM_POOL: (settings.eks.system.instance_type, "on-demand")} if settings.is_eks else found
+
+
+def _market(capacity: object) -> Market:
+    match capacity:
+        case Spot():
+            return "spot"
+        case CapacityBlock():
+            return "capacity-block"
+    return "on-demand"
 
 
 def _first(found: Sequence[Run], now: datetime) -> datetime:
