@@ -5,15 +5,18 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from typer.testing import CliRunner
 
 from cli import main
 from cli.cluster_access import Access
-from cli.cost import verb
+from cli.cost import reading
 from cli.cost.spending import Spending
 from cli.exit_codes import UNREACHABLE
+from cli.status import spending as of_status
+from cli.status.model import SpendingStatus
 from infra.config.preflight import examine_aws
 from infra.config.stack_file import RawStack
 from infra.facts.clients import Clients
@@ -77,7 +80,7 @@ def scale(pool: str, size: int) -> None:
 
 
 def spent(settings: Settings, since: datetime | None = None) -> Spending:
-    return verb.examine(settings, Access(Path("/nonexistent"), None), since=since, now=clock.now())
+    return reading.examine(settings, Access(Path("/nonexistent"), None), since=since, now=clock.now())
 
 
 def in_ledger(*types: str) -> float:
@@ -178,3 +181,10 @@ def test_the_verb_says_which_permission_is_missing(run: Settings, folder: Path) 
 def test_a_stack_for_another_kubernetes_has_no_cost(tmp_path: Path) -> None:
     (tmp_path / "Pulumi.spend.yaml").write_text(json.dumps({"config": {"gpumpi:target": {"kind": "existing"}}}))
     assert "has no AWS settings" in cost(tmp_path).output
+
+
+def test_status_has_a_line_with_the_spending_so_far(run: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(of_status, "datetime", Mock(now=lambda _: clock.now()))
+    found = of_status.of_stack(RawStack("spend", REGION, VALUES))
+    assert isinstance(found, SpendingStatus)
+    assert (float(found.usd), found.since, found.unknown) == (pytest.approx(in_ledger(), rel=0.01), START, ())
