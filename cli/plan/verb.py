@@ -15,7 +15,7 @@ from cli.plan import changes
 from cli.plan.changes import Changes
 from cli.plan.report import Report
 from cli.plan.screen import screen
-from infra.checks import limits, of_rules, permissions
+from infra.checks import images, limits, of_rules, permissions
 from infra.checks.model import Answer
 from infra.config import preflight, stack_file
 from infra.config.preflight import Examined
@@ -84,8 +84,10 @@ def _answers(examined: Examined[Settings, Facts], found: Bill | None) -> Iterato
     if settings is not None and facts is not None and not examined.problems:
         with ThreadPoolExecutor(2) as threads:
             asked = threads.submit(permissions.answer, settings, facts)
+            of_images = threads.submit(lambda: list(images.answers(settings, facts)))
             yield from limits.answers(settings, facts)
             yield asked.result()
+            yield from of_images.result()
     if settings is not None and found is not None:
         yield from of_rules.of_budget(settings, found)
 

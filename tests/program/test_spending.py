@@ -110,7 +110,8 @@ def test_spending_is_that_of_the_ledger(run: Settings) -> None:
     assert float(found.total.usd) == pytest.approx(in_ledger(), rel=0.01)
     assert float(found.pools["train"].usd) == pytest.approx(in_ledger("p4d.24xlarge"), rel=0.01)
     assert float(found.pools["cheap"].usd) == pytest.approx(in_ledger("g6.48xlarge"), rel=0.01)
-    assert (found.pools["block"].usd, found.pools["block"].instance_hours > 0) == (0, True)
+    assert found.pools["block"].usd == 0
+    assert found.pools["block"].instance_hours > 0
     assert set(found.cost_centers) == {"physics"}
 
 
@@ -187,4 +188,5 @@ def test_status_has_a_line_with_the_spending_so_far(run: Settings, monkeypatch: 
     monkeypatch.setattr(of_status, "datetime", Mock(now=lambda _: clock.now()))
     found = of_status.of_stack(RawStack("spend", REGION, VALUES))
     assert isinstance(found, SpendingStatus)
-    assert (float(found.usd), found.since, found.unknown) == (pytest.approx(in_ledger(), rel=0.01), START, ())
+    assert float(found.usd) == pytest.approx(in_ledger(), rel=0.01)
+    assert (found.since, found.unknown) == (START, ())

@@ -1,5 +1,6 @@
 """Output of `status` for given data from Kubernetes and AWS."""
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -124,7 +125,9 @@ def test_what_both_know_is_one_pool_and_what_one_could_not_ask_is_said() -> None
 def test_a_watch_goes_on_where_one_look_fails(capsys: pytest.CaptureFixture[str]) -> None:
     from cli.errors import CommandError
 
-    looks = iter([Status("c", state="ACTIVE"), CommandError("no cluster answers", 5), KeyboardInterrupt()])
+    looks: Iterator[Status | BaseException] = iter(
+        [Status("c", state="ACTIVE"), CommandError("no cluster answers", 5), KeyboardInterrupt()]
+    )
 
     def look() -> tuple[Status, int]:
         one = next(looks)
@@ -174,8 +177,13 @@ def test_a_reason_that_is_shown_already_is_not_repeated(
 
 
 def test_watching_reads_the_spending_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
-    reads = []
-    monkeypatch.setattr(spending, "of_stack", lambda _: reads.append(1) or SPENT)
+    reads: list[RawStack] = []
+
+    def of_stack(raw: RawStack) -> SpendingStatus:
+        reads.append(raw)
+        return SPENT
+
+    monkeypatch.setattr(spending, "of_stack", of_stack)
     moments = iter([0, 30, 60, 60])
     look = spending.with_spending(RAW, lambda: (Status("c"), 0), lambda: next(moments))
     assert [look()[0].spending for _ in range(3)] == [SPENT] * 3
