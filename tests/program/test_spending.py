@@ -90,7 +90,7 @@ def in_ledger(*types: str) -> float:
 
 @pytest.fixture(scope="module")
 def run(settings: Settings) -> Settings:
-    """Ten minutes: pools grow and shrink, somebody terminates a node, and EKS empties the group of the block."""
+    """Ten minutes: pools grow and shrink, a user terminates a node, and EKS empties the group of the block."""
     clock.advance(2 * MINUTE)
     scale("train", 4)
     clock.advance(1.5 * MINUTE)
