@@ -26,6 +26,7 @@ from cli.plan.verb import examine
 from infra import program
 from infra.checks.model import Answer
 from infra.config.stack_file import RawStack
+from infra.facts.clients import Clients
 from localcloud.aws import prerequisites, quotas, scarcity
 from localcloud.aws.account import ACCOUNT
 from localcloud.aws.call import backend_of
@@ -174,11 +175,12 @@ def _scarce(pools: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str], ...]:
 
 # --- plan and up --------------------------------------------------------------------------------------------------------
 
+RESERVATIONS: Final = "reservations and Capacity Blocks"
 REASONS: Final[Mapping[str, str]] = {
     "stack file": r"",
     "vCPU quotas": r"VcpuLimitExceeded|MaxSpotInstanceCountExceeded",
     "node groups per cluster": r"ResourceLimitExceeded",
-    "reservations and Capacity Blocks": (
+    RESERVATIONS: (
         r"Reservation|Capacity Block|capacity-block|not available in the requested|InsufficientInstanceCapacity|Unsupported"
     ),
     "instance types and zones": r"Unsupported|not supported|InvalidParameter|not offered",
@@ -253,7 +255,10 @@ def compare(world: World) -> Outcome:
         with MotoMocks(REGION) as mocks:
             world.make()
             answers = tuple(_planned(world))
-            return Outcome(world, answers, _created(world, mocks))
+            failure = _created(world, mocks)
+            if not failure and any(one.check == RESERVATIONS for one in answers if one.verdict == "no"):
+                failure = _grown()
+            return Outcome(world, answers, failure)
     finally:
         quotas.use_account("established")
 
@@ -276,7 +281,7 @@ def _created(world: World, mocks: MotoMocks) -> str:
         return " ".join(str(error).split()) or type(error).__name__
     finally:
         set_all_config({})
-    return _missing_nodes(world)
+    return _missing_nodes()
 
 
 @contextmanager
@@ -297,7 +302,15 @@ def _own_loop() -> Iterator[None]:
         asyncio.set_event_loop(asyncio.new_event_loop())
 
 
-def _missing_nodes(world: World) -> str:
+def _grown() -> str:
+    """Return why the pools cannot grow to their maximum: an empty pool needs no reservation yet."""
+    client = Clients(REGION).autoscaling
+    for group in client.describe_auto_scaling_groups()["AutoScalingGroups"]:
+        client.set_desired_capacity(AutoScalingGroupName=group["AutoScalingGroupName"], DesiredCapacity=group["MaxSize"])
+    return _missing_nodes()
+
+
+def _missing_nodes() -> str:
     """Return the failed launches of groups that have fewer instances than they want: Pulumi waits for them."""
     autoscaling = backend_of("autoscaling", ACCOUNT, REGION)
     lacking = [
@@ -305,8 +318,6 @@ def _missing_nodes(world: World) -> str:
     ]
     if not lacking:
         return ""
-    from infra.facts.clients import Clients
-
     found = Clients(REGION).autoscaling.describe_scaling_activities(AutoScalingGroupName=lacking[0].name)["Activities"]
     messages = [f"{one['StatusCode']}: {one.get('StatusMessage', '')}" for one in found if one["StatusCode"] == "Failed"]
     return " ".join(messages[:1]) or f"{lacking[0].name} has too few instances"

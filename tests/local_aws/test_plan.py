@@ -103,6 +103,7 @@ def test_an_account_with_room_gets_only_yes(aws: Client) -> None:
         ("L-DF5E4CA3", "Network interfaces per Region"),
         ("L-1194D53C", "EKS clusters"),
         ("L-BD136A63", "Nodes per managed node group"),
+        ("L-FE177D64", "IAM roles"),
     ],
 )
 def test_a_limit_that_is_reached_is_a_no_with_the_request_that_raises_it(code: str, check: str, aws: Client) -> None:
