@@ -16,6 +16,7 @@ from typing import Any, Final, Literal
 from unittest.mock import patch
 
 import pulumi
+from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from pulumi.runtime.config import set_all_config
 from pulumi.runtime.mocks import set_mocks
@@ -107,6 +108,22 @@ class World:
 # --- drawing ------------------------------------------------------------------------------------------------------------
 
 
+def drawn(count: int, number: int) -> list[World]:
+    """Return different worlds, the same for the same seed."""
+    found: dict[str, World] = {}
+
+    @seed(number)
+    @settings(
+        max_examples=3 * count, database=None, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+    )
+    @given(worlds())
+    def draw(world: World) -> None:
+        found.setdefault(repr(world), world)
+
+    draw()
+    return list(found.values())[:count]
+
+
 @st.composite
 def worlds(draw: st.DrawFn) -> World:
     """Draw a stack and an account. At most two things are unusual, so that most reasons stand alone."""
@@ -189,7 +206,7 @@ REASONS: Final[Mapping[str, str]] = {
     "VPCs per Region": r"VpcLimitExceeded",
     "Internet gateways per Region": r"InternetGatewayLimitExceeded",
     "EC2-VPC Elastic IPs": r"AddressLimitExceeded",
-    "Network interfaces per Region": r"NetworkInterfaceLimitExceeded|\bLimitExceeded",
+    "Network interfaces per Region": r"NetworkInterfaceLimitExceeded|number of network interfaces",
     "EKS clusters": r"ResourceLimitExceeded",
     "Nodes per managed node group": r"ResourceLimitExceeded|InvalidParameter",
     "IAM roles": r"LimitExceeded",
@@ -215,10 +232,15 @@ class Outcome:
         return tuple(one for one in self.answers if one.verdict == "no")
 
     @property
+    def summary(self) -> str:
+        said = f"refused by {', '.join(one.check for one in self.refused)}" if self.refused else "passes"
+        return f"{said}; {self.disagreement or 'up agrees'}"
+
+    @property
     def disagreement(self) -> str:
         """Return what does not fit; empty if `plan` and `up` agree."""
         if not self.refused:
-            excused = self.world.scarce and re.search(NO_CAPACITY, self.failure)
+            excused = self._is_unknown() or (self.world.scarce and re.search(NO_CAPACITY, self.failure))
             return "" if not self.failure or excused else f"plan passes, up fails: {self.failure}"
         names = ", ".join(one.check for one in self.refused)
         if not self.failure:
@@ -226,6 +248,11 @@ class Outcome:
         if any(self._is_reason(one) for one in self.refused):
             return ""
         return f"plan refuses ({names}), up fails for another reason: {self.failure}"
+
+    def _is_unknown(self) -> bool:
+        """Return whether `plan` said that it does not know about the action that AWS denied."""
+        unknown = " ".join(sentence for one in self.answers if one.verdict == "unknown" for sentence in one.sentences)
+        return bool(self.world.denied and self.world.denied in unknown and self.world.denied in self.failure)
 
     def _is_reason(self, answer: Answer) -> bool:
         stopped = any(sentence in self.failure for sentence in answer.sentences)
