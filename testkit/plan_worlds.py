@@ -53,7 +53,6 @@ QUOTAS: Final = {
     "L-DF5E4CA3": (2, 8, 40),  # network interfaces
     "L-1194D53C": (0, 1),  # EKS clusters
     "L-BD136A63": (1, 2, 3),  # nodes per group
-    "L-6D54EA21": (0, 1, 2),  # node groups per cluster
     "L-FE177D64": (0, 5, 60),  # roles
 }
 """Quota code -> values around those that matter."""
@@ -257,7 +256,7 @@ class Outcome:
     def _is_reason(self, answer: Answer) -> bool:
         stopped = any(sentence in self.failure for sentence in answer.sentences)
         pattern = REASONS.get(answer.check, "")
-        return stopped or bool(pattern and re.search(pattern, self.failure))
+        return stopped or bool(pattern and re.search(pattern, self.failure, re.IGNORECASE))
 
     def as_json(self) -> dict[str, object]:
         return {
