@@ -16,6 +16,7 @@ from urllib.parse import urlencode, urlsplit
 TIMEOUT_SECONDS: Final = 2.0
 """`plan` waits this long for each request; a registry that is slower is not known."""
 DOCKER_HUB: Final = ("docker.io", "index.docker.io")
+LOOPBACK: Final = ("localhost", "127.0.0.1")
 _ACCEPT: Final = ", ".join(
     (
         "application/vnd.oci.image.index.v1+json",
@@ -78,7 +79,7 @@ class _Registry:
 
     def __init__(self, host: str, name: str) -> None:
         # container runtimes use plain http for registries on this machine only
-        scheme = "http" if host.partition(":")[0] in ("localhost", "127.0.0.1") else "https"
+        scheme = "http" if host.partition(":")[0] in LOOPBACK else "https"
         self._base, self._host, self._token = f"{scheme}://{host}/v2/{name}", host, ""
 
     def manifest(self, reference: str) -> Mapping[str, Any] | None:
@@ -113,7 +114,7 @@ class _Registry:
         """Ask the token service that the registry names. Raises NotAnswered if it wants a login."""
         found = dict(_CHALLENGE.findall(challenge))
         realm = found.pop("realm", "")
-        is_safe = urlsplit(realm).scheme == "https" or urlsplit(realm).hostname in ("localhost", "127.0.0.1")
+        is_safe = urlsplit(realm).scheme == "https" or urlsplit(realm).hostname in LOOPBACK
         if not challenge.startswith("Bearer ") or not is_safe:
             raise NotAnswered(f"{self._host} requires a login")
         try:

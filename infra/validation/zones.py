@@ -17,12 +17,13 @@ def of_pools(settings: Settings, facts: Facts) -> Iterator[Problem]:
     for path, pool, instance_type in pools_with_types(settings, facts):
         if not zones:
             continue
+        reservation = facts.reservations.get(pool.reservation_id or "")
         if pool.zone is not None:
             yield from _set_by_user(f"{path}.zone", pool, zones, facts)
         elif pool.name in facts.existing.pools:
             yield from _kept(f"{path}.instanceType", pool, facts)
-        elif pool.reservation_id in facts.reservations:
-            yield from _of_reservation(f"{path}.capacity.reservationId", facts.reservations[pool.reservation_id], settings, zones)
+        elif reservation:
+            yield from _of_reservation(f"{path}.capacity.reservationId", reservation, settings, zones)
         elif not offering_zones(pool.instance_type, settings, facts):
             yield from _nowhere(f"{path}.instanceType", instance_type, settings, zones, facts)
 

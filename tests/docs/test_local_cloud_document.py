@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from localcloud import instance
-from localcloud.aws import control_actions, extend, faults, patching
+from localcloud.aws import control_actions, extend, faults, patching, server
 from localcloud.aws.eks import versions
 from localcloud.instance import LocalCloud
 from localcloud.kubernetes import realizer
@@ -50,7 +50,8 @@ def test_the_page_lists_every_service_that_extends_moto() -> None:
 def test_the_page_lists_every_call_of_the_control_api() -> None:
     extend.install()
     assert review.PATH
-    assert realizer.Realizer, "importing both modules registers their calls"
+    assert server.__doc__
+    assert realizer.Realizer, "importing these modules registers their calls"
     assert set(first_column("call")) == {known.replace(" ", " /local-cloud/", 1) for known in control_actions.known()}
 
 

@@ -156,12 +156,12 @@ def limits() -> Iterator[None]:
     organization._forget()
 
 
-def planned(raw: RawStack) -> Report:
-    return verb.examine(raw, offline=False, look_ahead=lambda: Changes({}, not_previewed="not needed"))
+def planned(raw: RawStack, *, offline: bool = False) -> Report:
+    return verb.examine(raw, offline=offline, look_ahead=lambda: Changes({}, not_previewed="not needed"))
 
 
-def refusals(raw: RawStack) -> dict[str, tuple[str, ...]]:
-    return {one.check: one.sentences for one in planned(raw).refused}
+def refusals(raw: RawStack, *, offline: bool = False) -> dict[str, tuple[str, ...]]:
+    return {one.check: one.sentences for one in planned(raw, offline=offline).refused}
 
 
 def test_there_are_forty_bad_plans() -> None:
@@ -170,8 +170,8 @@ def test_there_are_forty_bad_plans() -> None:
 
 @pytest.mark.usefixtures("account")
 @pytest.mark.parametrize("name", OF_FILE)
-def test_a_mistake_in_the_file_is_refused_before_any_write(name: str) -> None:
-    assert list(refusals(RawStack("bad", REGION, {**BASE, **OF_FILE[name]}))) == ["stack file"]
+def test_a_mistake_in_the_file_is_refused_before_any_write_and_offline(name: str) -> None:
+    assert list(refusals(RawStack("bad", REGION, {**BASE, **OF_FILE[name]}), offline=True)) == ["stack file"]
     assert calls.writes() == {}
 
 
