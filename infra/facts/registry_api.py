@@ -16,7 +16,6 @@ from urllib.parse import urlencode, urlsplit
 TIMEOUT_SECONDS: Final = 2.0
 """`plan` waits this long for each request; a registry that is slower is not known."""
 DOCKER_HUB: Final = ("docker.io", "index.docker.io")
-LOOPBACK: Final = ("localhost", "127.0.0.1")
 _ACCEPT: Final = ", ".join(
     (
         "application/vnd.oci.image.index.v1+json",
@@ -34,9 +33,9 @@ class NotAnswered(Exception):
     """The registry did not say whether the image exists. The message is the reason."""
 
 
-def configuration(image: str, architecture: str) -> Mapping[str, Any] | None:
+def configuration(image: str, architecture: str, scheme: str = "https") -> Mapping[str, Any] | None:
     """Return the configuration of an image; None if it does not exist. Raises NotAnswered."""
-    registry = _Registry(*_host_and_name(image))
+    registry = _Registry(scheme, *_host_and_name(image))
     manifest = registry.manifest(_reference(image))
     if manifest is not None and "manifests" in manifest:
         digest = _of_platform(manifest["manifests"], architecture)
@@ -77,10 +76,8 @@ def _of_platform(manifests: Any, architecture: str) -> str:
 class _Registry:
     """One repository of a registry."""
 
-    def __init__(self, host: str, name: str) -> None:
-        # container runtimes use plain http for registries on this machine only
-        scheme = "http" if host.partition(":")[0] in LOOPBACK else "https"
-        self._base, self._host, self._token = f"{scheme}://{host}/v2/{name}", host, ""
+    def __init__(self, scheme: str, host: str, name: str) -> None:
+        self._scheme, self._base, self._host, self._token = scheme, f"{scheme}://{host}/v2/{name}", host, ""
 
     def manifest(self, reference: str) -> Mapping[str, Any] | None:
         return self._read(f"{self._base}/manifests/{reference}")
@@ -114,8 +111,7 @@ class _Registry:
         """Ask the token service that the registry names. Raises NotAnswered if it wants a login."""
         found = dict(_CHALLENGE.findall(challenge))
         realm = found.pop("realm", "")
-        is_safe = urlsplit(realm).scheme == "https" or urlsplit(realm).hostname in LOOPBACK
-        if not challenge.startswith("Bearer ") or not is_safe:
+        if not challenge.startswith("Bearer ") or urlsplit(realm).scheme != self._scheme:
             raise NotAnswered(f"{self._host} requires a login")
         try:
             answer = self._get(f"{realm}?{urlencode(found)}")

@@ -69,12 +69,12 @@ def registry() -> Iterator[str]:
 
 @pytest.mark.parametrize("name", ["team/train:1", "public/app"])
 def test_an_image_has_the_configuration_of_its_architecture(registry: str, name: str) -> None:
-    assert configuration(f"{registry}/{name}", "x86_64") == CONFIG
+    assert configuration(f"{registry}/{name}", "x86_64", "http") == CONFIG
 
 
 @pytest.mark.parametrize("name", ["team/train:2", "team/nothing:1"])
 def test_an_image_that_the_registry_does_not_have_is_none(registry: str, name: str) -> None:
-    assert configuration(f"{registry}/{name}", "x86_64") is None
+    assert configuration(f"{registry}/{name}", "x86_64", "http") is None
 
 
 @pytest.mark.parametrize(
@@ -83,9 +83,9 @@ def test_an_image_that_the_registry_does_not_have_is_none(registry: str, name: s
 )
 def test_what_the_registry_does_not_answer_is_not_known(registry: str, name: str, reason: str) -> None:
     with pytest.raises(NotAnswered, match=reason):
-        configuration(f"{registry}/{name}", "x86_64")
+        configuration(f"{registry}/{name}", "x86_64", "http")
 
 
 def test_a_registry_that_cannot_be_reached_is_not_known() -> None:
     with pytest.raises(NotAnswered, match="localhost:1 cannot be reached"):
-        configuration("localhost:1/app:1", "x86_64")
+        configuration("localhost:1/app:1", "x86_64", "http")
