@@ -68,6 +68,7 @@ bench: tools ## run the benchmarks whose figures are in docs/measurements.md
 	$(BIN)/python -m bench.pod_lists
 	$(BIN)/python -m bench.kubernetes_scale
 	$(BIN)/python -m bench.hosts
+	$(BIN)/python -m bench.plan
 
 conformance: setup ## compare our programs with the official Pulumi CLI, language host and providers, if they are installed
 	@$(BIN)/python -m localcloud.conformance

@@ -47,14 +47,19 @@ def build(settings: Settings, facts: Facts, *, check: Check = assume_usable) -> 
 
 
 def _build_aws(raw: RawStack) -> Mapping[str, object]:
-    examined = examine_aws(raw)
+    examined = checked = examine_aws(raw)
     if os.environ.get(SKIP_CHECKS) == "1":
         examined = _without_checks(examined)
     _log_warnings(examined.warnings)
     settings, facts = examined.whole
     for sentence in facts.unchecked:
         pulumi.log.warn(f"not checked: {sentence}")
-    return build(settings, facts, check=must_be_usable)
+    try:
+        return build(settings, facts, check=must_be_usable)
+    except LookupError:
+        if not checked.problems:
+            raise
+        raise SettingsError(checked.problems) from None  # without checks: a type or zone that AWS does not have
 
 
 def _without_checks(examined: Examined[Settings, Facts]) -> Examined[Settings, Facts]:

@@ -3,9 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cli.acceptance import prices
+from infra.cost.prices import Price, snapshot
 
+EKS = "EKS"
 NOT_INCLUDED = "without NAT gateways, volumes, file systems, addresses, traffic and taxes"
+
+
+def _usd(price: Price | None) -> float | None:
+    return None if price is None else float(price.usd)
 
 
 @dataclass(frozen=True)
@@ -19,32 +24,43 @@ class Bill:
 
     @property
     def unknown(self) -> list[str]:
-        """Types without a known price."""
-        return sorted(one for one, number in self.instances.items() if number and self._price(one) is None)
+        """Types without a known price, and `EKS` if its price is not known."""
+        lacking = sorted(one for one, number in self.instances.items() if number and self._price(one) is None)
+        return [*lacking, EKS] if self.eks and self._eks is None else lacking
 
     @property
     def known(self) -> float:
         """Sum of the known prices."""
         listed = sum((self._price(one) or 0.0) * number for one, number in self.instances.items())
-        return listed + (prices.EKS_CLUSTER if self.eks else 0.0)
+        return listed + (self._eks or 0.0 if self.eks else 0.0)
 
     def plus(self, more: Mapping[str, int]) -> "Bill":
         total = {one: self.instances.get(one, 0) + more.get(one, 0) for one in {**self.instances, **more}}
         return Bill(self.region, total, self.eks)
 
     def _price(self, instance_type: str) -> float | None:
-        return prices.per_hour(instance_type, self.region)
+        return _usd(snapshot(self.region).on_demand(instance_type))
+
+    @property
+    def _eks(self) -> float | None:
+        return _usd(snapshot(self.region).item("eks-cluster-hour"))
+
+    @property
+    def date(self) -> str:
+        """Date of the prices."""
+        return snapshot(self.region).date
 
     def __str__(self) -> str:
         if not self.unknown:
             return f"{self.known:.2f} USD/h"
-        missing = ", ".join(f"{self.instances[one]} x {one}" for one in self.unknown)
+        missing = ", ".join(one if one == EKS else f"{self.instances[one]} x {one}" for one in self.unknown)
         known = f"{self.known:.2f} USD/h and " if self.known else ""
         return f"unknown: {known}the price of {missing} in {self.region}"
 
     def lines(self) -> list[str]:
         """Return one line per kind of resource."""
-        found = [f"EKS control plane: {prices.EKS_CLUSTER:.2f} USD/h"] if self.eks else []
+        control_plane = "unknown" if self._eks is None else f"{self._eks:.2f} USD/h"
+        found = [f"EKS control plane: {control_plane}"] if self.eks else []
         for name, number in sorted(self.instances.items()):
             price = self._price(name)
             each = "unknown" if price is None else f"{price * number:.2f} USD/h"
@@ -78,7 +94,7 @@ class Cost:
             *(f"  {line}" for line in self.now.lines()),
             f"at most during acceptance: {self.most}",
             *(f"  {line}" for line in self.starts),
-            f"  on-demand prices of {prices.DATE}, {NOT_INCLUDED}; see cli/acceptance/prices.py for the sources",
+            f"  on-demand prices of {self.now.date}, {NOT_INCLUDED}; see infra/cost/prices.json for the sources",
         ]
 
     def as_json(self) -> dict[str, object]:
@@ -86,6 +102,6 @@ class Cost:
             "text": self.text(),
             "now": self.now.as_json(),
             "most": self.most.as_json(),
-            "pricesOf": prices.DATE,
+            "pricesOf": self.now.date,
             "notIncluded": NOT_INCLUDED,
         }

@@ -1,7 +1,6 @@
 """`cost`: what a stack has cost so far."""
 
 import re
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
@@ -9,21 +8,15 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from cli import job_objects, options
+from cli import options
 from cli.cluster_access import Access
 from cli.console import Listing, make_console, print_json
-from cli.cost.spending import Spending, Spent, spending
+from cli.cost.reading import examine
+from cli.cost.spending import Spending, Spent
 from cli.errors import CommandError
-from cli.exit_codes import OK, UNREACHABLE, USAGE
-from cli.job_state import JobState
+from cli.exit_codes import OK, USAGE
 from infra.config import stack_file
 from infra.config.preflight import examine_aws
-from infra.facts import ec2, price_list
-from infra.facts.clients import Clients, Denied, query
-from infra.facts.price_list import Wanted
-from infra.facts.spending import Run, runs, typed
-from infra.naming import Naming
-from infra.settings.stack import Settings
 
 UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 
@@ -65,46 +58,6 @@ def parse_since(text: str, now: datetime) -> datetime:
     except ValueError:
         raise CommandError(f"--since: {text} is no period and no date. Use 12h, 7d, 2w, or 2026-11-01", USAGE) from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-def examine(settings: Settings, access: Access, *, since: datetime | None, now: datetime) -> Spending:
-    """Read instances, prices and jobs, and add them up. Raises CommandError if AWS refuses."""
-    region = settings.region
-    clients = query(region, lambda: Clients(region))
-    try:
-        found = typed(
-            query(region, lambda: runs(clients, settings.stack)), {pool.name: pool.instance_type for pool in settings.pools}
-        )
-        types = {run.instance_type for run in found} - {""}
-        described = query(region, lambda: ec2.instance_types(clients, types)) if types else {}
-    except Denied as denied:
-        raise CommandError(f"you are not allowed to call {denied}", UNREACHABLE) from None
-    spot = frozenset(run.instance_type for run in found if run.market == "spot")
-    prices = price_list.read(Wanted(region, frozenset(types), spot))
-    jobs, reason = _jobs(settings, access)
-    begin = since or _first(found, now)
-    gpus = {name: one.gpus for name, one in described.items()}
-    spent = spending(found, jobs, prices, gpus, since=begin, now=now)
-    spent.unknown += [one for one in (prices.missing, reason) if one]
-    return spent
-
-
-def _first(found: Sequence[Run], now: datetime) -> datetime:
-    return min((run.started for run in found), default=now)
-
-
-def _jobs(settings: Settings, access: Access) -> tuple[list[JobState] | None, str]:
-    """Return the jobs that the cluster still knows, or the reason why they could not be read."""
-    if not settings.is_eks:
-        return None, "jobs: an EC2 cluster keeps no records of jobs"
-    try:
-        cluster = access.connect()
-        described = cluster.description()
-        if described.cluster != Naming(settings.stack).cluster:
-            return None, f"jobs: the kubeconfig belongs to cluster {described.cluster}"
-        return [job for one in described.namespaces for job in job_objects.all_jobs(cluster, one.name)], ""
-    except CommandError as error:
-        return None, f"jobs: {error}"
 
 
 def show(console: Console, stack: str, found: Spending) -> None:

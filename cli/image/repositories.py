@@ -2,7 +2,6 @@
 
 import base64
 import json
-import re
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -10,11 +9,10 @@ from cli import pulumi_program
 from cli.errors import CommandError, NotFound
 from cli.exit_codes import REFUSED, UNREACHABLE
 from infra.facts.clients import Clients, Denied, is_error, query
+from infra.facts.registries import ecr_repository
 
 OUTPUT: Final = "imageRepository"
 """Output of a stack: the prefix of its repositories, such as 123456789012.dkr.ecr.eu-central-1.amazonaws.com/my-cluster."""
-_ECR: Final = re.compile(r"(?P<account>\d{12})\.dkr\.ecr(-fips)?\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(\.cn)?")
-"""https://docs.aws.amazon.com/AmazonECR/latest/userguide/Registries.html"""
 
 
 def of_stack(stack: str) -> str:
@@ -37,9 +35,8 @@ class Ecr:
     @classmethod
     def of(cls, repository: str) -> "Ecr | None":
         """Return the registry of a repository, or None if it is not AWS's."""
-        registry = repository.partition("/")[0]
-        match = _ECR.fullmatch(registry)
-        return cls(registry, match["account"], match["region"]) if match else None
+        found = ecr_repository(repository)
+        return cls(repository.partition("/")[0], *found[:2]) if found else None
 
     def digest(self, repository: str, tag: str) -> str | None:
         """Return the digest of an image, or None if the tag does not exist. Raises NotFound if the repository does not."""

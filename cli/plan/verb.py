@@ -15,8 +15,8 @@ from cli.plan import changes
 from cli.plan.changes import Changes
 from cli.plan.report import Report
 from cli.plan.screen import screen
-from infra.checks import limits, of_rules, permissions
-from infra.checks.model import Answer
+from infra.checks import images, limits, of_rules, permissions
+from infra.checks.model import Answer, unknown
 from infra.config import preflight, stack_file
 from infra.config.preflight import Examined
 from infra.config.stack_file import RawStack
@@ -78,16 +78,34 @@ def examine(raw: RawStack, *, offline: bool, look_ahead: Callable[[], Changes]) 
 
 
 def _answers(examined: Examined[Settings, Facts], found: Bill | None) -> Iterator[Answer]:
-    """Answer every check. Those that only `plan` has need a stack file without errors."""
+    """Answer every check, so that one run shows all that is in the way."""
     settings, facts = examined.settings, examined.facts
-    yield from of_rules.answers(examined)
-    if settings is not None and facts is not None and not examined.problems:
-        with ThreadPoolExecutor(2) as threads:
-            asked = threads.submit(permissions.answer, settings, facts)
-            yield from limits.answers(settings, facts)
-            yield asked.result()
+    of_file = list(of_rules.answers(examined))
+    yield from of_file
+    is_readable = all(one.verdict != "no" for one in of_file if one.check == of_rules.STACK_FILE)
+    if settings is not None and facts is not None and is_readable:
+        yield from _of_account(settings, facts)
     if settings is not None and found is not None:
         yield from of_rules.of_budget(settings, found)
+
+
+def _of_account(settings: Settings, facts: Facts) -> Iterator[Answer]:
+    """Answer the checks that `plan` adds to the rules. Some need zones and types that AWS has."""
+    with ThreadPoolExecutor(3) as threads:
+        asked = [
+            threads.submit(_unless_unplanned, "limits of the account", lambda: list(limits.answers(settings, facts))),
+            threads.submit(_unless_unplanned, permissions.NAME, lambda: [permissions.answer(settings, facts)]),
+            threads.submit(_unless_unplanned, images.EXIST, lambda: list(images.answers(settings, facts))),
+        ]
+        for one in asked:
+            yield from one.result()
+
+
+def _unless_unplanned(name: str, answers: Callable[[], list[Answer]]) -> list[Answer]:
+    try:
+        return answers()
+    except LookupError:  # a type or zone that AWS does not have; a rule reports it
+        return [unknown(name, "the instance types and zones of the stack must exist first")]
 
 
 def _prices(raw: RawStack, *, offline: bool) -> Prices:

@@ -3,11 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Literal
 
 from cli.durations import shown
 from cli.job_state import JobState
 from cli.launches import FailedLaunch
+from infra.config.messages import all_of
 from infra.plan.specs import DRAIN_BEFORE_END
 
 Kind = Literal["eks", "ec2", "existing", ""]
@@ -138,6 +140,29 @@ class VolumeStatus:
 
 
 @dataclass(frozen=True)
+class SpendingStatus:
+    """What the instances of a stack have cost so far."""
+
+    usd: Decimal
+    since: datetime
+    unknown: tuple[str, ...] = ()
+    """Prices that are not known: `usd` is a lower bound."""
+
+    def sentence(self) -> str:
+        least = "at least " if self.unknown else ""
+        lacking = f"; {all_of(self.unknown)} is unknown" if self.unknown else ""
+        return f"instances so far: {least}{self.usd:,.2f} USD since {self.since.astimezone(UTC):%Y-%m-%d %H:%M} UTC{lacking}"
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "usd": None if self.unknown else float(round(self.usd, 4)),
+            "knownUsd": float(round(self.usd, 4)),
+            "since": self.since.isoformat(),
+            "unknown": list(self.unknown),
+        }
+
+
+@dataclass(frozen=True)
 class Status:
     """Everything that `status` shows."""
 
@@ -155,6 +180,7 @@ class Status:
     ended: Mapping[str, int] = field(default_factory=dict)
     """Number of ended jobs that still exist, by phase."""
     volumes: tuple[VolumeStatus, ...] = ()
+    spending: SpendingStatus | None = None
     problems: tuple[str, ...] = ()
     """Problems of the whole cluster."""
     unknown: tuple[str, ...] = ()
@@ -181,6 +207,7 @@ class Status:
             "jobs": [one.as_json(now) for one in self.jobs],
             "ended": dict(self.ended),
             "volumes": [one.as_json() for one in self.volumes],
+            "spending": self.spending.as_json() if self.spending else None,
             "problems": list(self.problems),
             "unknown": list(self.unknown),
         }

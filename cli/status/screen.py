@@ -33,6 +33,9 @@ def _parts(status: Status, now: datetime) -> Iterator[RenderableType]:
     yield from _queues(status)
     yield from _jobs(status, now)
     yield from _volumes(status)
+    if status.spending:
+        yield Text()
+        yield Text(status.spending.sentence(), DOUBTFUL if status.spending.unknown else "")
     for sentence in status.unknown:
         yield Text(f"unknown: {sentence}", DOUBTFUL)
 

@@ -24,6 +24,7 @@ from cli.status import in_ec2_cluster, in_kubernetes
 from cli.status.in_aws import EksAccount, EksDescription
 from cli.status.model import Status
 from cli.status.screen import screen
+from cli.status.spending import with_spending
 from infra.config import stack_file
 from infra.config.stack_file import RawStack
 from infra.facts import FactsError
@@ -113,9 +114,9 @@ def _look(stack: str | None, folder: Path, access: Access, scratch: Path) -> Loo
     target = raw.values.get("target")
     kind = target.get("kind") if isinstance(target, dict) else None
     if kind == "ec2":
-        return _ec2_look(stack, folder, access)
+        return with_spending(raw, _ec2_look(stack, folder, access))
     if kind == "eks":
-        return _EksLook(raw, access, scratch)
+        return with_spending(raw, _EksLook(raw, access, scratch))
     return _kubernetes_look(raw, access, str(kind or ""))
 
 

@@ -1,6 +1,8 @@
 """Checks of the account's limits besides vCPUs, and of service-linked roles."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Final
 
 from infra.checks.model import Answer, no, unknown
@@ -46,23 +48,35 @@ def answers(settings: Settings, facts: Facts) -> Iterator[Answer]:
     yield _service_linked(settings, facts, found)
 
 
-def wanted(settings: Settings, facts: Facts) -> dict[Limit, int]:
-    """Return how many of each limited resource `up` creates; for node groups, the largest maximum size."""
+@dataclass(frozen=True)
+class Wanted:
+    """How many of a limited resource `up` creates, and how many the stack has with every pool at its maximum size."""
+
+    now: int
+    maximum: int
+
+    @classmethod
+    def always(cls, number: int) -> "Wanted":
+        return cls(number, number)
+
+
+def wanted(settings: Settings, facts: Facts) -> dict[Limit, Wanted]:
+    """Return how many of each limited resource the stack needs; for node groups, the largest maximum size."""
     network, existing = settings.network, facts.existing
     exists = existing.own_vpc is not None or existing.cluster_version is not None or bool(existing.pools)
-    found: dict[Limit, int] = {}
+    found: dict[Limit, Wanted] = {}
     if not network.is_existing and not exists:
-        found[VPCS] = 1
+        found[VPCS] = Wanted.always(1)
         if network.nat != "none":
-            found[GATEWAYS] = 1
-            found[ADDRESSES] = len(nat_zones(settings, facts)) + _head_address(settings)
+            found[GATEWAYS] = Wanted.always(1)
+            found[ADDRESSES] = Wanted.always(len(nat_zones(settings, facts)) + _head_address(settings))
     if not exists:
         found[INTERFACES] = _interfaces(settings, facts)
-        found[ROLES] = _roles(settings)
+        found[ROLES] = Wanted.always(_roles(settings))
         if settings.is_eks:
-            found[CLUSTERS] = 1
+            found[CLUSTERS] = Wanted.always(1)
     if settings.is_eks:
-        found[NODES] = max([settings.eks.system.max_size, *(pool.max_size for pool in settings.pools)])
+        found[NODES] = Wanted.always(max([settings.eks.system.max_size, *(pool.max_size for pool in settings.pools)]))
     return found
 
 
@@ -78,36 +92,40 @@ def services(settings: Settings) -> frozenset[str]:
     return frozenset(found)
 
 
-def judge(limit: Limit, number: int, found: AccountLimits, region: str) -> Answer:
-    """Compare one limit."""
+def judge(limit: Limit, number: Wanted, found: AccountLimits, region: str) -> Answer:
+    """Compare one limit. What only fits at a smaller size is a warning, as for vCPU quotas."""
     used = found.limits[limit]
     if used.allowed is None or used.used is None:
         return unknown(limit.name, used.reason)
-    if used.used + number <= used.allowed:
+    if used.used + number.maximum <= used.allowed:
         return Answer(limit.name, "yes")
     request = (
         f"aws service-quotas request-service-quota-increase --service-code {limit.service} --quota-code {limit.code} "
-        f"--desired-value {used.used + number} --region {'us-east-1' if limit is ROLES else region}"
+        f"--desired-value {used.used + number.maximum} --region {'us-east-1' if limit is ROLES else region}"
     )
     if limit is NODES:
-        need = f"a pool has up to {number} nodes, but the quota is {used.allowed:g}"
+        need = f"a pool has up to {number.maximum} nodes, but the quota is {used.allowed:g}"
         return no(limit.name, f"{need}. Request an increase (`{request}`) or lower maxSize.")
     have = f"the account has {used.used} of {used.allowed:g}"
-    return no(limit.name, f"the stack needs {number}, and {have}. Request an increase (`{request}`).")
+    if used.used + number.now <= used.allowed:
+        need = f"with every pool at maxSize, the stack needs {number.maximum}"
+        return Answer(limit.name, "yes", warnings=(f"{need}, and {have}. Request an increase (`{request}`) or lower maxSize.",))
+    return no(limit.name, f"the stack needs {number.maximum}, and {have}. Request an increase (`{request}`).")
 
 
 def _head_address(settings: Settings) -> int:
     return 0 if settings.is_eks or not settings.ec2.ssh.cidrs else 1
 
 
-def _interfaces(settings: Settings, facts: Facts) -> int:
-    """Count the interfaces of all nodes at their maximum size: one per node, or the EFA layout of the type."""
-    total = settings.eks.system.max_size if settings.is_eks else 1
+def _interfaces(settings: Settings, facts: Facts) -> Wanted:
+    """Count the interfaces of all nodes: one per node, or the EFA layout of the type."""
+    system = settings.eks.system if settings.is_eks else None
+    now, maximum = (system.desired_size, system.max_size) if system else (1, 1)
     for pool in settings.pools:
         instance = facts.instance_types.get(pool.instance_type)
         each = len(efa_layout(instance)) if instance and has_efa(pool, instance) else 1
-        total += pool.max_size * each
-    return total
+        now, maximum = now + pool.initial_size * each, maximum + pool.max_size * each
+    return Wanted(now, maximum)
 
 
 def _roles(settings: Settings) -> int:
@@ -123,25 +141,38 @@ def _service_linked(settings: Settings, facts: Facts, found: AccountLimits) -> A
     """AWS creates missing roles during `up`, if the caller may create them."""
     if found.roles_unknown:
         return unknown(SERVICE_LINKED, found.roles_unknown)
-    refused = [service for service in sorted(found.missing_roles) if not _may_create(facts, service)]
-    if not refused:
-        made = all_of(SERVICE_ROLES[one] for one in sorted(found.missing_roles))
-        return Answer(SERVICE_LINKED, "yes", (f"AWS creates {made}",) if found.missing_roles else ())
-    create = "; ".join(f"aws iam create-service-linked-role --aws-service-name {one}" for one in refused)
-    names = all_of(SERVICE_ROLES[one] for one in refused)
-    return no(SERVICE_LINKED, f"the account has no {names}, and you may not create it. Ask an administrator to run `{create}`.")
+    wanted = services(settings)
+    forbidden = _forbidden(facts, wanted)
+    refused = [service for service in sorted(found.missing_roles) if service in forbidden]
+    if refused:
+        create = "; ".join(f"aws iam create-service-linked-role --aws-service-name {one}" for one in refused)
+        names = all_of(SERVICE_ROLES[one] for one in refused)
+        fix = f"Ask an administrator to run `{create}`."
+        return no(SERVICE_LINKED, f"the account has no {names}, and you may not create it. {fix}")
+    if forbidden:
+        names = all_of(sorted(forbidden))
+        return unknown(SERVICE_LINKED, f"the roles of {names} exist, but AWS may require iam:CreateServiceLinkedRole as well")
+    made = all_of(SERVICE_ROLES[one] for one in sorted(found.missing_roles))
+    return Answer(SERVICE_LINKED, "yes", (f"AWS creates {made}",) if found.missing_roles else ())
 
 
-def _may_create(facts: Facts, service: str) -> bool:
+def _forbidden(facts: Facts, wanted: frozenset[str]) -> frozenset[str]:
+    """Return the services whose role the caller may not create. None, if that cannot be simulated."""
     principal = facts.caller.principal_arn
     if facts.caller.is_root or principal is None:
-        return True
-    resource = f"arn:{facts.partition}:iam::{facts.caller.account}:role/aws-service-role/{service}/{SERVICE_ROLES[service]}"
+        return frozenset()
     try:
         clients = query(facts.region, lambda: Clients(facts.region))
-        context = {"iam:AWSServiceName": service}
-        actions = ["iam:CreateServiceLinkedRole"]
-        results = query(facts.region, lambda: simulate(clients, principal, actions, resource, context))
+        _ = clients.iam  # clients are not created in threads
+        with ThreadPoolExecutor(len(wanted)) as threads:
+            allowed = dict(zip(wanted, threads.map(lambda one: _may_create(clients, facts, principal, one), wanted), strict=True))
     except (Denied, FactsError):
-        return True
+        return frozenset()
+    return frozenset(service for service, may in allowed.items() if not may)
+
+
+def _may_create(clients: Clients, facts: Facts, principal: str, service: str) -> bool:
+    resource = f"arn:{facts.partition}:iam::{facts.caller.account}:role/aws-service-role/{service}/{SERVICE_ROLES[service]}"
+    context = {"iam:AWSServiceName": service}
+    results = query(facts.region, lambda: simulate(clients, principal, ["iam:CreateServiceLinkedRole"], resource, context))
     return all(one.decision != "denied" for one in results)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from infra.checks import limits, of_rules, permissions
+from infra.checks import images, limits, of_rules, permissions
 from infra.facts.account_limits import LIMITS
 
 
@@ -16,6 +16,8 @@ def rows() -> Iterator[tuple[str, tuple[str, ...]]]:
         yield limit.name, (*quota, *filter(None, (limit.counted_by,)))
     yield limits.SERVICE_LINKED, ("iam:GetRole", permissions.OPERATION)
     yield permissions.NAME, (permissions.OPERATION,)
+    yield images.EXIST, (images.OPERATION,)
+    yield images.EFA, ()
 
 
 def markdown() -> str:

@@ -21,6 +21,11 @@ Item = Literal[
     "efs-infrequent-access-gb-month",
     "efs-read-gb",
     "efs-write-gb",
+    "lustre-scratch-gb-month",
+    "lustre-125-gb-month",
+    "lustre-250-gb-month",
+    "lustre-500-gb-month",
+    "lustre-1000-gb-month",
     "vpc-endpoint-hour",
     "vpc-endpoint-gb",
     "kms-key-month",
@@ -40,7 +45,7 @@ class PriceRow:
     service: str
     """`ServiceCode` of GetProducts."""
     usage_type: str
-    """Attribute `usagetype`, without the Region prefix."""
+    """Attribute `usagetype`, without the Region prefix; empty if the attributes alone select the row."""
     unit: str
     attributes: Mapping[str, str] = field(default_factory=dict)
     """Further attributes that select the row."""
@@ -51,7 +56,7 @@ class PriceRow:
         >>> ITEMS["nat-gateway-hour"].has_usage_type("USE2-NatGateway-Hours")
         True
         """
-        return re.fullmatch(rf"(?:[A-Z0-9]+-)?{re.escape(self.usage_type)}", found) is not None
+        return not self.usage_type or re.fullmatch(rf"(?:[A-Z0-9]+-)?{re.escape(self.usage_type)}", found) is not None
 
 
 INSTANCE_SERVICE: Final = "AmazonEC2"
@@ -65,6 +70,23 @@ INSTANCE_FILTERS: Final = {
 }
 """Filters for the on-demand price of an instance type, besides `regionCode` and `instanceType`."""
 
+
+def _lustre(megabytes_per_tib: str, deployment: str) -> PriceRow:
+    """Return the row of FSx for Lustre on SSDs, whose price depends on the throughput.
+
+    NOT VERIFIED: the attributes are those that AWS lists for FSx (2026-11-23). If they differ, no row matches, and the price
+    is unknown.
+    """
+    attributes = {
+        "productFamily": "Storage",
+        "fileSystemType": "Lustre",
+        "storageType": "SSD",
+        "deploymentOption": deployment,
+        "throughputCapacity": megabytes_per_tib,
+    }
+    return PriceRow("AmazonFSx", "", "GB-Mo", attributes)
+
+
 ITEMS: Final[Mapping[Item, PriceRow]] = {
     "eks-cluster-hour": PriceRow("AmazonEKS", "AmazonEKS-Hours:perCluster", "Hours"),
     "eks-extended-support-hour": PriceRow("AmazonEKS", "AmazonEKS-Hours:extendedSupport", "Hours"),
@@ -77,6 +99,11 @@ ITEMS: Final[Mapping[Item, PriceRow]] = {
     "efs-infrequent-access-gb-month": PriceRow("AmazonEFS", "IATimedStorage-ByteHrs", "GB-Mo"),
     "efs-read-gb": PriceRow("AmazonEFS", "ETDataAccess-Bytes", "GB", {"accessType": "Read"}),
     "efs-write-gb": PriceRow("AmazonEFS", "ETDataAccess-Bytes", "GB", {"accessType": "Write"}),
+    "lustre-scratch-gb-month": _lustre("200", "Scratch"),
+    "lustre-125-gb-month": _lustre("125", "Persistent"),
+    "lustre-250-gb-month": _lustre("250", "Persistent"),
+    "lustre-500-gb-month": _lustre("500", "Persistent"),
+    "lustre-1000-gb-month": _lustre("1000", "Persistent"),
     "vpc-endpoint-hour": PriceRow("AmazonVPC", "VpcEndpoint-Hours", "Hrs", {"productFamily": "VpcEndpoint"}),
     "vpc-endpoint-gb": PriceRow("AmazonVPC", "VpcEndpoint-Bytes", "GB", {"productFamily": "VpcEndpoint"}),
     "kms-key-month": PriceRow("awskms", "KMS-Keys", "Keys"),

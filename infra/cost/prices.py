@@ -38,7 +38,7 @@ class Prices:
     region: str
     kind: Kind
     date: str
-    """Date of the query or, for a snapshot, of its newest source."""
+    """Date of the query or, for a snapshot, of the newest source of its instance prices."""
     instances: Mapping[str, Price] = field(default_factory=dict)
     """Instance type -> on-demand price per hour, Linux."""
     items: Mapping[Item, Price] = field(default_factory=dict)
@@ -64,8 +64,8 @@ def snapshot(region: str) -> Prices:
     instances = _of_region(content["instances"], region)
     items = _of_region(content["items"], region)
     spot = {(name, ""): price for name, price in _of_region(content["spot"], region).items()}
-    used = [*instances.values(), *items.values()]
-    newest = max((price.date for price in used), default=max(one["date"] for one in content["sources"].values()))
+    used = instances or items  # instances are most of a bill
+    newest = max((price.date for price in used.values()), default=max(one["date"] for one in content["sources"].values()))
     return Prices(region, "snapshot", newest, instances, cast(Mapping[Item, Price], items), spot)
 
 

@@ -115,8 +115,8 @@ def _instance(pricing: Any, region: str, name: str, now: datetime) -> Price | No
 
 
 def _item(pricing: Any, region: str, item: PriceRow, now: datetime) -> Price | None:
-    contains = {"Type": "CONTAINS", "Field": "usagetype", "Value": item.usage_type}
-    rows = _rows(pricing, item.service, [*_terms({"regionCode": region, **item.attributes}), contains])
+    contains = [{"Type": "CONTAINS", "Field": "usagetype", "Value": item.usage_type}] if item.usage_type else []
+    rows = _rows(pricing, item.service, [*_terms({"regionCode": region, **item.attributes}), *contains])
     fitting = [row for row in rows if item.has_usage_type(row["product"]["attributes"].get("usagetype", ""))]
     return _price([usd for row in fitting for _, usd in _rates(row) if usd > 0], now)
 

@@ -3,6 +3,7 @@
 EKS's own images come from the same AWS account in most Regions; the other Regions have accounts of their own.
 """
 
+import re
 from typing import Final
 
 DEFAULT_ACCOUNT: Final = "602401143452"
@@ -53,3 +54,18 @@ def eks_registry(region: str) -> str:
 def account_registry(account: str, region: str, partition: str) -> str:
     """Return the host name of an account's registry."""
     return f"{account}.dkr.ecr.{region}.{_SUFFIXES.get(partition, 'amazonaws.com')}"
+
+
+ECR_HOST: Final = re.compile(r"(?P<account>\d{12})\.dkr\.ecr(-fips)?\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(\.cn)?")
+"""https://docs.aws.amazon.com/AmazonECR/latest/userguide/Registries.html"""
+
+
+def ecr_repository(name: str) -> tuple[str, str, str] | None:
+    """Return account, Region and name of a repository in ECR; None if it is in another registry.
+
+    >>> ecr_repository("123456789012.dkr.ecr.us-west-2.amazonaws.com/gpumpi-a/mpi")
+    ('123456789012', 'us-west-2', 'gpumpi-a/mpi')
+    """
+    host, _, rest = name.partition("/")
+    match = ECR_HOST.fullmatch(host)
+    return (match["account"], match["region"], rest) if match else None

@@ -94,6 +94,8 @@ def _activities(clients: Clients, stack: str) -> Iterator[tuple[Mapping[str, Any
 class _Pool:
     name: str
     instance_type: str
+    """Empty if the group has no instance now."""
+    market: Market
     cost_center: str
 
 
@@ -109,6 +111,7 @@ def _pools(known: Iterable[Run], activities: Iterable[tuple[Mapping[str, Any], M
         found[group["AutoScalingGroupName"]] = _Pool(
             mine.pool if mine else tags.get(POOL_TAG) or of_group or SYSTEM_POOL,
             mine.instance_type if mine else "",
+            mine.market if mine else "on-demand",
             mine.cost_center if mine else tags.get(COST_TAG, ""),
         )
     return found
@@ -119,7 +122,7 @@ def _of_activity(instance: str, activity: Mapping[str, Any], pool: _Pool, end: M
     zone = re.search(r'"Availability Zone": ?"([^"]+)"', activity.get("Details", ""))
     started = activity["StartTime"].astimezone(UTC)
     ended = _ended(end) or started
-    return Run(instance, pool.name, pool.instance_type, zone[1] if zone else "", "on-demand", pool.cost_center, started, ended)
+    return Run(instance, pool.name, pool.instance_type, zone[1] if zone else "", pool.market, pool.cost_center, started, ended)
 
 
 def _ended(activity: Mapping[str, Any] | None) -> datetime | None:
@@ -136,6 +139,10 @@ def _market(lifecycle: str | None) -> Market:
     return "on-demand"
 
 
-def typed(found: Iterable[Run], types: Mapping[str, str]) -> list[Run]:
-    """Fill in the types of instances whose group has none now, from the pools of the stack file."""
-    return [run if run.instance_type else replace(run, instance_type=types.get(run.pool, "")) for run in found]
+def completed(found: Iterable[Run], pools: Mapping[str, tuple[str, Market]]) -> list[Run]:
+    """Fill in the type and market of instances whose group has none now, from the pools of the stack file."""
+    return [run if run.instance_type else _of_pool(run, *pools.get(run.pool, ("", run.market))) for run in found]
+
+
+def _of_pool(run: Run, instance_type: str, market: Market) -> Run:
+    return replace(run, instance_type=instance_type, market=market)

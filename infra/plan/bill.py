@@ -13,6 +13,7 @@ from infra.cost.prices import HOURS_PER_MONTH, Price, Prices
 from infra.facts.model import Facts
 from infra.plan.aws_services import endpoint_names, wanted_endpoints
 from infra.plan.eks_pools import SYSTEM_ROOT_VOLUME_GIB
+from infra.plan.lustre import SMALLEST_GIB, THROUGHPUT
 from infra.plan.placement import desired_size, nat_zones, pool_zone, vpc_zones
 from infra.settings.pools import CapacityBlock, Pool, Spot, TargetedOdcr
 from infra.settings.stack import Settings
@@ -111,6 +112,14 @@ class Bill:
         return any(line.price is not None and not line.price.verified for line in self.lines)
 
 
+LUSTRE_TIERS: Final[Mapping[int, Item]] = {
+    125: "lustre-125-gb-month",
+    250: "lustre-250-gb-month",
+    500: "lustre-500-gb-month",
+    1000: "lustre-1000-gb-month",
+}
+"""MB/s per TiB -> price of the capacity."""
+
 USAGE: Final[Mapping[str, tuple[tuple[str, str, Item], ...]]] = {
     "always": (
         ("traffic between zones, each way", "GB", "zone-traffic-gb"),
@@ -126,6 +135,7 @@ USAGE: Final[Mapping[str, tuple[tuple[str, str, Item], ...]]] = {
         ("reads from EFS", "GB", "efs-read-gb"),
         ("writes to EFS", "GB", "efs-write-gb"),
     ),
+    "linked-bucket": (("objects in the bucket linked to FSx", "GB-month", "s3-gb-month"),),
     "efs-infrequent-access": (("files on EFS, infrequent access", "GB-month", "efs-infrequent-access-gb-month"),),
 }
 """Part of a stack -> what it costs per use: (name, unit, item)."""
@@ -149,6 +159,7 @@ class _Lines:
                 name = f"extended support of Kubernetes {settings.eks.kubernetes_version}"
                 yield self._item(name, "control plane", "eks-extended-support-hour", Counts.always(1))
         yield from self._network()
+        yield from self._lustre()
         yield self._item("KMS keys", "keys", "kms-key-month", Counts.always(self._keys()), per_month=True)
         yield from self._system() if settings.is_eks else self._head_node()
         for pool in settings.pools:
@@ -189,9 +200,26 @@ class _Lines:
         return None if zones is None else Counts.always(len(wanted_endpoints(self._settings)) * zones)
 
     def _keys(self) -> int:
-        """Count the stack's own keys: for logs, for secrets on EKS, and for a new file system."""
-        efs = self._settings.storage.efs
-        return 1 + self._settings.is_eks + (efs != "none" and not efs.is_existing)
+        """Count the stack's own keys: for logs, for secrets on EKS, and for new file systems. AWS owns those of SCRATCH_2."""
+        efs, lustre = self._settings.storage.efs, self._settings.storage.lustre
+        own_lustre = lustre is not None and not lustre.is_existing and lustre.is_persistent
+        return 1 + self._settings.is_eks + (efs != "none" and not efs.is_existing) + own_lustre
+
+    # --- storage ------------------------------------------------------------------------------------------------------
+
+    def _lustre(self) -> Iterator[Line]:
+        """Bill the capacity of a new file system: it costs the same whether or not it holds files."""
+        lustre = self._settings.storage.lustre
+        if lustre is None or lustre.is_existing:
+            return
+        gib = lustre.size_gib or SMALLEST_GIB
+        tier = lustre.throughput_per_tib or THROUGHPUT
+        item = LUSTRE_TIERS[tier] if lustre.is_persistent else "lustre-scratch-gb-month"
+        kind = f"{tier} MB/s per TiB" if lustre.is_persistent else "scratch"
+        price = self._prices.item(item)
+        usd = price.usd * gib / HOURS_PER_MONTH if price else None
+        unknown = f"the price of FSx for Lustre ({kind}) in {self._settings.region}"
+        yield Line(f"FSx for Lustre, {gib} GiB, {kind}", "storage", Counts.always(1), usd, price, unknown=unknown)
 
     # --- nodes --------------------------------------------------------------------------------------------------------
 
@@ -270,12 +298,13 @@ class _Lines:
 
 
 def _usage(settings: Settings, prices: Prices) -> Iterator[UsageLine]:
-    efs, network = settings.storage.efs, settings.network
+    efs, network, lustre = settings.storage.efs, settings.network, settings.storage.lustre
     parts = {
         "always": True,
         "nat": not network.is_existing and network.nat != "none",
         "endpoints": network.has_interface_endpoints and not network.is_existing,
         "efs": efs != "none",
+        "linked-bucket": lustre is not None and lustre.data_repository is not None,
         "efs-infrequent-access": efs != "none" and efs.infrequent_access_after_days is not None,
     }
     for part, present in parts.items():

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from infra.config.messages import all_of, one_of, shown
 from infra.config.problems import Problem
 from infra.facts.instance_types import InstanceType
-from infra.facts.model import Facts
+from infra.facts.model import CapacityReservation, Facts
 from infra.plan.placement import bound_zone, offering_zones, vpc_zones
 from infra.settings.pools import Pool
 from infra.settings.stack import Settings
@@ -17,11 +17,14 @@ def of_pools(settings: Settings, facts: Facts) -> Iterator[Problem]:
     for path, pool, instance_type in pools_with_types(settings, facts):
         if not zones:
             continue
+        reservation = facts.reservations.get(pool.reservation_id or "")
         if pool.zone is not None:
             yield from _set_by_user(f"{path}.zone", pool, zones, facts)
         elif pool.name in facts.existing.pools:
             yield from _kept(f"{path}.instanceType", pool, facts)
-        elif not offering_zones(pool.instance_type, settings, facts) and pool.reservation_id not in facts.reservations:
+        elif reservation:
+            yield from _of_reservation(f"{path}.capacity.reservationId", reservation, settings, zones)
+        elif not offering_zones(pool.instance_type, settings, facts):
             yield from _nowhere(f"{path}.instanceType", instance_type, settings, zones, facts)
 
 
@@ -33,6 +36,15 @@ def _set_by_user(where: str, pool: Pool, zones: tuple[str, ...], facts: Facts) -
     elif pool.zone not in offered:
         fix = f"Choose {one_of(offered)}." if offered else "Choose another type."
         yield Problem(where, f"{shown(pool.zone)} does not offer {pool.instance_type}. {fix}")
+
+
+def _of_reservation(where: str, found: CapacityReservation, settings: Settings, zones: tuple[str, ...]) -> Iterator[Problem]:
+    """Check that the VPC has the zone in which the pool's capacity is reserved."""
+    if found.zone not in zones:
+        fix = f"Add a subnet in {found.zone}" if settings.network.is_existing else f"Add {found.zone} to network.zones"
+        yield Problem(
+            where, f"{found.id} is in {found.zone}, but the VPC's zones are {all_of(zones)}. {fix}, or use another reservation."
+        )
 
 
 def _kept(where: str, pool: Pool, facts: Facts) -> Iterator[Problem]:

@@ -24,6 +24,7 @@ _EXTENSIONS = (
     "ec2",
     "autoscaling",
     "eks",
+    "ledger",
 )
 """Modules of this package whose `install()` registers the operations of a service."""
 

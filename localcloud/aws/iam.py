@@ -16,6 +16,7 @@ TRUST_POLICY_SIZE = 2048
 ROLE_POLICIES_SIZE = 10240
 MANAGED_POLICY_SIZE = 6144
 POLICIES_PER_ROLE = 10
+ROLES = "L-FE177D64"
 
 _NAME = re.compile(r"[\w+=,.@-]+", re.ASCII)
 _DESCRIPTION = re.compile("[\t\n\r -~\u00a1-\u00ff]*")
@@ -40,10 +41,16 @@ def _create_role(call: Call) -> dict[str, Any]:
         raise invalid("maxSessionDuration", call.params["MaxSessionDuration"], "Member must have value between 3600 and 43200")
     if boundary := call.params.get("PermissionsBoundary"):
         _managed_policy(call, boundary)
-    limit = quotas.value_of("L-FE177D64")
+    limit = quotas.value_of(ROLES)
     if len(call.backend.roles) >= limit:
         raise AwsError("LimitExceeded", f"Cannot exceed quota for RolesPerAccount: {limit:g}", 409)
     return call.moto()
+
+
+@operation("iam", "GetAccountSummary")
+def _get_account_summary(call: Call) -> dict[str, Any]:
+    summary = call.moto()["SummaryMap"]
+    return {"SummaryMap": {**summary, "RolesQuota": int(quotas.value_of(ROLES))}}
 
 
 @operation("iam", "UpdateRole")

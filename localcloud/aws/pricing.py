@@ -115,7 +115,8 @@ def _instances(region: str) -> Iterator[tuple[str, dict[str, Any]]]:
 def _items(region: str) -> Iterator[tuple[str, dict[str, Any]]]:
     for name, price in prices.snapshot(region).items.items():
         item = ITEMS[name]
-        attributes = {**item.attributes, "regionCode": region, "usagetype": _usage_type(region, item.service, item.usage_type)}
+        usage_type = _usage_type(region, item.service, item.usage_type or name)
+        attributes = {**item.attributes, "regionCode": region, "usagetype": usage_type}
         family = attributes.pop("productFamily", None)
         yield item.service, _row(item.service, family, attributes, item.unit, price)
 

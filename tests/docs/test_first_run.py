@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cli.acceptance import destroying, eks, prices
+from cli.acceptance import destroying, eks
 from cli.acceptance.cost import Bill
 from cli.main import verb
+from infra.cost.prices import snapshot
 from infra.jobs import nccl_verdict
 from tests.docs.tables import ROOT
 from tests.program.engine import deploy
@@ -57,7 +58,7 @@ def test_the_costs_of_the_page_follow_from_the_prices(region: str, more: dict[st
     bill = Bill(region, {**IDLE, **more}, eks=True)
     assert str(bill) == f"{shown} USD/h"
     assert f"{shown} USD" in " ".join(PAGE.split())
-    assert prices.DATE in " ".join(PAGE.split())
+    assert snapshot(region).date in " ".join(PAGE.split())
 
 
 def test_the_page_says_first_that_nobody_ran_it_on_aws() -> None:

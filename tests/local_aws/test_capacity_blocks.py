@@ -180,6 +180,6 @@ def test_no_extension_in_the_last_hour(aws: Client) -> None:
 def test_every_sold_type_is_one_that_ec2_has_for_blocks() -> None:
     from localcloud.aws.ec2 import instance_types
 
-    for name in capacity_block_offerings.PRICES:
+    for name in capacity_block_offerings.RATES:
         known = instance_types.facts(name)
         assert known is not None and "capacity-block" in known.usage_classes

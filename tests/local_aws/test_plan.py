@@ -103,6 +103,7 @@ def test_an_account_with_room_gets_only_yes(aws: Client) -> None:
         ("L-DF5E4CA3", "Network interfaces per Region"),
         ("L-1194D53C", "EKS clusters"),
         ("L-BD136A63", "Nodes per managed node group"),
+        ("L-FE177D64", "IAM roles"),
     ],
 )
 def test_a_limit_that_is_reached_is_a_no_with_the_request_that_raises_it(code: str, check: str, aws: Client) -> None:
@@ -155,3 +156,23 @@ def test_without_the_simulator_permissions_are_unknown(aws: Client) -> None:
     found = permission_answer(settings(GPUS))
     assert found.verdict == "unknown"
     assert "iam:SimulatePrincipalPolicy" in found.sentences[0]
+
+
+# --- network interfaces and service-linked roles ------------------------------------------------------------------------
+
+
+def test_interfaces_that_fit_only_below_the_maximum_size_are_a_warning(aws: Client) -> None:
+    quotas.set_values({"L-DF5E4CA3": 6})
+    small = {**GPUS, "instanceType": "p4d.24xlarge", "desiredSize": 0}
+    found = limit_answers(settings(small))["Network interfaces per Region"]
+    assert (found.verdict, found.sentences) == ("yes", ())
+    assert found.warnings[0].startswith("with every pool at maxSize, the stack needs 13, and the account has 0 of 6.")
+    now = limit_answers(settings({**small, "desiredSize": 2}))["Network interfaces per Region"]
+    assert now.verdict == "no"
+
+
+def test_roles_that_exist_but_may_not_be_created_are_unknown(aws: Client) -> None:
+    organization.deny("iam:CreateServiceLinkedRole")
+    found = limit_answers(settings(GPUS))["service-linked roles"]
+    assert found.verdict == "unknown"
+    assert "AWS may require iam:CreateServiceLinkedRole as well" in found.sentences[0]

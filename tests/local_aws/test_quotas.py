@@ -214,3 +214,11 @@ def test_without_permission_no_role_for_spot_instances_is_created(aws: Client) -
 def test_an_established_account_has_the_service_linked_roles(aws: Client) -> None:
     found = {role["RoleName"] for role in aws("iam").list_roles(PathPrefix="/aws-service-role/")["Roles"]}
     assert found == set(service_linked_roles.NAMES.values())
+
+
+@pytest.mark.parametrize(("code", "data"), [("L-3819A6DF", SPOT), ("L-DF5E4CA3", {}), ("L-DB2E81BA", {})])
+def test_an_empty_group_needs_no_quota_yet(code: str, data: dict[str, Any], world: World) -> None:
+    quotas.set_values({code: 0})
+    template = {"LaunchTemplateId": world.template(**data)}
+    wanted = {"AutoScalingGroupName": "nodes", "MinSize": 0, "MaxSize": 1, "DesiredCapacity": 0, "LaunchTemplate": template}
+    world.client("autoscaling").create_auto_scaling_group(**wanted, VPCZoneIdentifier=world.subnets[0])

@@ -11,6 +11,7 @@ from typing import Any
 import pulumi_aws
 import pytest
 
+from infra.checks import limits, permissions
 from infra.naming import BASE_TAGS, PROJECT
 from localcloud.aws.policy_evaluation import statements
 from tests.program import engine
@@ -66,9 +67,15 @@ NAME_LIMITS = {
 """AWS length limits for names that Pulumi generates by adding 8 characters to the logical name."""
 
 
+REFUSED: dict[Path, list[str]] = {}
+"""Stack file -> what `plan` refused before the stack was deployed."""
+
+
 @cache
 def deployed(path: Path) -> Deployment:
     with account_for(path) as (settings, facts, mocks):
+        answers = [*limits.answers(settings, facts), permissions.answer(settings, facts)]
+        REFUSED[path] = [sentence for one in answers if one.verdict == "no" for sentence in one.sentences]
         return deploy(settings, facts, mocks)
 
 
@@ -305,3 +312,9 @@ def test_outputs_have_what_users_need(stack: Deployment) -> None:
             pool
         )
         assert pool["gpus"] > 0 and pool["slots"] == pool["gpus"] and len(pool["zones"]) == 1
+
+
+def test_plan_does_not_refuse_it(path: Path) -> None:
+    """The rules of `validate` have passed already: `account_for` raises an error otherwise."""
+    deployed(path)
+    assert REFUSED[path] == []

@@ -14,6 +14,7 @@ from infra import program
 from infra.config.stopping import Stopped
 from infra.facts import ebs_key
 from infra.facts.clients import Denied
+from localcloud.aws import calls, quotas
 from localcloud.engine.mocks import MotoMocks
 from tests.program import engine
 
@@ -89,3 +90,52 @@ def test_what_could_not_be_checked_is_a_warning(mocks: MotoMocks, monkeypatch: p
         "not checked: whether Auto Scaling may use the default key of EBS: arn:aws:iam::123456789012:user/local-engineer may not "
         "call ec2:GetEbsDefaultKmsKeyId"
     ]
+
+
+# --- GPUMPI_SKIP_CHECKS -------------------------------------------------------------------------------------------------
+
+TOO_FEW = {"target": {"kind": "eks"}, "platform": {"install": False}, "storage": {"efs": "none"}}
+P_QUOTA = "L-417A185B"
+
+
+def refused_by_quota() -> None:
+    configure(**TOO_FEW, pools=[{"name": "train", "instanceType": "p4d.24xlarge", "maxSize": 1, "desiredSize": 1}])
+    quotas.set_values({P_QUOTA: 0})
+
+
+def test_without_the_variable_a_problem_stops_before_any_write(mocks: MotoMocks) -> None:
+    refused_by_quota()
+    calls.clear()
+    with pytest.raises(Stopped, match=P_QUOTA):
+        program.run()
+    assert (mocks.resources, calls.writes()) == ([], {})
+
+
+def test_with_the_variable_problems_are_warnings_and_aws_refuses_itself(
+    mocks: MotoMocks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(program.SKIP_CHECKS, "1")
+    warnings: list[str] = []
+    monkeypatch.setattr(pulumi.log, "warn", warnings.append)
+    refused_by_quota()
+    with pytest.raises(Exception, match="VcpuLimitExceeded"):
+        under_mocks(program.run)()  # type: ignore[no-untyped-call]
+    assert warnings[0].startswith("GPUMPI_SKIP_CHECKS=1: no check stops this operation")
+    assert [one for one in warnings if P_QUOTA in one]
+    assert mocks.created(engine.CLUSTER)
+
+
+def test_a_stack_that_cannot_be_planned_stops_with_the_variable_too(mocks: MotoMocks, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(program.SKIP_CHECKS, "1")
+    configure(target={"kind": "eks"}, pools=[{"name": "train", "instanceType": "p9.metal", "maxSize": 1}])
+    with pytest.raises(Stopped, match=r"p9\.metal"):
+        program.run()
+    assert mocks.resources == []
+
+
+@pytest.mark.parametrize("value", ["", "0", "true"])
+def test_only_1_skips_the_checks(mocks: MotoMocks, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv(program.SKIP_CHECKS, value)
+    refused_by_quota()
+    with pytest.raises(Stopped, match=P_QUOTA):
+        program.run()

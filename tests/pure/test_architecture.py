@@ -24,7 +24,7 @@ ARROWS: dict[str, set[str]] = {
     "facts": {*BASE, "cost", "settings", "config", "jobs", "kubernetes"},
     "plan": {*BASE, "cost", "settings", "facts", "boot", "jobs"},
     "validation": {*BASE, "settings", "config", "facts", "plan", "jobs"},
-    "checks": {*BASE, "settings", "config", "facts", "validation", "plan"},
+    "checks": {*BASE, "settings", "config", "facts", "validation", "plan", "jobs"},
     "boot": BASE,
     "components": {*BASE, "boot", "plan"},
     "kubernetes": {*BASE, "config"},

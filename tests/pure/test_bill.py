@@ -114,3 +114,41 @@ def test_a_region_that_the_snapshot_lacks_has_no_price() -> None:
     nowhere: Prices = snapshot("mx-central-1")
     found = bill(settings(pool(), region="mx-central-1"), None, nowhere)
     assert all(not found.total(level).is_known and found.total(level).hourly == 0 for level in LEVELS)
+
+
+LUSTRE = {
+    "lustre-125-gb-month": price("0.145"),
+    "lustre-250-gb-month": price("0.21"),
+    "lustre-scratch-gb-month": price("0.14"),
+}
+
+
+@pytest.mark.parametrize(
+    ("fsx", "usd", "keys"),
+    [
+        ({}, Decimal("0.145") * 1200, 4),
+        ({"sizeGib": 4800, "throughputPerTib": 250}, Decimal("0.21") * 4800, 4),
+        ({"deployment": "SCRATCH_2"}, Decimal("0.14") * 1200, 3),
+        ({"fileSystemId": "fs-0123456789abcdef0"}, None, 3),
+    ],
+    ids=str,
+)
+def test_a_new_lustre_file_system_costs_its_capacity_times_the_price_of_its_throughput(
+    fsx: dict[str, object], usd: Decimal | None, keys: int
+) -> None:
+    known = prices()
+    found = bill(settings(pool(), storage={"fsx": fsx}), None, replace(known, items={**known.items, **LUSTRE}))
+    monthly = [at * 730 for line in found.lines if line.group == "storage" and (at := line.at("idle")) is not None]
+    assert [round(one, 6) for one in monthly] == ([] if usd is None else [usd])
+    assert next(line.counts for line in found.lines if line.name == "KMS keys") == (keys, keys, keys)
+
+
+def test_a_throughput_without_a_price_is_unknown() -> None:
+    total = bill(settings(pool(), storage={"fsx": {"throughputPerTib": 500}}), None, prices()).total("idle")
+    assert total.unknown == ("the price of FSx for Lustre (500 MB/s per TiB) in us-west-2",)
+
+
+def test_objects_in_the_bucket_linked_to_lustre_are_usage() -> None:
+    linked = {"fsx": {"dataRepository": {"path": "s3://data"}}}
+    names = {one.name for one in bill(settings(pool(), storage=linked), None, prices()).usage}
+    assert "objects in the bucket linked to FSx" in names

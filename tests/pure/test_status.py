@@ -1,16 +1,20 @@
 """Output of `status` for given data from Kubernetes and AWS."""
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from rich.console import Console
 
 from cli.launches import FailedLaunch, last_failed
-from cli.status.model import PoolStatus, Status
+from cli.status import spending
+from cli.status.model import PoolStatus, SpendingStatus, Status
 from cli.status.nodes import pool_status, volume_statuses
 from cli.status.screen import screen
 from cli.status.verb import _watched
+from infra.config.stack_file import RawStack
 from infra.jobs.cluster import NamespaceDescription, PoolDescription, TaintDescription, VolumeDescription
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -121,7 +125,9 @@ def test_what_both_know_is_one_pool_and_what_one_could_not_ask_is_said() -> None
 def test_a_watch_goes_on_where_one_look_fails(capsys: pytest.CaptureFixture[str]) -> None:
     from cli.errors import CommandError
 
-    looks = iter([Status("c", state="ACTIVE"), CommandError("no cluster answers", 5), KeyboardInterrupt()])
+    looks: Iterator[Status | BaseException] = iter(
+        [Status("c", state="ACTIVE"), CommandError("no cluster answers", 5), KeyboardInterrupt()]
+    )
 
     def look() -> tuple[Status, int]:
         one = next(looks)
@@ -132,3 +138,53 @@ def test_a_watch_goes_on_where_one_look_fails(capsys: pytest.CaptureFixture[str]
     assert _watched(look, as_json=True, pause=lambda seconds: None) == 130
     first, second = capsys.readouterr().out.splitlines()
     assert '"unknown": []' in first and '"state": "ACTIVE"' in second and "current status: no cluster answers" in second
+
+
+# --- spending -----------------------------------------------------------------------------------------------------------
+
+RAW = RawStack("mine", "us-west-2", {"target": {"kind": "eks"}})
+SPENT = SpendingStatus(Decimal("44.3"), NOW)
+
+
+def test_the_spending_so_far_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spending, "of_stack", lambda _: SPENT)
+    status, _ = spending.with_spending(RAW, lambda: (Status("c"), 0))()
+    assert "instances so far: 44.30 USD since 2026-11-21 12:00 UTC" in printed(status)
+
+
+def test_an_unknown_price_makes_the_spending_a_lower_bound() -> None:
+    found = SpendingStatus(Decimal("44.3"), NOW, ("the on-demand price of p5e.48xlarge in us-west-2",))
+    assert found.sentence() == (
+        "instances so far: at least 44.30 USD since 2026-11-21 12:00 UTC; "
+        "the on-demand price of p5e.48xlarge in us-west-2 is unknown"
+    )
+    assert found.as_json()["usd"] is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ((), ("spending so far: no credentials found",)),
+        (("failed launches: no credentials found",), ("failed launches: no credentials found",)),
+    ],
+)
+def test_a_reason_that_is_shown_already_is_not_repeated(
+    before: tuple[str, ...], after: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spending, "of_stack", lambda _: "no credentials found")
+    status, _ = spending.with_spending(RAW, lambda: (Status("c", unknown=before), 0))()
+    assert status.unknown == after
+
+
+def test_watching_reads_the_spending_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[RawStack] = []
+
+    def of_stack(raw: RawStack) -> SpendingStatus:
+        reads.append(raw)
+        return SPENT
+
+    monkeypatch.setattr(spending, "of_stack", of_stack)
+    moments = iter([0, 30, 60, 60])
+    look = spending.with_spending(RAW, lambda: (Status("c"), 0), lambda: next(moments))
+    assert [look()[0].spending for _ in range(3)] == [SPENT] * 3
+    assert len(reads) == 2

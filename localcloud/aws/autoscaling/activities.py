@@ -5,11 +5,12 @@ https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-verify-sc
 
 import json
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from moto.moto_api._internal import mock_random
 
+from localcloud.aws import clock
 from localcloud.aws.autoscaling.errors import group_named
 from localcloud.aws.call import Call
 from localcloud.aws.ec2.filters import page
@@ -32,12 +33,12 @@ class Activity:
     """EC2's error code, if the launch failed."""
     zone: str | None = None
     subnet_id: str | None = None
-    started: datetime = field(default_factory=lambda: datetime.now(UTC))
+    started: datetime = field(default_factory=lambda: clock.now())
     ended: datetime | None = None
     id: str = field(default_factory=lambda: str(mock_random.uuid4()))
 
     def end(self, status: str = "Successful") -> None:
-        self.status, self.ended = status, datetime.now(UTC)
+        self.status, self.ended = status, clock.now()
 
     def shown(self) -> dict[str, Any]:
         """Return the activity in the format of DescribeScalingActivities."""
@@ -83,7 +84,7 @@ def forget(backend: Any, name: str) -> None:
 
 
 def moment() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 @operation("autoscaling", "DescribeScalingActivities")

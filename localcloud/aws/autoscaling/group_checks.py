@@ -18,9 +18,12 @@ LAUNCH_TIME_CODES = frozenset(
         "InsufficientFreeAddressesInSubnet",
         "InsufficientInstanceCapacity",
         "InvalidPlacementGroup.InUse",
+        "MaxSpotInstanceCountExceeded",
+        "NetworkInterfaceLimitExceeded",
         "ReservationCapacityExceeded",
         "Unsupported",
         "VcpuLimitExceeded",
+        "VolumeLimitExceeded",
     }
 )
 """EC2 errors that depend on the zone and the time of a launch.

@@ -56,8 +56,9 @@ def describe_capacity_block_extension_offerings(call: Call) -> dict[str, Any]:
     identifier = hashlib.sha256(f"{reservation.id} {end} {hours}".encode()).hexdigest()[:16]
     extension = Extension(f"cbe-0{identifier}", reservation, end, hours)
     known = state_of(backend, Extensions).by_id.setdefault(extension.id, extension)
+    is_sold = reservation.instance_type in sold.RATES
     is_free = sold.free(backend, reservation.instance_type, reservation.zone, end, extension.end) >= reservation.total
-    kept, token = page([known] if is_free else [], call.params)
+    kept, token = page([known] if is_sold and is_free else [], call.params)
     return {"CapacityBlockExtensionOfferings": [_offered(backend, one) for one in kept], **token}
 
 
@@ -118,7 +119,7 @@ def _bought(backend: Any, extension: Extension) -> dict[str, Any]:
 
 def _common(backend: Any, extension: Extension) -> dict[str, Any]:
     reservation = extension.reservation
-    fee = sold.PRICES.get(reservation.instance_type, 0) * reservation.total * extension.hours
+    fee = sold.RATES[reservation.instance_type].usd * reservation.total * extension.hours
     return {
         "CapacityBlockExtensionOfferingId": extension.id,
         "InstanceType": reservation.instance_type,

@@ -10,16 +10,12 @@ from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 from typing import Any
 
+from infra.cost.prices import capacity_block_rates
 from localcloud.aws.ec2.capacity_reservations import all_reservations
 from localcloud.aws.ec2.instance_types import offered_zones
 
-PRICES = {
-    "p4d.24xlarge": 14.75,  # 2024-12, dstackai/dstack#1155
-    "p5.48xlarge": 39.33,  # 2024-12, https://aws.amazon.com/ec2/capacityblocks/pricing/
-    "p5e.48xlarge": 39.80,  # 2026-01, the same page
-    "p5en.48xlarge": 41.61,  # 2026-01, the same page
-}
-"""USD per instance-hour in every Region. Types without a known price are not sold."""
+RATES = capacity_block_rates()
+"""Price per instance-hour in every Region. Types without a known price are not sold."""
 
 WITHOUT_BLOCKS = ("eu-west-1",)
 """Regions that reject the operations with InvalidAction, as seen in public logs (2026-11-22)."""
@@ -53,12 +49,12 @@ class Offering:
     @property
     def fee(self) -> str:
         """Price of the whole block in USD, as EC2 writes it."""
-        return f"{PRICES[self.instance_type] * self.count * self.minutes / 60:.4f}"
+        return f"{RATES[self.instance_type].usd * self.count * self.minutes / 60:.4f}"
 
 
 def zones(region: str, name: str) -> tuple[str, ...]:
     """Return the zones in which the Region sells blocks of the type."""
-    if region in WITHOUT_BLOCKS or name not in PRICES:
+    if region in WITHOUT_BLOCKS or name not in RATES:
         return ()
     return offered_zones(region).get(name, ())
 

@@ -6,7 +6,7 @@ from moto.core.types import Base64EncodedString
 from moto.ec2.models.instances import Instance, InstanceState, StateReason
 from moto.ec2.utils import random_eni_attach_id, random_id
 
-from localcloud.aws import durations, events
+from localcloud.aws import clock, durations, events
 from localcloud.aws.ec2 import capacity_reservations, interfaces, launch_interfaces, placement_groups
 from localcloud.aws.ec2.launch_plan import Plan
 
@@ -16,6 +16,11 @@ CARD_SLOTS = 100
 
 moto uses only the device index.
 """
+
+
+def ended_by_user() -> str:
+    """Return the `StateTransitionReason` of an instance that is stopped or terminated now."""
+    return f"User initiated ({clock.now():%Y-%m-%d %H:%M:%S} GMT)"
 
 
 class LaunchedInstance(Instance):
@@ -46,6 +51,7 @@ class LaunchedInstance(Instance):
             lifecycle=None if plan.market == "on-demand" else plan.market,
         )
         self._plan = None
+        self.launch_time = clock.now().replace(tzinfo=None)
         self.placement.group_name = plan.placement_group.name if plan.placement_group else ""
         self.placement.tenancy = placement.get("Tenancy", "default")
         self.placement_group_id = plan.placement_group.id if plan.placement_group else None
@@ -131,7 +137,7 @@ class LaunchedInstance(Instance):
         previous = InstanceState(self._state.name, self._state.code)
         if not self.is_live:
             return previous
-        self._reason = "User initiated"
+        self._reason = ended_by_user()
         self.state_reason = StateReason("Client.UserInitiatedShutdown: User initiated shutdown", "Client.UserInitiatedShutdown")
         # EC2 has no state for a failed termination. Whatever the instance still holds makes the deletion of that fail.
         failed = durations.fails_as(self, "state_name", "terminated")

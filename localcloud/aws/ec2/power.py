@@ -10,11 +10,11 @@ from typing import Any
 from moto.core.utils import utcnow
 from moto.ec2.models.instances import StateReason
 
-from localcloud.aws import durations
+from localcloud.aws import clock, durations
 from localcloud.aws.autoscaling import capacity
 from localcloud.aws.call import Call, backend_of
 from localcloud.aws.ec2 import instance_calls, instance_events
-from localcloud.aws.ec2.instances import STATES
+from localcloud.aws.ec2.instances import STATES, ended_by_user
 from localcloud.aws.ec2.refusals import end_dry_run
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
@@ -50,7 +50,7 @@ def stop(instance: Any, reason: str = "Client.UserInitiatedShutdown: User initia
     """Stop an instance and notify its Auto Scaling group."""
     before = instance.state
     if before == "running":
-        instance._reason = f"User initiated ({utcnow().strftime('%Y-%m-%d %H:%M:%S')} GMT)"
+        instance._reason = ended_by_user()
         instance.state_reason = StateReason(reason, reason.split(":")[0])
         failed = durations.fails_as(instance, "state_name", before)
         durations.schedule(
@@ -75,6 +75,7 @@ def _start(instance: Any) -> dict[str, Any]:
     before = instance.state
     if before == "stopped":
         instance._reason, instance.state_reason = "", StateReason()
+        instance.launch_time = clock.now().replace(tzinfo=None)  # of the last start
         instance.start_running()
         instance_events.publish("starting", instance)
     return _change(instance, before)

@@ -83,6 +83,11 @@ def _prices(region: str, name: str) -> Iterator[tuple[str, Decimal]]:
             yield zone, on_demand.usd * (30 + _draw(zone, name) % 16) / 100
 
 
+def price(region: str, name: str, zone: str) -> Decimal | None:
+    """Return the spot price per hour of an instance type in a zone; None if it is not known."""
+    return dict(_prices(region, name)).get(zone)
+
+
 def _hour(moment: datetime) -> datetime:
     return moment.replace(minute=0, second=0, microsecond=0)
 

@@ -237,6 +237,24 @@ CASES: dict[str, FactsCase] = {
         reserved(),
         [f'pools[0].zone: "us-west-2a" is not the zone of {RESERVATION}. Use us-west-2b, or remove the setting.'],
     ),
+    "reservation outside the zones of an existing VPC": (
+        {"network": existing_network()},
+        [pool(instance_type="p5.48xlarge", capacity=ODCR)],
+        reserved(zone=D),
+        [
+            f"pools[0].capacity.reservationId: {RESERVATION} is in us-west-2d, but the VPC's zones are us-west-2a and "
+            "us-west-2b. Add a subnet in us-west-2d, or use another reservation."
+        ],
+    ),
+    "reservation outside the zones of a new VPC": (
+        {"network": {"zones": [A, B]}},
+        [pool(instance_type="p5.48xlarge", capacity=BLOCK)],
+        reserved(kind="capacity-block", zone=C),
+        [
+            f"pools[0].capacity.reservationId: {RESERVATION} is in us-west-2c, but the VPC's zones are us-west-2a and "
+            "us-west-2b. Add us-west-2c to network.zones, or use another reservation."
+        ],
+    ),
     "reservation outside the pool's current zone": (
         {},
         [pool(instance_type="p5.48xlarge", capacity=ODCR)],

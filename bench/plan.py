@@ -1,0 +1,54 @@
+"""`python -m bench.plan`: compare what `plan` says with what `up` does, on generated stacks and accounts.
+
+A plan that passes must be created, and what `plan` refuses must fail for the same reason. Exits with 1 if they disagree.
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections import Counter
+from unittest import mock
+
+from cli.console import say
+from testkit.plan_worlds import Outcome, compare, drawn
+
+STACKS = 200
+
+
+def run(stacks: int, seed: int) -> list[Outcome]:
+    """Compare that many stacks. The prices' cache of the user stays untouched."""
+    found: list[Outcome] = []
+    with tempfile.TemporaryDirectory() as cache, mock.patch.dict(os.environ, {"XDG_CACHE_HOME": cache}):
+        for number, world in enumerate(drawn(stacks, seed), 1):
+            found.append(compare(world))
+            say(f"{number} of {stacks}: {found[-1].summary}")
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.plan", description=__doc__.splitlines()[0])
+    parser.add_argument("--stacks", type=int, default=STACKS, help="number of stacks (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the generator (default: %(default)s)")
+    parser.add_argument("--json", action="store_true", help="print the results as JSON")
+    options = parser.parse_args()
+    found = run(options.stacks, options.seed)
+    counts = Counter(check.check for one in found for check in one.refused)
+    disagreements = [one for one in found if one.disagreement]
+    if options.json:
+        listed = [one.as_json() for one in disagreements]
+        print(
+            json.dumps({"stacks": len(found), "seed": options.seed, "refusals": dict(counts), "disagreements": listed}, indent=1)
+        )
+    else:
+        print(f"{len(found)} stacks with seed {options.seed}: {len(disagreements)} disagreements")
+        for name, number in counts.most_common():
+            print(f"  {number} refused by {name}")
+        for one in disagreements:
+            print(json.dumps(one.as_json(), indent=1))
+    return 1 if disagreements else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

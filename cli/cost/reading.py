@@ -1,0 +1,94 @@
+"""What a stack has cost so far, from what AWS and the cluster report."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from cli import job_objects
+from cli.cluster_access import Access
+from cli.cost.spending import Spending, spending
+from cli.errors import CommandError
+from cli.exit_codes import UNREACHABLE
+from cli.job_state import JobState
+from infra.cost.prices import Prices
+from infra.facts import FactsError, ec2, price_list
+from infra.facts.clients import Clients, Denied, query
+from infra.facts.price_list import Wanted
+from infra.facts.spending import Market, Run, completed, runs
+from infra.naming import SYSTEM_POOL, Naming
+from infra.settings.pools import CapacityBlock, Spot
+from infra.settings.stack import Settings
+
+
+@dataclass(frozen=True)
+class Ran:
+    """Instances of a stack, with their prices and GPUs per type."""
+
+    runs: Sequence[Run]
+    prices: Prices
+    gpus: dict[str, int]
+
+
+def instances(settings: Settings) -> Ran:
+    """Read the instances and their prices. Raises Denied or FactsError."""
+    region = settings.region
+    clients = query(region, lambda: Clients(region))
+    found = completed(query(region, lambda: runs(clients, settings.stack)), _pools(settings))
+    types = {run.instance_type for run in found} - {""}
+    described = query(region, lambda: ec2.instance_types(clients, types)) if types else {}
+    spot = frozenset(run.instance_type for run in found if run.market == "spot")
+    prices = price_list.read(Wanted(region, frozenset(types), spot))
+    return Ran(found, prices, {name: one.gpus for name, one in described.items()})
+
+
+def so_far(settings: Settings, now: datetime) -> Spending:
+    """Return the spending since the first instance, without jobs. Raises Denied or FactsError."""
+    return _added(instances(settings), None, since=None, now=now)
+
+
+def examine(settings: Settings, access: Access, *, since: datetime | None, now: datetime) -> Spending:
+    """Return the spending with that of jobs. Raises CommandError."""
+    try:
+        ran = instances(settings)
+    except Denied as denied:
+        raise CommandError(f"you are not allowed to call {denied}", UNREACHABLE) from None
+    except FactsError as error:
+        raise CommandError(str(error), UNREACHABLE) from None
+    jobs, reason = _jobs(settings, access)
+    spent = _added(ran, jobs, since=since, now=now)
+    spent.unknown += [one for one in (ran.prices.missing, reason) if one]
+    return spent
+
+
+def _added(ran: Ran, jobs: Sequence[JobState] | None, *, since: datetime | None, now: datetime) -> Spending:
+    begin = since or min((run.started for run in ran.runs), default=now)
+    return spending(ran.runs, jobs, ran.prices, ran.gpus, since=begin, now=now)
+
+
+def _pools(settings: Settings) -> dict[str, tuple[str, Market]]:
+    """Return pool -> instance type and market, with the system nodes of EKS."""
+    found = {pool.name: (pool.instance_type, _market(pool.capacity)) for pool in settings.pools}
+    return {**found, SYSTEM_POOL: (settings.eks.system.instance_type, "on-demand")} if settings.is_eks else found
+
+
+def _market(capacity: object) -> Market:
+    match capacity:
+        case Spot():
+            return "spot"
+        case CapacityBlock():
+            return "capacity-block"
+    return "on-demand"
+
+
+def _jobs(settings: Settings, access: Access) -> tuple[list[JobState] | None, str]:
+    """Return the jobs that the cluster still knows, or the reason why they could not be read."""
+    if not settings.is_eks:
+        return None, "jobs: an EC2 cluster keeps no records of jobs"
+    try:
+        cluster = access.connect()
+        described = cluster.description()
+        if described.cluster != Naming(settings.stack).cluster:
+            return None, f"jobs: the kubeconfig belongs to cluster {described.cluster}"
+        return [job for one in described.namespaces for job in job_objects.all_jobs(cluster, one.name)], ""
+    except CommandError as error:
+        return None, f"jobs: {error}"

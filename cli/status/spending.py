@@ -1,0 +1,61 @@
+"""The line of `status` about the spending so far."""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Final
+
+from cli.cost import reading
+from cli.status.model import SpendingStatus, Status
+from infra.config.preflight import examine_aws
+from infra.config.stack_file import RawStack
+from infra.facts import FactsError
+from infra.facts.clients import Denied
+
+SECONDS: Final = 60.0
+"""How long `status --watch` keeps what it read: the sum changes slowly, and the queries count against AWS's limits."""
+
+Look = Callable[[], tuple[Status, int]]
+
+
+def with_spending(raw: RawStack, look: Look, clock: Callable[[], float] = time.monotonic) -> Look:
+    """Return a look that adds the spending of a stack, which is read in parallel."""
+    last: tuple[float, SpendingStatus | str] | None = None
+
+    def read() -> SpendingStatus | str:
+        nonlocal last
+        if last is None or clock() - last[0] >= SECONDS:
+            last = clock(), of_stack(raw)
+        return last[1]
+
+    def both() -> tuple[Status, int]:
+        with ThreadPoolExecutor(1) as threads:
+            asked = threads.submit(read)
+            status, code = look()
+            return _merged(status, asked.result()), code
+
+    return both
+
+
+def of_stack(raw: RawStack) -> SpendingStatus | str:
+    """Return the spending, or the reason why it is not known."""
+    settings = examine_aws(raw, offline=True).settings
+    if settings is None:
+        return f"the stack file has errors. See `validate -s {raw.stack}`"
+    try:
+        found = reading.so_far(settings, datetime.now(UTC))
+    except Denied as denied:
+        return f"you are not allowed to call {denied}"
+    except FactsError as error:
+        return str(error)
+    return SpendingStatus(found.total.usd, found.since, tuple(found.unknown))
+
+
+def _merged(status: Status, found: SpendingStatus | str) -> Status:
+    if isinstance(found, SpendingStatus):
+        return replace(status, spending=found)
+    if any(found in sentence for sentence in status.unknown):
+        return status
+    return replace(status, unknown=(*status.unknown, f"spending so far: {found}"))

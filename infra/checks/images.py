@@ -1,0 +1,139 @@
+"""Checks of the images of a stack's jobs: do they exist, and can those on EFA pools use EFA?"""
+
+import json
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from infra.checks.model import Answer, no, unknown
+from infra.facts import Facts, FactsError
+from infra.facts.clients import Clients, Denied, is_error, query
+from infra.facts.registries import ecr_repository
+from infra.facts.registry_api import NotAnswered, configuration
+from infra.jobs.image_names import is_short, repository_of
+from infra.plan.image_repositories import address
+from infra.plan.placement import has_efa
+from infra.settings.stack import Settings
+
+EXIST: Final = "images of jobs"
+EFA: Final = "EFA in images of jobs"
+OPERATION: Final = "ecr:DescribeImages"
+WITH_EFA: Final = ("mpi", "pytorch")
+"""Images in images/, which derive from AWS's images with EFA: docs/images.md."""
+MARKS: Final = ("/opt/amazon/efa", "/opt/amazon/openmpi", "aws-efa-installer", "aws-ofi-nccl")
+"""Where AWS's installer puts libfabric and Open MPI, and what it is called, in paths and build steps of an image:
+https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start.html"""
+
+PARALLEL: Final = 8
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image of a job, with its full name."""
+
+    path: str
+    """Path of the setting."""
+    name: str
+    architecture: str
+    needs_efa: bool
+
+
+@dataclass(frozen=True)
+class Found:
+    verdict: Literal["yes", "no", "unknown"]
+    reason: str = ""
+    efa: bool = False
+    """Whether the image contains AWS's EFA software, as far as its name or configuration says."""
+
+
+def answers(settings: Settings, facts: Facts) -> Iterator[Answer]:
+    """Ask the registries, in parallel. Stacks without jobs have no such checks."""
+    wanted = list(images(settings, facts))
+    if not wanted:
+        return
+    with ThreadPoolExecutor(PARALLEL) as threads:
+        found = dict(zip(wanted, threads.map(lambda one: look(one, settings), wanted), strict=True))
+    yield _exist(found)
+    of_efa = {image: one for image, one in found.items() if image.needs_efa and one.verdict != "no"}
+    if of_efa:
+        yield _with_efa(of_efa)
+
+
+def images(settings: Settings, facts: Facts) -> Iterator[Image]:
+    """Yield the image of each job, with its registry. Another rule reports short names without a repository."""
+    repository = address(settings, facts)
+    pools = {pool.name: pool for pool in settings.pools}
+    for index, job in enumerate(settings.jobs):
+        pool = pools.get(job.pool)
+        instance = facts.instance_types.get(pool.instance_type) if pool else None
+        if is_short(job.image) and repository is None:
+            continue
+        name = f"{repository}/{job.image}" if is_short(job.image) else job.image
+        efa = pool is not None and instance is not None and has_efa(pool, instance) and job.workers > 1
+        yield Image(f"jobs[{index}].image", name, instance.architecture if instance else "x86_64", efa)
+
+
+def look(image: Image, settings: Settings) -> Found:
+    """Ask ECR with the caller's credentials, and other registries without a login."""
+    in_ecr = ecr_repository(repository_of(image.name))
+    if in_ecr is not None:
+        return _in_ecr(image, *in_ecr, settings)
+    try:
+        found = configuration(image.name, image.architecture)
+    except NotAnswered as error:
+        return Found("unknown", str(error))
+    return Found("no") if found is None else Found("yes", efa=has_marks(found))
+
+
+def has_marks(found: Mapping[str, Any]) -> bool:
+    """Return whether an image's environment or build steps mention AWS's EFA software."""
+    text = json.dumps([found.get("config"), found.get("history")])
+    return any(mark in text for mark in MARKS)
+
+
+def _in_ecr(image: Image, account: str, region: str, name: str, settings: Settings) -> Found:
+    tag, digest = image.name.rpartition("/")[2].partition("@")[0].partition(":")[2], image.name.partition("@")[2]
+    wanted = {"imageDigest": digest} if digest else {"imageTag": tag or "latest"}
+    own = settings.platform.image_repositories and name.startswith(f"{settings.cluster_name}/")
+    efa = bool(own) and name.rpartition("/")[2] in WITH_EFA
+
+    def describe() -> Found:
+        ecr = Clients(region).ecr
+        try:
+            ecr.describe_images(registryId=account, repositoryName=name, imageIds=[wanted])
+        except ecr.exceptions.ClientError as error:
+            if is_error(error, "ImageNotFoundException"):
+                return Found("no")
+            if is_error(error, "RepositoryNotFoundException"):
+                return Found("unknown", f"`pulumi up` creates the repository {name}") if own else Found("no")
+            raise
+        return Found("yes", efa=efa)
+
+    try:
+        return query(region, describe)
+    except Denied as denied:
+        return Found("unknown", f"you may not call {denied}")
+    except FactsError as error:
+        return Found("unknown", str(error))
+
+
+def _exist(found: Mapping[Image, Found]) -> Answer:
+    missing = [f"{image.path}: {image.name} does not exist. Push it, or correct the name." for image in _with(found, "no")]
+    if missing:
+        return no(EXIST, *missing)
+    lacking = [f"{image.name}: {found[image].reason}" for image in _with(found, "unknown")]
+    return unknown(EXIST, *dict.fromkeys(lacking)) if lacking else Answer(EXIST, "yes")
+
+
+def _with_efa(found: Mapping[Image, Found]) -> Answer:
+    """Never answer no: an image may have EFA's libraries without a trace of them in its configuration."""
+    lacking = [image.name for image, one in found.items() if not one.efa]
+    if not lacking:
+        return Answer(EFA, "yes")
+    why = "nothing in the name or the configuration of the image shows AWS's EFA software; see docs/images.md"
+    return unknown(EFA, *(f"{name}: {why}" for name in dict.fromkeys(lacking)))
+
+
+def _with(found: Mapping[Image, Found], verdict: str) -> list[Image]:
+    return [image for image, one in found.items() if one.verdict == verdict]

@@ -1,0 +1,123 @@
+"""Queries to container registries without a login: does an image exist, and what does its configuration say?
+
+https://github.com/opencontainers/distribution-spec/blob/v1.1.0/spec.md. Public registries hand out tokens to anyone:
+https://distribution.github.io/distribution/spec/auth/token/.
+"""
+
+import json
+import re
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import urlencode, urlsplit
+
+TIMEOUT_SECONDS: Final = 2.0
+"""`plan` waits this long for each request; a registry that is slower is not known."""
+DOCKER_HUB: Final = ("docker.io", "index.docker.io")
+_ACCEPT: Final = ", ".join(
+    (
+        "application/vnd.oci.image.index.v1+json",
+        "application/vnd.oci.image.manifest.v1+json",
+        "application/vnd.docker.distribution.manifest.list.v2+json",
+        "application/vnd.docker.distribution.manifest.v2+json",
+    )
+)
+_CHALLENGE: Final = re.compile(r'(\w+)="([^"]*)"')
+LARGEST: Final = 4 * 1024 * 1024
+"""Bytes of a manifest: registries accept at most 4 MiB."""
+
+
+class NotAnswered(Exception):
+    """The registry did not say whether the image exists. The message is the reason."""
+
+
+def configuration(image: str, architecture: str, scheme: str = "https") -> Mapping[str, Any] | None:
+    """Return the configuration of an image; None if it does not exist. Raises NotAnswered."""
+    registry = _Registry(scheme, *_host_and_name(image))
+    manifest = registry.manifest(_reference(image))
+    if manifest is not None and "manifests" in manifest:
+        digest = _of_platform(manifest["manifests"], architecture)
+        manifest = registry.manifest(digest) if digest else None
+    if manifest is None:
+        return None
+    found = registry.blob(str(manifest.get("config", {}).get("digest", "")))
+    return found if found is not None else {}
+
+
+def _host_and_name(image: str) -> tuple[str, str]:
+    """Return the registry's host and the repository's name in it.
+
+    >>> _host_and_name("docker.io/ubuntu:24.04"), _host_and_name("nvcr.io/nvidia/pytorch@sha256:0")
+    (('registry-1.docker.io', 'library/ubuntu'), ('nvcr.io', 'nvidia/pytorch'))
+    """
+    host, _, rest = image.partition("/")
+    name = rest.partition("@")[0]
+    folder, slash, last = name.rpartition("/")
+    name = f"{folder}{slash}{last.partition(':')[0]}"
+    if host in DOCKER_HUB:
+        return "registry-1.docker.io", name if "/" in name else f"library/{name}"
+    return host, name
+
+
+def _reference(image: str) -> str:
+    """Return the digest of an image, or its tag, which is `latest` by default."""
+    name, _, digest = image.partition("@")
+    return digest or name.rpartition("/")[2].partition(":")[2] or "latest"
+
+
+def _of_platform(manifests: Any, architecture: str) -> str:
+    wanted = {"x86_64": "amd64"}.get(architecture, architecture)
+    fitting = (str(one.get("digest", "")) for one in manifests if one.get("platform", {}).get("architecture") == wanted)
+    return next(fitting, "")
+
+
+class _Registry:
+    """One repository of a registry."""
+
+    def __init__(self, scheme: str, host: str, name: str) -> None:
+        self._scheme, self._base, self._host, self._token = scheme, f"{scheme}://{host}/v2/{name}", host, ""
+
+    def manifest(self, reference: str) -> Mapping[str, Any] | None:
+        return self._read(f"{self._base}/manifests/{reference}")
+
+    def blob(self, digest: str) -> Mapping[str, Any] | None:
+        return self._read(f"{self._base}/blobs/{digest}") if digest else None
+
+    def _read(self, address: str) -> Mapping[str, Any] | None:
+        try:
+            return self._get(address)
+        except urllib.error.HTTPError as error:
+            if error.code == HTTPStatus.UNAUTHORIZED and not self._token:
+                self._token = self._anonymous_token(error.headers.get("WWW-Authenticate", ""))
+                return self._read(address)
+            if error.code == HTTPStatus.NOT_FOUND:
+                return None
+            if error.code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+                raise NotAnswered(f"{self._host} requires a login") from None
+            raise NotAnswered(f"{self._host} answers {error.code} {error.reason}") from None
+        except (OSError, ValueError) as error:
+            raise NotAnswered(f"{self._host} cannot be reached: {getattr(error, 'reason', error)}") from None
+
+    def _get(self, address: str) -> Mapping[str, Any]:
+        headers = {"Accept": _ACCEPT, **({"Authorization": f"Bearer {self._token}"} if self._token else {})}
+        request = urllib.request.Request(address, headers=headers)
+        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:
+            found: Mapping[str, Any] = json.loads(answer.read(LARGEST))
+        return found
+
+    def _anonymous_token(self, challenge: str) -> str:
+        """Ask the token service that the registry names. Raises NotAnswered if it wants a login."""
+        found = dict(_CHALLENGE.findall(challenge))
+        realm = found.pop("realm", "")
+        if not challenge.startswith("Bearer ") or urlsplit(realm).scheme != self._scheme:
+            raise NotAnswered(f"{self._host} requires a login")
+        try:
+            answer = self._get(f"{realm}?{urlencode(found)}")
+        except urllib.error.HTTPError:
+            raise NotAnswered(f"{self._host} requires a login") from None
+        token = answer.get("token") or answer.get("access_token")
+        if not token:
+            raise NotAnswered(f"{self._host} requires a login")
+        return str(token)

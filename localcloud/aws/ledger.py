@@ -1,0 +1,102 @@
+"""What the instances of the local AWS have cost: a ledger kept from events, second by second.
+
+It is independent of what the API reports, so that tests can compare `scripts/cluster cost` with it. Like AWS, it bills each
+second from the launch to the end of an instance, on demand or at the zone's spot price. Instances of a Capacity Block cost
+nothing here: their block was paid in advance.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from infra.cost import prices
+from localcloud.aws import clock, events, patching
+from localcloud.aws.control_actions import action
+from localcloud.aws.ec2 import spot_market
+
+HOUR = Decimal(3600)
+
+
+@dataclass
+class Entry:
+    """One period in which an instance ran."""
+
+    instance: str
+    instance_type: str
+    region: str
+    zone: str
+    market: str
+    started: datetime
+    ended: datetime | None = None
+
+    def usd(self, moment: datetime) -> Decimal | None:
+        """Return the cost until a time; None if the price is not known."""
+        hourly = self._hourly()
+        return None if hourly is None else hourly * Decimal(str(self.seconds(moment))) / HOUR
+
+    def seconds(self, moment: datetime) -> float:
+        return ((self.ended or moment) - self.started).total_seconds()
+
+    def _hourly(self) -> Decimal | None:
+        if self.market == "capacity-block":
+            return Decimal(0)
+        if self.market == "spot":
+            return spot_market.price(self.region, self.instance_type, self.zone)
+        known = prices.snapshot(self.region).on_demand(self.instance_type)
+        return known.usd if known else None
+
+
+_entries: list[Entry] = []
+
+
+def install() -> None:
+    """Keep the ledger from now on."""
+    events.register(_follow)
+
+
+def entries() -> tuple[Entry, ...]:
+    return tuple(_entries)
+
+
+def _follow(event: events.Event) -> None:
+    if event.kind != "instance":
+        return
+    if event.action in ("created", "starting"):
+        shown = event.details
+        market = shown.get("InstanceLifecycle") or "on-demand"
+        zone = shown["Placement"]["AvailabilityZone"]
+        _entries.append(Entry(event.name, shown["InstanceType"], event.region, zone, market, clock.now()))
+    elif event.action in ("stopping", "gone"):
+        for entry in _running(event.name):
+            entry.ended = clock.now()
+
+
+def _running(instance: str) -> Iterator[Entry]:
+    return (entry for entry in _entries if entry.instance == instance and entry.ended is None)
+
+
+@patching.on_reset
+def _forget() -> None:
+    _entries.clear()
+
+
+@action("GET", "ledger")
+def _ledger(_: Any) -> Any:
+    """Return every entry with its cost in USD, which is null if the price is not known."""
+    moment = clock.now()
+    return {"now": moment.isoformat(), "entries": [_shown(entry, moment) for entry in _entries]}
+
+
+def _shown(entry: Entry, moment: datetime) -> dict[str, Any]:
+    usd = entry.usd(moment)
+    return {
+        "instance": entry.instance,
+        "type": entry.instance_type,
+        "zone": entry.zone,
+        "market": entry.market,
+        "started": entry.started.isoformat(),
+        "ended": entry.ended.isoformat() if entry.ended else None,
+        "usd": None if usd is None else float(usd),
+    }

@@ -1,0 +1,349 @@
+"""Generated stacks and accounts: does `up` do what `plan` says?
+
+`plan` asks the local AWS in this process. `up` is the program under Pulumi's mocks, which create each resource with the
+handlers of the local provider in the same account, so that AWS's refusals are those of the local AWS. An engine would take
+40 s for each stack, the mocks take one or two.
+"""
+
+import asyncio
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+from unittest.mock import patch
+
+import pulumi
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+from pulumi.runtime.config import set_all_config
+from pulumi.runtime.mocks import set_mocks
+from pulumi.runtime.mocks import test as under_mocks
+
+from cli.plan.changes import Changes
+from cli.plan.verb import examine
+from infra import program
+from infra.checks.model import Answer
+from infra.config.stack_file import RawStack
+from infra.facts.clients import Clients
+from localcloud.aws import prerequisites, quotas, scarcity
+from localcloud.aws.account import ACCOUNT
+from localcloud.aws.call import backend_of
+from localcloud.aws.ec2 import capacity_reservations, instance_types
+from localcloud.aws.permissions import organization
+from localcloud.engine.mocks import MotoMocks
+
+REGION: Final = "us-west-2"
+STACK: Final = "drawn"
+VPC: Final = {"vpcId": "vpc-0123456789abcdef0", "subnetIds": ["subnet-0123456789abcde00", "subnet-0123456789abcde01"]}
+TYPES: Final = ("g5.xlarge", "g5.8xlarge", "g6.48xlarge", "p4d.24xlarge", "p5.48xlarge", "p5en.48xlarge", "c7i.2xlarge")
+ZONES: Final = tuple(f"{REGION}{letter}" for letter in "abcd")
+QUOTAS: Final = {
+    "L-417A185B": (0, 96, 192, 384),  # P on demand
+    "L-DB2E81BA": (0, 4, 32, 192),  # G on demand
+    "L-1216C47A": (0, 2, 4, 5, 100),  # standard on demand
+    "L-3819A6DF": (0, 32, 192),  # G spot
+    "L-7212CCBC": (0, 96),  # P4 spot
+    "L-C4BD4855": (0, 192),  # P5 spot
+    "L-F678F1CE": (0, 1, 2),  # VPCs
+    "L-A4707A72": (0, 1, 2),  # internet gateways
+    "L-0263D0A3": (0, 1, 2),  # addresses
+    "L-DF5E4CA3": (2, 8, 40),  # network interfaces
+    "L-1194D53C": (0, 1),  # EKS clusters
+    "L-BD136A63": (1, 2, 3),  # nodes per group
+    "L-FE177D64": (0, 5, 60),  # roles
+}
+"""Quota code -> values around those that matter."""
+ACTIONS: Final = (
+    *("ec2:CreateVpc", "ec2:CreateSubnet", "ec2:CreateNatGateway", "ec2:CreateVpcEndpoint", "ec2:CreateSecurityGroup"),
+    *("ec2:CreateLaunchTemplate", "ec2:CreatePlacementGroup", "ec2:RunInstances", "ec2:CreateFlowLogs", "ec2:AllocateAddress"),
+    *("eks:CreateCluster", "eks:CreateNodegroup", "eks:CreateAddon", "eks:CreateAccessEntry"),
+    *("iam:CreateRole", "iam:PassRole", "iam:PutRolePolicy", "iam:AttachRolePolicy", "iam:CreateInstanceProfile"),
+    *("kms:CreateKey", "logs:CreateLogGroup", "s3:CreateBucket", "autoscaling:CreateAutoScalingGroup"),
+    *("elasticfilesystem:CreateFileSystem", "elasticfilesystem:CreateMountTarget", "elasticfilesystem:CreateAccessPoint"),
+    *("iam:CreateServiceLinkedRole", "fsx:CreateFileSystem"),
+)
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """A capacity reservation of the account."""
+
+    id: str
+    kind: Literal["default", "capacity-block"]
+    instance_type: str
+    zone: str
+    count: int
+    state: str
+
+
+@dataclass(frozen=True)
+class World:
+    """A stack file, and the account in which it is planned."""
+
+    values: Mapping[str, Any]
+    reservations: Sequence[Reservation] = ()
+    quotas: Mapping[str, int] = field(default_factory=dict)
+    denied: str = ""
+    scarce: tuple[tuple[str, str], ...] = ()
+    new_account: bool = False
+
+    def make(self) -> None:
+        """Create in the account what the stack refers to, and set the account's limits."""
+        prerequisites.make(REGION, {**self.values, "pools": []})
+        for one in self.reservations:
+            capacity_reservations.seed(
+                one.instance_type, one.zone, one.count, reservation_id=one.id, kind=one.kind, match="targeted", state=one.state
+            )
+        quotas.set_values({code: float(value) for code, value in self.quotas.items()})
+        for name, zone in self.scarce:
+            scarcity.begin(name, zone)
+        if self.denied:
+            organization.deny(self.denied)
+
+
+# --- drawing ------------------------------------------------------------------------------------------------------------
+
+
+def drawn(count: int, number: int) -> list[World]:
+    """Return different worlds, the same for the same seed."""
+    found: dict[str, World] = {}
+
+    @seed(number)
+    @settings(
+        max_examples=3 * count, database=None, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+    )
+    @given(worlds())
+    def draw(world: World) -> None:
+        found.setdefault(repr(world), world)
+
+    draw()
+    return list(found.values())[:count]
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> World:
+    """Draw a stack and an account. At most two things are unusual, so that most reasons stand alone."""
+    kind = draw(st.sampled_from(["eks", "eks", "eks", "ec2"]))
+    reservations: list[Reservation] = []
+    count = 1 if kind == "ec2" else draw(st.integers(1, 2))
+    pools = [draw(_pool(name, kind, reservations)) for name in ("one", "two")[:count]]
+    unusual = draw(st.sets(st.sampled_from(["quota", "denied", "scarce", "new", ""]), min_size=1, max_size=2))
+    chosen = draw(st.dictionaries(st.sampled_from(sorted(QUOTAS)), st.integers(0, 4), min_size=1, max_size=2))
+    return World(
+        values={
+            "target": {"kind": kind},
+            "network": draw(st.sampled_from([{}, {}, {"natGateways": "perZone"}, {"zones": list(ZONES[:2])}, VPC])),
+            "storage": draw(st.sampled_from([{}, {"efs": "none"}, {"efs": {"backup": False}}])) if kind == "eks" else {},
+            **({"platform": {"install": False}} if kind == "eks" else {}),
+            "pools": pools,
+        },
+        reservations=tuple(reservations),
+        quotas={code: QUOTAS[code][place % len(QUOTAS[code])] for code, place in chosen.items()} if "quota" in unusual else {},
+        denied=draw(st.sampled_from(ACTIONS)) if "denied" in unusual else "",
+        scarce=_scarce(pools) if "scarce" in unusual else (),
+        new_account="new" in unusual,
+    )
+
+
+@st.composite
+def _pool(draw: st.DrawFn, name: str, kind: str, reservations: list[Reservation]) -> dict[str, Any]:
+    instance_type = draw(st.sampled_from([one for one in TYPES if kind == "eks" or one != "c7i.2xlarge"]))
+    maximum = draw(st.integers(1, 4))
+    pool: dict[str, Any] = {
+        "name": name,
+        "instanceType": instance_type,
+        "maxSize": maximum,
+        "desiredSize": draw(st.integers(0, maximum)),
+    }
+    if draw(st.booleans()):
+        pool["zone"] = draw(st.sampled_from(ZONES))
+    market = draw(st.sampled_from(["on-demand", "on-demand", "spot", "targeted-odcr", "capacity-block"]))
+    if market == "spot":
+        pool["capacity"] = {"kind": market}
+    if market in ("targeted-odcr", "capacity-block"):
+        found = draw(_reservation(pool, market, len(reservations)))
+        reservations.append(found)
+        pool["capacity"] = {"kind": market, "reservationId": found.id}
+    return pool
+
+
+@st.composite
+def _reservation(draw: st.DrawFn, pool: Mapping[str, Any], market: str, number: int) -> Reservation:
+    """Draw a reservation that mostly fits the pool."""
+    is_block = market == "capacity-block"
+    name = pool["instanceType"] if draw(st.integers(0, 5)) else "p5.48xlarge"
+    zones = instance_types.offered_zones(REGION)[name]
+    wanted = pool.get("zone")
+    zone = wanted if wanted in zones and draw(st.integers(0, 3)) else draw(st.sampled_from(zones))
+    size = draw(st.sampled_from([pool["maxSize"], pool["maxSize"], 1]))
+    state = draw(st.sampled_from(["active", "active", "active", "scheduled", "expired", "cancelled"]))
+    kind: Literal["default", "capacity-block"] = "capacity-block" if is_block else "default"
+    return Reservation(f"cr-0123456789abcde{number:02}", kind, name, zone, size, state)
+
+
+def _scarce(pools: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str], ...]:
+    name = str(pools[0]["instanceType"])
+    return tuple((name, zone) for zone in instance_types.offered_zones(REGION).get(name, ()))
+
+
+# --- plan and up --------------------------------------------------------------------------------------------------------
+
+RESERVATIONS: Final = "reservations and Capacity Blocks"
+REASONS: Final[Mapping[str, str]] = {
+    "stack file": r"",
+    "vCPU quotas": r"VcpuLimitExceeded|MaxSpotInstanceCountExceeded",
+    "node groups per cluster": r"ResourceLimitExceeded",
+    RESERVATIONS: (
+        r"Reservation|Capacity Block|capacity-block|not available in the requested|InsufficientInstanceCapacity|Unsupported"
+    ),
+    "instance types and zones": r"Unsupported|not supported|InvalidParameter|not offered",
+    "existing VPC": r"Subnet|Vpc",
+    "free addresses in subnets": r"InsufficientFreeAddresses",
+    "VPCs per Region": r"VpcLimitExceeded",
+    "Internet gateways per Region": r"InternetGatewayLimitExceeded",
+    "EC2-VPC Elastic IPs": r"AddressLimitExceeded",
+    "Network interfaces per Region": r"NetworkInterfaceLimitExceeded|number of network interfaces",
+    "EKS clusters": r"ResourceLimitExceeded",
+    "Nodes per managed node group": r"ResourceLimitExceeded|InvalidParameter",
+    "IAM roles": r"LimitExceeded",
+    "service-linked roles": r"ServiceLinkedRole|AccessDenied|not authorized|UnauthorizedOperation",
+    "permissions": r"AccessDenied|UnauthorizedOperation|not authorized|AuthorizationError",
+}
+"""Check -> how `up` reports its reason. A check that is not listed here has none yet, which is a disagreement."""
+NO_CAPACITY: Final = r"InsufficientInstanceCapacity|UnfulfillableCapacity|no Spot capacity|sufficient \S+ capacity"
+"""AWS does not tell whether there is capacity, so that `plan` cannot either."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What `plan` and `up` said about one world."""
+
+    world: World
+    answers: tuple[Answer, ...]
+    failure: str
+    """Why `up` failed; empty if it created everything."""
+
+    @property
+    def refused(self) -> tuple[Answer, ...]:
+        return tuple(one for one in self.answers if one.verdict == "no")
+
+    @property
+    def summary(self) -> str:
+        said = f"refused by {', '.join(one.check for one in self.refused)}" if self.refused else "passes"
+        return f"{said}; {self.disagreement or 'up agrees'}"
+
+    @property
+    def disagreement(self) -> str:
+        """Return what does not fit; empty if `plan` and `up` agree."""
+        if not self.refused:
+            excused = self._is_unknown() or (self.world.scarce and re.search(NO_CAPACITY, self.failure))
+            return "" if not self.failure or excused else f"plan passes, up fails: {self.failure}"
+        names = ", ".join(one.check for one in self.refused)
+        if not self.failure:
+            return f"plan refuses ({names}: {self.refused[0].sentences[0]}), up creates everything"
+        if any(self._is_reason(one) for one in self.refused):
+            return ""
+        return f"plan refuses ({names}), up fails for another reason: {self.failure}"
+
+    def _is_unknown(self) -> bool:
+        """Return whether `plan` said that it does not know about the action that AWS denied."""
+        unknown = " ".join(sentence for one in self.answers if one.verdict == "unknown" for sentence in one.sentences)
+        return bool(self.world.denied and self.world.denied in unknown and self.world.denied in self.failure)
+
+    def _is_reason(self, answer: Answer) -> bool:
+        stopped = any(sentence in self.failure for sentence in answer.sentences)
+        pattern = REASONS.get(answer.check, "")
+        return stopped or bool(pattern and re.search(pattern, self.failure, re.IGNORECASE))
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "stack": self.world.values,
+            "account": {
+                "reservations": [vars(one) for one in self.world.reservations],
+                "quotas": dict(self.world.quotas),
+                "denied": self.world.denied,
+                "scarce": [list(one) for one in self.world.scarce],
+                "new": self.world.new_account,
+            },
+            "plan": {one.check: list(one.sentences) for one in self.refused},
+            "up": self.failure,
+            "disagreement": self.disagreement,
+        }
+
+
+def compare(world: World) -> Outcome:
+    """Plan a stack, and create it in the same account whatever `plan` says."""
+    quotas.use_account("new" if world.new_account else "established")
+    try:
+        with MotoMocks(REGION) as mocks:
+            world.make()
+            answers = tuple(_planned(world))
+            failure = _created(world, mocks)
+            if not failure and any(one.check == RESERVATIONS for one in answers if one.verdict == "no"):
+                failure = _grown()
+            return Outcome(world, answers, failure)
+    finally:
+        quotas.use_account("established")
+
+
+def _planned(world: World) -> Sequence[Answer]:
+    raw = RawStack(STACK, REGION, world.values)
+    return examine(raw, offline=False, look_ahead=lambda: Changes({}, not_previewed="compared with up")).answers
+
+
+def _created(world: World, mocks: MotoMocks) -> str:
+    """Return why `up` fails without checks; empty if it does not."""
+    texts = {f"gpumpi:{name}": json.dumps(value) for name, value in world.values.items()}
+    set_all_config({"aws:region": REGION, **texts})
+    quiet = patch.multiple(pulumi.log, warn=lambda *_, **__: None, error=lambda *_, **__: None)
+    try:
+        with patch.dict(os.environ, {program.SKIP_CHECKS: "1"}), quiet, _own_loop():
+            set_mocks(mocks, project="gpumpi", stack=STACK)  # its futures belong to the loop
+            under_mocks(program.run)()  # type: ignore[no-untyped-call]
+    except (Exception, SystemExit) as error:
+        return " ".join(str(error).split()) or type(error).__name__
+    finally:
+        set_all_config({})
+    return _missing_nodes()
+
+
+@contextmanager
+def _own_loop() -> Iterator[None]:
+    """Give a run its own event loop. After a failure, no task of the run may go on in the next account."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    loop.set_exception_handler(lambda *_: None)
+    try:
+        yield
+    finally:
+        tasks = asyncio.all_tasks(loop)
+        for task in tasks:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        loop.run_until_complete(loop.shutdown_default_executor())
+        loop.close()
+        asyncio.set_event_loop(asyncio.new_event_loop())
+
+
+def _grown() -> str:
+    """Return why the pools cannot grow to their maximum: an empty pool needs no reservation yet."""
+    client = Clients(REGION).autoscaling
+    for group in client.describe_auto_scaling_groups()["AutoScalingGroups"]:
+        client.set_desired_capacity(AutoScalingGroupName=group["AutoScalingGroupName"], DesiredCapacity=group["MaxSize"])
+    return _missing_nodes()
+
+
+def _missing_nodes() -> str:
+    """Return the failed launches of groups that have fewer instances than they want: Pulumi waits for them."""
+    autoscaling = backend_of("autoscaling", ACCOUNT, REGION)
+    lacking = [
+        group for group in autoscaling.autoscaling_groups.values() if len(group.instance_states) < (group.desired_capacity or 0)
+    ]
+    if not lacking:
+        return ""
+    found = Clients(REGION).autoscaling.describe_scaling_activities(AutoScalingGroupName=lacking[0].name)["Activities"]
+    messages = [f"{one['StatusCode']}: {one.get('StatusMessage', '')}" for one in found if one["StatusCode"] == "Failed"]
+    return " ".join(messages[:1]) or f"{lacking[0].name} has too few instances"

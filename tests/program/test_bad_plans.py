@@ -1,0 +1,218 @@
+"""`plan` refuses bad stacks before anything is written, and no sensible one. `test_every_stack.py` has the stack files."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from cli.plan import verb
+from cli.plan.changes import Changes
+from cli.plan.report import Report
+from infra.config.stack_file import RawStack
+from infra.cost.prices import snapshot
+from infra.facts import price_list
+from localcloud.aws import calls, prerequisites, quotas
+from localcloud.aws.ec2 import capacity_reservations
+from localcloud.aws.permissions import organization
+from localcloud.engine.mocks import MotoMocks
+
+REGION = "us-west-2"
+RESERVATIONS = "reservations and Capacity Blocks"
+VPC = {"vpcId": "vpc-0123456789abcdef0", "subnetIds": ["subnet-0123456789abcde00", "subnet-0123456789abcde01"]}
+RESERVATION, BLOCK, EXPIRED, SCHEDULED = (f"cr-0123456789abcde{number:02}" for number in range(4))
+GPUS = {"name": "train", "instanceType": "p5.48xlarge", "maxSize": 2}
+BASE = {"target": {"kind": "eks"}, "platform": {"install": False}, "storage": {"efs": "none"}, "pools": [GPUS]}
+
+Setup = Callable[[], object]
+
+
+def pool(**changes: Any) -> dict[str, Any]:
+    return {"pools": [{**GPUS, **changes}]}
+
+
+def reserved(reservation: str, kind: str = "targeted-odcr", **changes: Any) -> dict[str, Any]:
+    return pool(capacity={"kind": kind, "reservationId": reservation}, **changes)
+
+
+def quota(code: str, value: float = 0) -> Setup:
+    return lambda: quotas.set_values({code: value})
+
+
+def deny(action: str) -> Setup:
+    return lambda: organization.deny(action)
+
+
+def nothing() -> None:
+    return
+
+
+OF_FILE: dict[str, Mapping[str, Any]] = {
+    "unknown setting": {"storrage": {}},
+    "unknown setting of a pool": pool(gpu=8),
+    "two pools with one name": {"pools": [GPUS, GPUS]},
+    "pool name with capitals": pool(name="Train"),
+    "pool without maxSize": {"pools": [{"name": "train", "instanceType": "p5.48xlarge"}]},
+    "minSize above maxSize": pool(minSize=3),
+    "desiredSize above maxSize": pool(desiredSize=3),
+    "zone outside network.zones": {**pool(zone=f"{REGION}c"), "network": {"zones": [f"{REGION}a", f"{REGION}b"]}},
+    "VPC without subnets": {"network": {"vpcId": VPC["vpcId"]}},
+    "unknown purchase option": pool(capacity={"kind": "cheap"}),
+    "spot with a reservation": reserved(RESERVATION, "spot"),
+    "Kubernetes version that is too old": {"target": {"kind": "eks", "kubernetesVersion": "1.20"}},
+    "CIDR that is too small": {"network": {"cidr": "10.0.0.0/28"}},
+    "root volume that is too small": pool(rootVolumeGib=1),
+    "malformed AMI": pool(amiId="ami-x"),
+    "malformed administrator": {"target": {"kind": "eks", "admins": ["me"]}},
+    "label of Kubernetes": pool(labels={"node.kubernetes.io/role": "x"}),
+}
+OF_AWS: dict[str, tuple[str, Mapping[str, Any], Setup]] = {
+    "type that does not exist": ("instance types and zones", pool(instanceType="p5.49xlarge"), nothing),
+    "zone that does not exist": ("instance types and zones", pool(zone=f"{REGION}z"), nothing),
+    "zone without the type": ("instance types and zones", pool(instanceType="p5e.48xlarge", zone=f"{REGION}b"), nothing),
+    "quota of P": ("vCPU quotas", pool(desiredSize=1), quota("L-417A185B")),
+    "quota of P5 spot": ("vCPU quotas", pool(desiredSize=1, capacity={"kind": "spot"}), quota("L-C4BD4855")),
+    "quota of standard types": ("vCPU quotas", {}, quota("L-1216C47A")),
+    "more pools than the quota": ("node groups per cluster", {"pools": [{**GPUS, "name": f"p{n}"} for n in range(30)]}, nothing),
+    "quota of VPCs": ("VPCs per Region", {}, quota("L-F678F1CE")),
+    "quota of internet gateways": ("Internet gateways per Region", {}, quota("L-A4707A72")),
+    "quota of addresses": ("EC2-VPC Elastic IPs", {}, quota("L-0263D0A3")),
+    "quota of interfaces": ("Network interfaces per Region", {}, quota("L-DF5E4CA3")),
+    "quota of clusters": ("EKS clusters", {}, quota("L-1194D53C")),
+    "quota of nodes": ("Nodes per managed node group", {}, quota("L-BD136A63", 1)),
+    "quota of roles": ("IAM roles", {}, quota("L-FE177D64", 1)),
+    "missing reservation": (RESERVATIONS, reserved("cr-0fffffffffffffff0"), nothing),
+    "expired reservation": (RESERVATIONS, reserved(EXPIRED), nothing),
+    "reservation of another type": (
+        RESERVATIONS,
+        reserved(RESERVATION, instanceType="g5.8xlarge"),
+        nothing,
+    ),
+    "reservation in another zone": (RESERVATIONS, reserved(RESERVATION, zone=f"{REGION}c"), nothing),
+    "reservation that is too small": (RESERVATIONS, reserved(RESERVATION, maxSize=3), nothing),
+    "Capacity Block as an ODCR": (RESERVATIONS, reserved(BLOCK), nothing),
+    "nodes before the block starts": (
+        RESERVATIONS,
+        reserved(SCHEDULED, "capacity-block", desiredSize=1),
+        nothing,
+    ),
+    "reservation outside the VPC": (
+        "instance types and zones",
+        {**reserved(RESERVATION), "network": {"zones": [f"{REGION}b", f"{REGION}c"]}},
+        nothing,
+    ),
+    "missing VPC": ("existing VPC", {"network": {**VPC, "vpcId": "vpc-0fffffffffffffff0"}}, nothing),
+    "missing subnet": (
+        "existing VPC",
+        {"network": {**VPC, "subnetIds": ["subnet-0fffffffffffffff1", VPC["subnetIds"][1]]}},
+        nothing,
+    ),
+    "missing file system": (
+        "existing file system",
+        {"network": VPC, "storage": {"efs": {"fileSystemId": "fs-0fffffffffffffff0"}}},
+        nothing,
+    ),
+    "missing bucket": (
+        "bucket linked to FSx",
+        {"storage": {"fsx": {"dataRepository": {"path": "s3://nowhere"}}}},
+        nothing,
+    ),
+    "missing placement group": ("placement groups", pool(placementGroup="mine"), nothing),
+    "missing AMI": ("AMIs", pool(amiId="ami-0fffffffffffffff0"), nothing),
+    "missing administrator": (
+        "cluster admins",
+        {"target": {"kind": "eks", "admins": ["arn:aws:iam::123456789012:role/Nobody"]}},
+        nothing,
+    ),
+    "no permission for clusters": ("permissions", {}, deny("eks:CreateCluster")),
+    "no permission to pass roles": ("permissions", {}, deny("iam:PassRole")),
+    "no permission to clean up": ("permissions", {}, deny("ec2:DeleteVpc")),
+    "budget per hour": ("budget", {"budget": {"maxHourly": 1}}, nothing),
+    "budget per month": ("budget", {"budget": {"maxMonthly": 1}}, nothing),
+}
+
+
+@pytest.fixture(scope="module")
+def account() -> Iterator[None]:
+    """One account for all stacks: none of them changes it."""
+    with MotoMocks(REGION), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(price_list, "read", lambda wanted: snapshot(wanted.region))
+        prerequisites.make(REGION, {"network": VPC, "storage": {"efs": "none"}})
+        for name, kind, state in (
+            (RESERVATION, "default", "active"),
+            (BLOCK, "capacity-block", "active"),
+            (EXPIRED, "default", "expired"),
+            (SCHEDULED, "capacity-block", "scheduled"),
+        ):
+            seeded: Any = {"reservation_id": name, "kind": kind, "state": state, "match": "targeted"}
+            capacity_reservations.seed("p5.48xlarge", f"{REGION}a", 2, **seeded)
+        calls.clear()
+        yield
+
+
+@pytest.fixture
+def limits() -> Iterator[None]:
+    yield
+    quotas._set.clear()
+    organization._forget()
+
+
+def planned(raw: RawStack, *, offline: bool = False) -> Report:
+    return verb.examine(raw, offline=offline, look_ahead=lambda: Changes({}, not_previewed="not needed"))
+
+
+def refusals(raw: RawStack, *, offline: bool = False) -> dict[str, tuple[str, ...]]:
+    return {one.check: one.sentences for one in planned(raw, offline=offline).refused}
+
+
+def test_there_are_forty_bad_plans() -> None:
+    assert len(OF_FILE) + len(OF_AWS) >= 40
+
+
+@pytest.mark.usefixtures("account")
+@pytest.mark.parametrize("name", OF_FILE)
+def test_a_mistake_in_the_file_is_refused_before_any_write_and_offline(name: str) -> None:
+    assert list(refusals(RawStack("bad", REGION, {**BASE, **OF_FILE[name]}), offline=True)) == ["stack file"]
+    assert calls.writes() == {}
+
+
+@pytest.mark.usefixtures("account", "limits")
+@pytest.mark.parametrize("name", OF_AWS)
+def test_what_aws_would_refuse_is_refused_before_any_write(name: str) -> None:
+    check, changes, setup = OF_AWS[name]
+    setup()
+    assert check in refusals(RawStack("bad", REGION, {**BASE, **changes}))
+    assert calls.writes() == {}
+
+
+@pytest.mark.usefixtures("account")
+def test_the_stack_without_a_mistake_is_not_refused() -> None:
+    assert refusals(RawStack("good", REGION, BASE)) == {}
+
+
+VARIATIONS: dict[str, Mapping[str, Any]] = {
+    "larger": pool(maxSize=8, desiredSize=4),
+    "another zone": pool(zone=f"{REGION}c"),
+    "on-demand GPUs of another type": pool(instanceType="g6.48xlarge", desiredSize=2),
+    "spot": pool(capacity={"kind": "spot"}, desiredSize=1),
+    "without EFA": pool(efa=False),
+    "reserved": reserved(RESERVATION, desiredSize=2),
+    "in a block": reserved(BLOCK, "capacity-block", desiredSize=2),
+    "in a block that has not started": reserved(SCHEDULED, "capacity-block"),
+    "private": {"network": {"natGateways": "none", "interfaceEndpoints": True}},
+    "a NAT gateway per zone": {"network": {"natGateways": "perZone"}},
+    "in an existing VPC": {"network": VPC},
+    "with EFS and Lustre": {"storage": {"fsx": {"sizeGib": 2400}}},
+    "with a large budget": {"budget": {"maxHourly": 1000}},
+    "two pools": {"pools": [GPUS, {**GPUS, "name": "more", "instanceType": "c7i.2xlarge"}]},
+    "EC2 cluster": {"target": {"kind": "ec2"}, "storage": {}},
+}
+
+
+@pytest.mark.usefixtures("account")
+@pytest.mark.parametrize("name", VARIATIONS)
+def test_a_sensible_variation_is_not_refused(name: str) -> None:
+    values = {**BASE, **VARIATIONS[name]}
+    if values["target"] == {"kind": "ec2"}:
+        del values["platform"]
+        prerequisites.make(REGION, values)
+    assert refusals(RawStack("good", REGION, values)) == {}

@@ -1,0 +1,192 @@
+"""`cost` agrees with the ledger of the local AWS over a run with scaling, a termination, and the end of a Capacity Block."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+from typer.testing import CliRunner
+
+from cli import main
+from cli.cluster_access import Access
+from cli.cost import reading
+from cli.cost.spending import Spending
+from cli.exit_codes import UNREACHABLE
+from cli.status import spending as of_status
+from cli.status.model import SpendingStatus
+from infra.config.preflight import examine_aws
+from infra.config.stack_file import RawStack
+from infra.facts.clients import Clients
+from infra.settings.stack import Settings
+from localcloud.aws import clock, faults, ledger
+from localcloud.aws.account import ACCOUNT
+from localcloud.aws.call import backend_of
+from localcloud.aws.ec2 import capacity_reservations
+from localcloud.engine.mocks import MotoMocks
+from tests.program.engine import deploy
+
+REGION = "us-west-2"
+START = datetime.now(UTC).replace(microsecond=0)
+"""Facts have the time of the machine: the calendar of the local AWS starts there, and stands still."""
+MINUTE = timedelta(minutes=1)
+BLOCK = "cr-0123456789abcdef0"
+POOLS = [
+    {"name": "train", "instanceType": "p4d.24xlarge", "maxSize": 4, "desiredSize": 2, "efa": False},
+    {"name": "cheap", "instanceType": "g6.48xlarge", "maxSize": 2, "desiredSize": 1, "capacity": {"kind": "spot"}},
+    {
+        "name": "block",
+        "instanceType": "p5.48xlarge",
+        "maxSize": 2,
+        "desiredSize": 2,
+        "capacity": {"kind": "capacity-block", "reservationId": BLOCK},
+    },
+]
+VALUES = {
+    "target": {"kind": "eks"},
+    "costCenter": "physics",
+    "platform": {"install": False, "autoscaler": False},
+    "storage": {"efs": "none"},
+    "pools": POOLS,
+}
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+    """A deployed stack, whose Capacity Block ends in 50 minutes."""
+    with MotoMocks(REGION) as mocks, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(clock, "system", lambda: START)
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        capacity_reservations.seed(
+            "p5.48xlarge", f"{REGION}a", 2, reservation_id=BLOCK, kind="capacity-block", days=50 / (24 * 60)
+        )
+        found, facts = examine_aws(RawStack("spend", REGION, VALUES)).whole
+        deploy(found, facts, mocks)
+        yield found
+
+
+def groups(pool: str) -> dict[str, Any]:
+    found = Clients(REGION).autoscaling.describe_auto_scaling_groups()["AutoScalingGroups"]
+    return next(one for one in found if f"-{pool}-" in one["AutoScalingGroupName"])
+
+
+def scale(pool: str, size: int) -> None:
+    Clients(REGION).autoscaling.set_desired_capacity(
+        AutoScalingGroupName=groups(pool)["AutoScalingGroupName"], DesiredCapacity=size
+    )
+    clock.advance(timedelta())  # instances that were terminated now end now
+
+
+def spent(settings: Settings, since: datetime | None = None) -> Spending:
+    return reading.examine(settings, Access(Path("/nonexistent"), None), since=since, now=clock.now())
+
+
+def in_ledger(*types: str) -> float:
+    entries = [one for one in ledger.entries() if not types or one.instance_type in types]
+    return float(sum(one.usd(clock.now()) or 0 for one in entries))
+
+
+@pytest.fixture(scope="module")
+def run(settings: Settings) -> Settings:
+    """Ten minutes: pools grow and shrink, a user terminates a node, and EKS empties the group of the block."""
+    clock.advance(2 * MINUTE)
+    scale("train", 4)
+    clock.advance(1.5 * MINUTE)
+    victim = groups("train")["Instances"][0]["InstanceId"]
+    Clients(REGION).ec2.terminate_instances(InstanceIds=[victim])
+    clock.advance(timedelta())
+    clock.advance(2 * MINUTE)
+    scale("train", 1)
+    scale("cheap", 0)
+    clock.advance(4.5 * MINUTE)
+    return settings
+
+
+def test_spending_is_that_of_the_ledger(run: Settings) -> None:
+    assert len(ledger.entries()) == 2 + 2 + 2 + 1 + 1 + 2  # system, train, two more, a replacement, spot, block
+    found = spent(run)
+    assert float(found.total.usd) == pytest.approx(in_ledger(), rel=0.01)
+    assert float(found.pools["train"].usd) == pytest.approx(in_ledger("p4d.24xlarge"), rel=0.01)
+    assert float(found.pools["cheap"].usd) == pytest.approx(in_ledger("g6.48xlarge"), rel=0.01)
+    assert found.pools["block"].usd == 0
+    assert found.pools["block"].instance_hours > 0
+    assert set(found.cost_centers) == {"physics"}
+
+
+def test_the_nodes_of_a_block_stop_counting_when_eks_removes_them(run: Settings) -> None:
+    hours = float(spent(run).pools["block"].instance_hours)
+    seconds = sum(one.seconds(clock.now()) for one in ledger.entries() if one.instance_type == "p5.48xlarge")
+    assert hours == pytest.approx(seconds / 3600, rel=0.01)
+    assert hours < 2 * 10 / 60
+
+
+def test_instances_that_ec2_has_forgotten_come_from_scaling_activities(run: Settings) -> None:
+    before = spent(run)
+    backend = backend_of("ec2", ACCOUNT, REGION)
+    kept = dict(backend.reservations)
+    over = [name for name, made in kept.items() if any(one.state_name == "terminated" for one in made.instances)]
+    assert over
+    for name in over:
+        del backend.reservations[name]
+    try:
+        after = spent(run)
+    finally:
+        backend.reservations.update(kept)
+    assert {name: one.instance_hours for name, one in after.pools.items()} == {
+        name: one.instance_hours for name, one in before.pools.items()
+    }
+    assert after.total.usd == before.total.usd
+
+
+def test_the_period_limits_what_counts(run: Settings) -> None:
+    assert float(spent(run, since=clock.now() - MINUTE).total.instance_hours * 60) == pytest.approx(2 + 1)
+
+
+def test_without_the_cluster_only_instances_are_known(run: Settings) -> None:
+    found = spent(run)
+    assert not found.jobs and not found.idle_gpu_hours
+    assert [one for one in found.unknown if one.startswith("jobs: ")]
+
+
+# --- the verb -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    values = {"aws:region": REGION, **{f"gpumpi:{name}": value for name, value in VALUES.items()}}
+    (tmp_path / "Pulumi.spend.yaml").write_text(json.dumps({"config": values}))
+    return tmp_path
+
+
+def cost(folder: Path, *more: str) -> Any:
+    kubeconfig = str(folder / "none")
+    return CliRunner().invoke(main.app, ["cost", "-s", "spend", "--config-dir", str(folder), "--kubeconfig", kubeconfig, *more])
+
+
+def test_the_verb_prints_a_row_per_pool_and_cost_center(run: Settings, folder: Path) -> None:
+    done = cost(folder)
+    assert done.exit_code == 0, done.output
+    for row in ("pool train", "pool cheap", "pool block", "pool system", "cost center physics", "total of all instances"):
+        assert row in done.stdout
+    assert "unknown: jobs: " in done.stdout
+
+
+def test_the_verb_says_which_permission_is_missing(run: Settings, folder: Path) -> None:
+    faults.add(faults.Fault("ec2", "DescribeInstances", "UnauthorizedOperation"))
+    done = cost(folder)
+    assert (done.exit_code, "you are not allowed to call DescribeInstances" in done.output) == (UNREACHABLE, True)
+
+
+def test_a_stack_for_another_kubernetes_has_no_cost(tmp_path: Path) -> None:
+    (tmp_path / "Pulumi.spend.yaml").write_text(json.dumps({"config": {"gpumpi:target": {"kind": "existing"}}}))
+    assert "has no AWS settings" in cost(tmp_path).output
+
+
+def test_status_has_a_line_with_the_spending_so_far(run: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(of_status, "datetime", Mock(now=lambda _: clock.now()))
+    found = of_status.of_stack(RawStack("spend", REGION, VALUES))
+    assert isinstance(found, SpendingStatus)
+    assert float(found.usd) == pytest.approx(in_ledger(), rel=0.01)
+    assert (found.since, found.unknown) == (START, ())

@@ -1,0 +1,91 @@
+"""Images are looked up in their registry, without a login, and what it does not answer is unknown."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from infra.facts.registry_api import NotAnswered, configuration
+
+INDEX = {
+    "manifests": [
+        {"digest": "sha256:arm", "platform": {"architecture": "arm64"}},
+        {"digest": "sha256:amd", "platform": {"architecture": "amd64"}},
+    ]
+}
+MANIFEST = {"config": {"digest": "sha256:config"}}
+CONFIG = {"config": {"Env": ["PATH=/opt/amazon/efa/bin"]}}
+CONTENT: dict[str, Any] = {
+    "team/train/manifests/1": INDEX,
+    "team/train/manifests/sha256:amd": MANIFEST,
+    "team/train/blobs/sha256:config": CONFIG,
+    "public/app/manifests/latest": MANIFEST,
+    "public/app/blobs/sha256:config": CONFIG,
+}
+
+
+class Handler(BaseHTTPRequestHandler):
+    """A registry: `public/` needs an anonymous token, `private/` a login, and `broken/` answers 500."""
+
+    def do_GET(self) -> None:
+        path = self.path.removeprefix("/v2/")
+        host = self.headers["Host"]
+        if self.path.startswith("/token"):
+            return self._answer(200, {"token": "anyone"})
+        if path.startswith("private/"):
+            return self._answer(401, {}, 'Basic realm="private"')
+        if path.startswith("public/") and self.headers["Authorization"] != "Bearer anyone":
+            return self._answer(401, {}, f'Bearer realm="http://{host}/token",service="x",scope="pull"')
+        if path.startswith("broken/"):
+            return self._answer(500, {})
+        return self._answer(200 if path in CONTENT else 404, CONTENT.get(path, {}))
+
+    def _answer(self, code: int, body: Any, challenge: str = "") -> None:
+        content = json.dumps(body).encode()
+        self.send_response(code)
+        self.send_header("Content-Length", str(len(content)))
+        if challenge:
+            self.send_header("WWW-Authenticate", challenge)
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        return
+
+
+@pytest.fixture(scope="module")
+def registry() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"localhost:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.mark.parametrize("name", ["team/train:1", "public/app"])
+def test_an_image_has_the_configuration_of_its_architecture(registry: str, name: str) -> None:
+    assert configuration(f"{registry}/{name}", "x86_64", "http") == CONFIG
+
+
+@pytest.mark.parametrize("name", ["team/train:2", "team/nothing:1"])
+def test_an_image_that_the_registry_does_not_have_is_none(registry: str, name: str) -> None:
+    assert configuration(f"{registry}/{name}", "x86_64", "http") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("private/app:1", "requires a login"), ("broken/app:1", "answers 500")],
+)
+def test_what_the_registry_does_not_answer_is_not_known(registry: str, name: str, reason: str) -> None:
+    with pytest.raises(NotAnswered, match=reason):
+        configuration(f"{registry}/{name}", "x86_64", "http")
+
+
+def test_a_registry_that_cannot_be_reached_is_not_known() -> None:
+    with pytest.raises(NotAnswered, match="localhost:1 cannot be reached"):
+        configuration("localhost:1/app:1", "x86_64", "http")
