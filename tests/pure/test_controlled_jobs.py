@@ -230,11 +230,13 @@ def test_the_cleanup_controller_watches_the_launchers_job() -> None:
 
 @pytest.mark.parametrize("end", ["failed", "deleted"])
 def test_the_cleanup_controller_ends_with_the_launchers_job(end: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stacks create the launcher's Job after the cleanup controller."""
+    """Stacks create the launcher's Job after the cleanup controller, and the Job of the previous run may still end."""
     unreachable = keeper.urllib.error.URLError("refused")
-    failed = {"status": {"conditions": [{"type": "Failed", "status": "True"}]}}
+    failed: dict[str, Any] = {"metadata": {}, "status": {"conditions": [{"type": "Failed", "status": "True"}]}}
+    previous = {**failed, "metadata": {"deletionTimestamp": "2026-11-23T00:00:00Z"}}
     absent = keeper.urllib.error.HTTPError("", 404, "Not Found", Message(), None)
-    answers: list[Any] = [absent, unreachable, {"status": {}}, failed if end == "failed" else absent]
+    running: dict[str, Any] = {"metadata": {}, "status": {}}
+    answers: list[Any] = [previous, absent, unreachable, running, failed if end == "failed" else absent]
 
     def get(url: str) -> Any:
         assert url.endswith("/apis/batch/v1/namespaces/mpi-jobs/jobs/mnist-launcher")

@@ -52,6 +52,8 @@ def state_of(namespace: str, job: str) -> str:
         if error.code == 404:
             return "absent"
         raise
+    if "deletionTimestamp" in found["metadata"]:  # of the previous run of a stack's job, which up replaces
+        return "absent"
     conditions = found.get("status", {}).get("conditions") or ()
     is_ended = any(one["type"] in ("Complete", "Failed") and one["status"] == "True" for one in conditions)
     return "ended" if is_ended else "running"
