@@ -29,8 +29,6 @@ from localcloud.engine.mocks import MotoMocks
 from tests.program.engine import deploy
 
 REGION = "us-west-2"
-START = datetime.now(UTC).replace(microsecond=0)
-"""Facts have the time of the machine: the calendar of the local AWS starts there, and stands still."""
 MINUTE = timedelta(minutes=1)
 BLOCK = "cr-0123456789abcdef0"
 POOLS = [
@@ -54,10 +52,16 @@ VALUES = {
 
 
 @pytest.fixture(scope="module")
-def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+def start() -> datetime:
+    """When the run starts. Facts have the time of the machine: the local AWS's calendar starts there, and stands still."""
+    return datetime.now(UTC).replace(microsecond=0)
+
+
+@pytest.fixture(scope="module")
+def settings(start: datetime, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     """A deployed stack, whose Capacity Block ends in 50 minutes."""
     with MotoMocks(REGION) as mocks, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(clock, "system", lambda: START)
+        patch.setattr(clock, "system", lambda: start)
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         capacity_reservations.seed(
             "p5.48xlarge", f"{REGION}a", 2, reservation_id=BLOCK, kind="capacity-block", days=50 / (24 * 60)
@@ -184,9 +188,9 @@ def test_a_stack_for_another_kubernetes_has_no_cost(tmp_path: Path) -> None:
     assert "has no AWS settings" in cost(tmp_path).output
 
 
-def test_status_has_a_line_with_the_spending_so_far(run: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_status_has_a_line_with_the_spending_so_far(run: Settings, start: datetime, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(of_status, "datetime", Mock(now=lambda _: clock.now()))
     found = of_status.of_stack(RawStack("spend", REGION, VALUES))
     assert isinstance(found, SpendingStatus)
     assert float(found.usd) == pytest.approx(in_ledger(), rel=0.01)
-    assert (found.since, found.unknown) == (START, ())
+    assert (found.since, found.unknown) == (start, ())
