@@ -64,7 +64,7 @@ def test_cancelling_a_running_job_removes_its_keys(job_cluster: JobCluster, tmp_
     finally:
         job_cluster.cluster("cancel", name)
     wait_until(lambda: keys_of(job_cluster, name), lambda left: not left)
-    assert job_cluster.remains(name) == []
+    wait_until(lambda: job_cluster.remains(name), lambda left: not left)  # its files are removed in the background
 
 
 # --- through the key bucket --------------------------------------------------------------------------------------------
