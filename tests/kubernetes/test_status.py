@@ -64,8 +64,12 @@ def pool(status: dict[str, Any], name: str = "train") -> dict[str, Any]:
 
 
 def test_one_screen_has_pools_queue_jobs_and_volumes_and_the_launch_that_failed(two_jobs: JobCluster) -> None:
+    def is_settled(status: dict[str, Any]) -> bool:
+        """Whether the launch has failed, and the files of jobs that earlier tests canceled are gone."""
+        return pool(status)["lastFailedLaunch"] is not None and status["queues"][0]["admitted"] == 1
+
     with no_capacity(two_jobs):
-        found = wait_until(lambda: two_jobs.cluster(*OF_STACK, "--json").json, lambda one: pool(one)["lastFailedLaunch"], 60)
+        found = wait_until(lambda: two_jobs.cluster(*OF_STACK, "--json").json, is_settled)
         printed = two_jobs.cluster(*OF_STACK)
     assert (found["cluster"], found["kind"], found["state"], found["unknown"]) == ("gpumpi-jobs", "eks", "ACTIVE", [])
     train = pool(found)
