@@ -87,7 +87,8 @@ def test_one_screen_has_pools_queue_jobs_and_volumes_and_the_launch_that_failed(
     jobs = {one["name"]: one for one in found["jobs"]}
     assert (jobs["works"]["phase"], jobs["works"]["waitsFor"], jobs["waits"]["phase"]) == ("Running", "", "Queued")
     assert "nvidia.com/gpu in flavor train, 2 more needed" in jobs["waits"]["waitsFor"]
-    assert [(one["mountPath"], one["phase"]) for one in found["volumes"]] == [("/shared", "Bound")]
+    volumes = {(one["namespace"], one["mountPath"], one["phase"]) for one in found["volumes"]}
+    assert volumes == {("mpi-jobs", "/shared", "Bound"), ("foreign", "/shared", "Bound")}
     assert printed.code == 0, printed.err
     assert "2 more nvidia.com/gpu of pool train needed" in printed.out
     assert "train: last failed launch" in printed.out and CAPACITY in printed.out
