@@ -1,6 +1,5 @@
 """A TrainJob on a cluster with Kubeflow Trainer and JobSet, which are built from source: only `make mission` does that."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,17 +15,12 @@ pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.mission_only, pytest.
 
 
 @pytest.fixture
-def trainer_installed(job_cluster: JobCluster, tmp_path: Path) -> Iterator[None]:
+def trainer_installed(job_cluster: JobCluster, tmp_path: Path) -> None:
+    """Trainer stays for the tests that follow, which do not use it."""
     name = f"Pulumi.{STACK}.yaml"
     with_trainer = (SOURCE / name).read_text().replace("platform:\n", "platform:\n    trainer: true\n")
     (tmp_path / name).write_text(with_trainer)
-    _up(job_cluster, tmp_path)
-    yield
-    _up(job_cluster, SOURCE)
-
-
-def _up(cluster: JobCluster, source: Path) -> None:
-    stack = LocalStack(cluster.cloud, STACK, source)
+    stack = LocalStack(job_cluster.cloud, STACK, tmp_path)
     stack.prepare()
     made = stack.run("up")
     assert made.ok, made.output[-4000:]
