@@ -65,6 +65,7 @@ class MotoMocks(Mocks):
         self._names: Counter[tuple[str, str]] = Counter()
         self._objects = kubernetes_mocks.Recorder()
         self._lock = threading.Lock()
+        self._closed = False
         self._exit = ExitStack()
 
     def __enter__(self) -> "MotoMocks":
@@ -84,7 +85,10 @@ class MotoMocks(Mocks):
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._exit.close()
+        # Pulumi's threads go on after a program has failed: what they create now would appear in the next test's account.
+        with self._lock:
+            self._closed = True
+            self._exit.close()
 
     def created(self, token: str) -> list[Created]:
         """Return all resources of a type, in order of registration."""
@@ -96,6 +100,8 @@ class MotoMocks(Mocks):
     def new_resource(self, args: MockResourceArgs) -> tuple[str | None, dict[Any, Any]]:
         inputs, secrets = _plain(args.inputs)
         with self._lock:  # Pulumi uses many threads, but moto's backends are not thread-safe
+            if self._closed:
+                raise MockFailed(f"{args.typ} {args.name} was registered after the test had ended")
             id, state = self._make(args, inputs)
             created = Created(args.typ, args.name, lifecycle.plain(inputs), id, state, args.provider or "")
             self.resources.append(created)

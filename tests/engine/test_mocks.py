@@ -9,8 +9,9 @@ import boto3
 import pulumi
 import pulumi_aws as aws
 import pytest
+from pulumi.runtime.mocks import MockResourceArgs
 
-from localcloud.engine.mocks import MotoMocks
+from localcloud.engine.mocks import MockFailed, MotoMocks
 
 VPC = "aws:ec2/vpc:Vpc"
 SUBNET = "aws:ec2/subnet:Subnet"
@@ -153,3 +154,13 @@ def test_nothing_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     assert dict(os.environ) == before
     with MotoMocks("eu-west-1"):
         assert len(boto3.client("ec2").describe_vpcs()["Vpcs"]) == 1, "each mock has its own account"
+
+
+def test_a_program_that_goes_on_after_its_test_cannot_reach_the_next_tests_account() -> None:
+    late = MockResourceArgs(ROLE, "role", {"assumeRolePolicy": TRUST}, "", "", True)
+    with MotoMocks() as first:
+        pass
+    with MotoMocks():
+        with pytest.raises(MockFailed, match="role was registered after the test had ended"):
+            first.new_resource(late)
+        assert boto3.client("iam").list_roles()["Roles"] == []
