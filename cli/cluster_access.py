@@ -125,19 +125,19 @@ class Cluster:
         self._call("PUT", address, body=manifest, doing=f"write {_words(kind, name, namespace)}")
 
     def create(self, manifest: Object) -> Object:
-        kind, metadata = manifest["kind"], manifest["metadata"]
-        namespace = metadata.get("namespace")
-        query = {"fieldManager": "gpumpi", "fieldValidation": "Strict"}
-        doing = f"create {_words(kind, metadata['name'], namespace)}"
-        made: Object = self._call("POST", _path(kind, namespace), query, manifest, doing=doing)
-        return made
+        return self._create(manifest)
 
     def dry_run(self, manifest: Object) -> None:
         """Let the API server check and admit a new object without creating it."""
+        self._create(manifest, dryRun="All")
+
+    def _create(self, manifest: Object, **more: str) -> Object:
         kind, metadata = manifest["kind"], manifest["metadata"]
-        query = {"fieldManager": "gpumpi", "fieldValidation": "Strict", "dryRun": "All"}
-        doing = f"create {_words(kind, metadata['name'], metadata['namespace'])}"
-        self._call("POST", _path(kind, metadata["namespace"]), query, manifest, doing=doing)
+        namespace = metadata.get("namespace")
+        query = {"fieldManager": "gpumpi", "fieldValidation": "Strict", **more}
+        doing = f"create {_words(kind, metadata['name'], namespace)}"
+        made: Object = self._call("POST", _path(kind, namespace), query, manifest, doing=doing)
+        return made
 
     def delete(
         self, kind: str, name: str, namespace: str | None, propagation: Literal["Background", "Foreground"] = "Background"

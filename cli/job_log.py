@@ -125,7 +125,7 @@ class Follower:
             if reason := unusable_image(found):
                 fix = f"the job can never run; delete it: {program()} cancel {self.name}"
                 raise CommandError(f"{reason}; {fix}", FAILED)
-            self._note_why_it_waits(state, found, self._stuck(state, found))
+            self._note_why_it_waits(state, found)
             time.sleep(EVERY_SECONDS)
 
     def _look(self) -> tuple[JobState, list[Object]]:
@@ -191,18 +191,17 @@ class Follower:
             return False
         return True
 
-    def _note_why_it_waits(self, state: JobState, found: list[Object], suffix: str) -> None:
+    def _note_why_it_waits(self, state: JobState, found: list[Object]) -> None:
+        warnings = job_objects.warnings(self.cluster, self.namespace) if lacks_reason(state, found) else []
+        suffix = self._stuck(state, found, warnings)
         if state.phase not in ("Queued", "Starting"):
             return
         held = job_objects.workload(self.cluster, state) if state.phase == "Queued" else None
-        self._note(waits_for(state, found, held, self._warnings(state, found)) + suffix)
+        self._note(waits_for(state, found, held, warnings) + suffix)
 
-    def _warnings(self, state: JobState, found: list[Object]) -> list[Object]:
-        return job_objects.warnings(self.cluster, self.namespace) if lacks_reason(state, found) else []
-
-    def _stuck(self, state: JobState, found: list[Object]) -> str:
+    def _stuck(self, state: JobState, found: list[Object], warnings: list[Object]) -> str:
         """Return what to add to the note about a job that cannot start. Raises CommandError after STUCK_SECONDS."""
-        reason = stuck(state, found, self._warnings(state, found))
+        reason = stuck(state, found, warnings)
         if not reason:
             self._stuck_since = None
             return ""

@@ -8,8 +8,7 @@ from cli.errors import problem_count, problem_json, problem_line
 from cli.exit_codes import OK, REFUSED
 from infra.config import yaml_text
 from infra.config.problems import Problem, without_echoes
-from infra.jobs.reading import content_of, examined
-from infra.jobs.validation import ALONE
+from infra.jobs.reading import content_of, examined_alone
 
 LEFT_OUT: Final = "whether the cluster has the pool, namespace, volumes and priority; whether the job fits its nodes"
 
@@ -45,5 +44,5 @@ def run(path: Path, *, as_json: bool) -> int:
 def problems(path: Path) -> list[Problem]:
     content, found = content_of(path)
     if content is not None:
-        found += examined(content, lambda job: (problem for rule in ALONE for problem in rule(job)))[1]
+        found += examined_alone(content)
     return list(dict.fromkeys(without_echoes(found)))

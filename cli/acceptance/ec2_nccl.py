@@ -49,8 +49,7 @@ def expected(workers: Sequence[Instance], kind: InstanceType) -> NcclExpected:
 
 def command(wanted: NcclExpected, program: str, file: str) -> str:
     """Return the command for the head node. With EFA, NCCL_NET=Libfabric makes NCCL fail instead of using TCP."""
-    # Subsystems of the lines that nccl.py reads: an AMI may have chosen others in /etc/nccl.conf.
-    env = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET"}
+    env = dict(smoke.NCCL_LOG)
     if wanted.network == "efa":
         env["NCCL_NET"] = "Libfabric"
     settings = " ".join(f"{name}={value}" for name, value in env.items())

@@ -31,13 +31,7 @@ def read(draft: Draft, source: Source) -> None:
     containers.template_metadata(draft, spec.at("template"))
     pod = spec.at("template", "spec")
     main = containers.pod(pod)
-    containers.pod_settings(draft, pod)
-    containers.ports(draft, main)
-    draft.set("workingDir", main.take("workingDir"))
-    draft.set("image", main.take("image"))
-    containers.environment(draft, main)
-    containers.volumes(draft, pod, main)
-    containers.resources(draft, main)
+    containers.workers(draft, pod, main)
     _command(draft, main)
 
 

@@ -74,6 +74,17 @@ def template_metadata(draft: Draft, template: Source, role: str = "worker") -> N
         draft.override(role, key, kept)
 
 
+def workers(draft: Draft, spec: Source, container: Source) -> None:
+    """Read the pods of formats whose workers are all of one kind, except for their command."""
+    pod_settings(draft, spec)
+    ports(draft, container)
+    draft.set("workingDir", container.take("workingDir"))
+    draft.set("image", container.take("image"))
+    environment(draft, container)
+    volumes(draft, spec, container)
+    resources(draft, container)
+
+
 def pod_settings(draft: Draft, spec: Source, role: str = "worker") -> None:
     """Read what a job has of the pods of a role."""
     draft.override(role, "tolerations", spec.take("tolerations"))

@@ -24,9 +24,8 @@ from infra.config.problems import Problem, warning, without_echoes
 from infra.jobs.cluster import ClusterDescription
 from infra.jobs.model import Job
 from infra.jobs.pods import PlacedJob
-from infra.jobs.reading import JobRefused, examined, judged
+from infra.jobs.reading import JobRefused, examined_alone, judged
 from infra.jobs.render import render
-from infra.jobs.validation import ALONE
 
 POOL: Final = "train"
 FIELDS: Final = {field.alias or name for name, field in Job.model_fields.items()}
@@ -123,8 +122,8 @@ def _choose_pool(draft: Draft, cluster: ClusterDescription | None = None) -> Non
 
 def problems_of(draft: Draft) -> list[Problem]:
     """Return the errors of the job that need no cluster to be found."""
-    found = examined(draft.values, lambda job: (problem for rule in ALONE for problem in rule(job)))[1]
-    return [problem for problem in dict.fromkeys(without_echoes(found)) if problem.is_error]
+    found = without_echoes(examined_alone(draft.values))
+    return [problem for problem in dict.fromkeys(found) if problem.is_error]
 
 
 def _submit(file: Path, imported: Imported, access: Access, namespace: str | None, *, follow: bool, as_json: bool) -> int:

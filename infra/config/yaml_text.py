@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,36 +36,35 @@ def read(path: Path) -> tuple[Any, list[Duplicate]]:
 
 def load(text: str) -> tuple[Any, list[Duplicate]]:
     """Return the only document in a string of YAML, and its duplicate keys. Raises NotYaml."""
-    loader = _Loader(text)
-    try:
+    with _reading(_Loader(text)) as loader:
         node = loader.get_single_node()
         _check_aliases(node)
         duplicates = list(_duplicates(node))  # must run before construct_document, which merges `<<`
         return loader.construct_document(node) if node else None, duplicates
-    except yaml.YAMLError as error:
-        raise NotYaml(_message(error)) from None
-    except RecursionError:
-        raise NotYaml("is nested too deeply; reduce the nesting") from None
-    finally:
-        loader.dispose()
 
 
 def load_all(text: str) -> list[Any]:
     """Return the documents of a stream, with scalars resolved as in YAML 1.1, which Kubernetes reads. Raises NotYaml."""
-    loader = yaml.SafeLoader(text)
     found = []
-    try:
+    with _reading(yaml.SafeLoader(text)) as loader:
         while loader.check_node():
             node = loader.get_node()
             _check_aliases(node)
             found.append(loader.construct_document(node))
+    return found
+
+
+@contextmanager
+def _reading(loader: yaml.SafeLoader) -> Iterator[yaml.SafeLoader]:
+    """Dispose of the loader in the end. Raises NotYaml for its errors."""
+    try:
+        yield loader
     except yaml.YAMLError as error:
         raise NotYaml(_message(error)) from None
     except RecursionError:
         raise NotYaml("is nested too deeply; reduce the nesting") from None
     finally:
         loader.dispose()
-    return found
 
 
 def _check_aliases(node: yaml.Node | None) -> None:

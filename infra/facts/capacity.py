@@ -27,7 +27,6 @@ NO_BLOCKS: Final = (
 )
 """Errors of Regions that sell no blocks of a type."""
 MAXIMUM_IN_BLOCK: Final = 64
-ONE_DAY: Final = 24
 DURATIONS: Final = (*(24 * days for days in range(1, 15)), *(24 * days for days in range(21, 183, 7)))
 """Hours that Capacity Blocks can last: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-blocks-how-it-works.html"""
 _OPEN: Final = ("active", "pending", "scheduled", "payment-pending", "assessing", "delayed")

@@ -96,8 +96,7 @@ def setup(placed: PlacedJob) -> Manifest:
     request = max(1, int(millis_of(amounts.cpu) * placed.cluster.cpu_request_factor))
     resources = {"requests": {"cpu": f"{request}m", **memory}, "limits": {"cpu": amounts.cpu, **memory}}
     main = container(placed, SETUP, shell("prepare.sh", *job.setup), {}, resources=resources)
-    metadata = placed.metadata(f"{job.name}-{SETUP}", SETUP)
-    metadata["labels"] |= placed.queue_label
+    metadata = placed.queued_metadata(f"{job.name}-{SETUP}", SETUP)
     pod = {"labels": job_labels(job.name, job.launcher, SETUP), "annotations": dict(SAFE_TO_EVICT)}
     return {
         "apiVersion": "batch/v1",

@@ -108,8 +108,7 @@ def _job(placed: PlacedJob, name: str, command: Sequence[str]) -> Manifest:
     main = container(alone, ROLE, command, {}, resources=helper_resources(alone, HELPER_MEMORY_MIB))
     main.pop("envFrom", None)
     pod = launcher_pod(alone, [main], restartPolicy="OnFailure") | {"terminationGracePeriodSeconds": 5}
-    metadata = placed.metadata(name, ROLE)
-    metadata["labels"] |= placed.queue_label
+    metadata = placed.queued_metadata(name, ROLE)
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",

@@ -25,11 +25,9 @@ def mpi_job(placed: PlacedJob) -> Manifest:
     policy = {
         "cleanPodPolicy": job.clean_pod_policy,
         "backoffLimit": job.max_restarts,
-        **({"activeDeadlineSeconds": job.active_deadline_seconds} if job.active_deadline_seconds is not None else {}),
-        **({"ttlSecondsAfterFinished": job.ttl_seconds_after_finished} if job.ttl_seconds_after_finished is not None else {}),
+        **placed.time_limits,
     }
-    metadata = placed.metadata(job.name, "job")
-    metadata["labels"] |= placed.queue_label
+    metadata = placed.queued_metadata(job.name, "job")
     return {
         "apiVersion": "kubeflow.org/v2beta1",
         "kind": "MPIJob",

@@ -57,10 +57,21 @@ class PlacedJob:
         labels = job_labels(self.job.name, self.job.launcher, role)
         return {"name": name, "namespace": self.namespace.name, "labels": labels, **more}
 
+    def queued_metadata(self, name: str, role: str) -> Manifest:
+        """Return the metadata of an object that Kueue admits, with the label of the namespace's queue."""
+        metadata = self.metadata(name, role)
+        if self.namespace.queue:
+            metadata["labels"]["kueue.x-k8s.io/queue-name"] = self.namespace.queue
+        return metadata
+
     @property
-    def queue_label(self) -> dict[str, str]:
-        """Label with the job's queue, for Kueue."""
-        return {"kueue.x-k8s.io/queue-name": self.namespace.queue} if self.namespace.queue else {}
+    def time_limits(self) -> Manifest:
+        """Deadline and time to live, by their names in a Job and in an MPIJob's `runPolicy`."""
+        limits = {
+            "activeDeadlineSeconds": self.job.active_deadline_seconds,
+            "ttlSecondsAfterFinished": self.job.ttl_seconds_after_finished,
+        }
+        return {name: seconds for name, seconds in limits.items() if seconds is not None}
 
 
 # --- containers --------------------------------------------------------------------------------------------------------

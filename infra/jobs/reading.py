@@ -9,7 +9,7 @@ from infra.config.parse import parse
 from infra.config.problems import Problem, is_unreliable, path_text, without_echoes
 from infra.jobs.cluster import ClusterDescription
 from infra.jobs.model import Job
-from infra.jobs.validation import check
+from infra.jobs.validation import ALONE, check
 
 
 class JobRefused(Exception):
@@ -69,6 +69,11 @@ def judged(
     for problem in found:
         on_warning(problem)
     return job
+
+
+def examined_alone(values: Mapping[str, object]) -> list[Problem]:
+    """Return what the keys, the types and the rules that need no cluster report."""
+    return examined(values, lambda job: (problem for rule in ALONE for problem in rule(job)))[1]
 
 
 def content_of(path: Path) -> tuple[Mapping[str, object] | None, list[Problem]]:

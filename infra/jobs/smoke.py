@@ -3,7 +3,7 @@ second one, of level `nccl`, runs nccl-tests."""
 
 import inspect
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 from typing import Any, Final, Literal
 
@@ -94,14 +94,15 @@ def reports(log: str) -> list[Report]:
 
 # --- NCCL --------------------------------------------------------------------------------------------------------------
 
+NCCL_LOG: Final[Mapping[str, str]] = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET"}
+"""Subsystems of the lines that nccl.py reads. An image or AMI may have chosen others in /etc/nccl.conf."""
+
 
 def nccl_job(job: Job, cluster: ClusterDescription) -> Job:
     """Return the job that runs nccl-tests on the pool, and with the image and launcher, of the smoke job."""
     largest = nccl_requirements.largest_message(PlacedJob.of(job, cluster).pool.line_rate_gbps)
     command = ("python3", "-c", text("nccl.py"), largest)
-    # Subsystems of the lines that nccl.py reads: an image may have chosen others in /etc/nccl.conf.
-    env = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET"}
-    return job.model_copy(update={"name": f"{job.name}-nccl", "command": command, "env": env})
+    return job.model_copy(update={"name": f"{job.name}-nccl", "command": command, "env": dict(NCCL_LOG)})
 
 
 def nccl_expected(job: Job, cluster: ClusterDescription) -> NcclExpected:

@@ -36,8 +36,7 @@ def workers(placed: PlacedJob) -> Manifest:
     job = placed.job
     pod = on_pool(placed, [worker_container(key_exchange.without_sidecar_share(placed))])
     key_exchange.add_to(pod, placed)
-    metadata = placed.metadata(f"{job.name}-worker", "workers")
-    metadata["labels"] |= placed.queue_label  # Kueue admits the workers as a group
+    metadata = placed.queued_metadata(f"{job.name}-worker", "workers")  # Kueue admits the workers as a group
     return {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
@@ -79,8 +78,7 @@ def launcher(placed: PlacedJob) -> Manifest:
     main["env"] += [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]
     pod = launcher_pod(placed, [main], [hosts], restartPolicy="Never", **prepared(placed))
     key_exchange.add_to(pod, placed)
-    metadata = placed.metadata(launcher_name(job.name), "job")
-    metadata["labels"] |= placed.queue_label
+    metadata = placed.queued_metadata(launcher_name(job.name), "job")
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -88,8 +86,7 @@ def launcher(placed: PlacedJob) -> Manifest:
         "spec": {
             "backoffLimit": job.max_restarts,
             "podReplacementPolicy": "Failed",
-            **({"activeDeadlineSeconds": job.active_deadline_seconds} if job.active_deadline_seconds is not None else {}),
-            **({"ttlSecondsAfterFinished": job.ttl_seconds_after_finished} if job.ttl_seconds_after_finished is not None else {}),
+            **placed.time_limits,
             "template": overridden(placed, "launcher", {"metadata": pod_metadata(placed, "launcher"), "spec": pod}),
         },
     }
@@ -111,8 +108,7 @@ def cleanup_controller(placed: PlacedJob) -> Manifest:
     pod = launcher_pod(placed, [main], restartPolicy="OnFailure")
     pod |= {"serviceAccountName": job.name, "automountServiceAccountToken": True}
     pod["terminationGracePeriodSeconds"] = 30  # keeper.py counts on it
-    metadata = placed.metadata(cleanup_controller_name(job.name), KEEPER)
-    metadata["labels"] |= placed.queue_label
+    metadata = placed.queued_metadata(cleanup_controller_name(job.name), KEEPER)
     deadline = (
         {}
         if job.active_deadline_seconds is None

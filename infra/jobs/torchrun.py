@@ -39,8 +39,7 @@ def _service(placed: PlacedJob) -> Manifest:
 
 def _job(placed: PlacedJob) -> Manifest:
     job = placed.job
-    metadata = placed.metadata(job.name, "job")
-    metadata["labels"] |= placed.queue_label
+    metadata = placed.queued_metadata(job.name, "job")
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -52,8 +51,7 @@ def _job(placed: PlacedJob) -> Manifest:
             # A lost pod breaks the collectives of all other pods, so every pod of an attempt may fail.
             "backoffLimit": job.max_restarts * job.workers,
             "podReplacementPolicy": "Failed",
-            **({"activeDeadlineSeconds": job.active_deadline_seconds} if job.active_deadline_seconds is not None else {}),
-            **({"ttlSecondsAfterFinished": job.ttl_seconds_after_finished} if job.ttl_seconds_after_finished is not None else {}),
+            **placed.time_limits,
             "template": overridden(placed, "worker", {"metadata": pod_metadata(placed, "worker"), "spec": _pod(placed)}),
         },
     }

@@ -7,7 +7,7 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from infra.naming import AUTOSCALER_ACCOUNT, AUTOSCALER_TAG, COMPONENT, KUBE_SYSTEM
-from infra.platform.pods import RESTRICTED_CONTAINER, RESTRICTED_POD, http_probe
+from infra.platform.pods import RESTRICTED_CONTAINER, http_probe, of_controller
 from infra.platform.site import Site
 from infra.versions import cluster_autoscaler
 
@@ -87,11 +87,7 @@ class ClusterAutoscaler(pulumi.ComponentResource):
     def _pod(self) -> Any:
         args, site = self._args, self._args.site
         return {
-            "service_account_name": NAME,
-            "automount_service_account_token": True,
-            "node_selector": dict(site.system_nodes),
-            "priority_class_name": "system-cluster-critical",
-            "security_context": RESTRICTED_POD,
+            **of_controller(NAME, site.system_nodes),
             "containers": [
                 {
                     "name": NAME,

@@ -1,5 +1,6 @@
 """Pod settings: pods that satisfy Pod Security `restricted`, and node agents."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 USER: Final = 65532
@@ -19,10 +20,25 @@ RESTRICTED_CONTAINER: Final[dict[str, Any]] = {
 AGENT_CONTAINER: Final[dict[str, Any]] = {**RESTRICTED_CONTAINER, "run_as_user": 0}
 """Agents access a kubelet directory owned by root, and have no other privileges."""
 
+CONFIGURATION_FILE: Final = "controller_manager_config.yaml"
+CERTIFICATES: Final = "/tmp/k8s-webhook-server/serving-certs"
+"""Where controllers built with controller-runtime look for the certificate of their webhooks."""
+
 EVERY_TAINT: Final = [{"operator": "Exists"}]
 """Agents run on every node that their selector matches, regardless of taints."""
 
 DEVICE_PLUGINS: Final = "/var/lib/kubelet/device-plugins"
+
+
+def of_controller(account: str, nodes: Mapping[str, str]) -> dict[str, Any]:
+    """Return the settings of a controller's pod: it may call the API server, and nothing preempts it."""
+    return {
+        "service_account_name": account,
+        "automount_service_account_token": True,
+        "node_selector": dict(nodes),
+        "priority_class_name": "system-cluster-critical",
+        "security_context": RESTRICTED_POD,
+    }
 
 
 def http_probe(path: str, port: int, *, period: int) -> dict[str, Any]:

@@ -13,15 +13,13 @@ from infra.facts.manifests import Manifests
 from infra.jobs.cluster import PoolDescription
 from infra.naming import COMPONENT, QUEUE_NAME, QUEUE_NAMESPACE
 from infra.platform import admission, kueue_upstream, objects
-from infra.platform.pods import RESTRICTED_CONTAINER, RESTRICTED_POD, http_probe
+from infra.platform.pods import CERTIFICATES, CONFIGURATION_FILE, RESTRICTED_CONTAINER, http_probe, of_controller
 from infra.platform.site import Site
 from infra.versions import KUEUE
 
 API: Final = "kueue.x-k8s.io/v1beta2"
 IMAGE: Final = f"registry.k8s.io/kueue/kueue:{KUEUE}"
 LABELS: Final = {"app.kubernetes.io/name": "kueue", "control-plane": "controller-manager"}
-CONFIGURATION_FILE: Final = "controller_manager_config.yaml"
-CERTIFICATES: Final = "/tmp/k8s-webhook-server/serving-certs"
 # default names in Kueue's own configuration
 ACCOUNT: Final = "kueue-controller-manager"
 CERTIFICATE_SECRET: Final = "kueue-webhook-server-cert"
@@ -137,11 +135,7 @@ class Queue(pulumi.ComponentResource):
     def _pod(self) -> Any:
         site = self._site
         return {
-            "service_account_name": ACCOUNT,
-            "automount_service_account_token": True,
-            "node_selector": dict(site.system_nodes),
-            "priority_class_name": "system-cluster-critical",
-            "security_context": RESTRICTED_POD,
+            **of_controller(ACCOUNT, site.system_nodes),
             "termination_grace_period_seconds": 10,
             "containers": [
                 {

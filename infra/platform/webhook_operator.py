@@ -11,13 +11,11 @@ import pulumi_kubernetes as kubernetes
 from infra.naming import COMPONENT
 from infra.platform import objects
 from infra.platform.objects import Object
-from infra.platform.pods import RESTRICTED_CONTAINER, RESTRICTED_POD, http_probe
+from infra.platform.pods import CERTIFICATES, CONFIGURATION_FILE, RESTRICTED_CONTAINER, http_probe, of_controller
 from infra.platform.site import Site
 
 WEBHOOK_PORT: Final = 9443
 HEALTH_PORT: Final = 8081
-CONFIGURATION_FILE: Final = "controller_manager_config.yaml"
-CERTIFICATES: Final = "/tmp/k8s-webhook-server/serving-certs"
 
 
 @dataclass(frozen=True)
@@ -132,11 +130,7 @@ class WebhookOperator(pulumi.ComponentResource):
     def _pod(self) -> Any:
         spec, site = self._spec, self._site
         return {
-            "service_account_name": spec.account,
-            "automount_service_account_token": True,
-            "node_selector": dict(site.system_nodes),
-            "priority_class_name": "system-cluster-critical",
-            "security_context": RESTRICTED_POD,
+            **of_controller(spec.account, site.system_nodes),
             "termination_grace_period_seconds": 10,
             "containers": [
                 {

@@ -9,7 +9,7 @@ import pulumi_kubernetes as kubernetes
 
 from infra.naming import COMPONENT, PLATFORM_NAMESPACE
 from infra.platform.job_controller import program
-from infra.platform.pods import RESTRICTED_CONTAINER, RESTRICTED_POD, http_probe
+from infra.platform.pods import RESTRICTED_CONTAINER, http_probe, of_controller
 from infra.platform.site import Site
 from infra.versions import PYTHON_IMAGE
 
@@ -115,11 +115,7 @@ class JobController(pulumi.ComponentResource):
     def _pod(self) -> Any:
         site = self._site
         return {
-            "service_account_name": NAME,
-            "automount_service_account_token": True,
-            "node_selector": dict(site.system_nodes),
-            "priority_class_name": "system-cluster-critical",
-            "security_context": RESTRICTED_POD,
+            **of_controller(NAME, site.system_nodes),
             "termination_grace_period_seconds": 10,
             "tolerations": [_leave_when(state) for state in ("not-ready", "unreachable")],
             "containers": [

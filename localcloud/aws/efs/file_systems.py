@@ -6,6 +6,7 @@ from localcloud.aws import durations
 from localcloud.aws.call import Call
 from localcloud.aws.efs import contents
 from localcloud.aws.efs.states import bad_request, file_system, forget_tags, refused
+from localcloud.aws.kms_keys import arn_of_enabled_key
 from localcloud.aws.patching import operation
 
 _PROVISIONED_MIBPS = (1.0, 3414.0)
@@ -20,7 +21,7 @@ def _create_file_system(call: Call) -> dict[str, Any]:
             raise refused("FileSystemAlreadyExists", message, FileSystemId=known.file_system_id)
     mode = params.get("ThroughputMode", "bursting")
     _check_throughput(mode, params.get("ProvisionedThroughputInMibps"), params.get("PerformanceMode", "generalPurpose"))
-    key = _key_arn(call) if params.get("Encrypted") else None
+    key = arn_of_enabled_key(call, "alias/aws/elasticfilesystem", bad_request) if params.get("Encrypted") else None
     if key is None and params.get("KmsKeyId"):
         raise bad_request("KmsKeyId can only be specified when Encrypted is set to true.")
     if zone := params.get("AvailabilityZoneName"):
@@ -93,19 +94,6 @@ def _delete_file_system(call: Call) -> None:
 def _described(found: Any) -> dict[str, Any]:
     described: dict[str, Any] = found.info_json()
     return described
-
-
-def _key_arn(call: Call) -> str:
-    """Return the ARN of the encryption key: the requested key, or the AWS managed key for EFS."""
-    kms = call.backend_of("kms")
-    wanted = call.params.get("KmsKeyId", "alias/aws/elasticfilesystem")
-    try:
-        key = kms.keys[kms.any_id_to_key_id(wanted)]
-    except (KeyError, AttributeError, TypeError):
-        raise bad_request(f"The KMS key '{wanted}' does not exist.") from None
-    if key.key_state != "Enabled":
-        raise bad_request(f"The KMS key '{key.arn}' is {key.key_state}.")
-    return str(key.arn)
 
 
 def _check_throughput(mode: str, provisioned: float | None, performance_mode: str) -> None:

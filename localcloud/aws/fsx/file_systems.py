@@ -19,6 +19,7 @@ from localcloud.aws.fsx.states import (
     refuse_others,
     tags_of,
 )
+from localcloud.aws.kms_keys import arn_of_enabled_key
 from localcloud.aws.patching import operation
 
 _CREATE = frozenset(
@@ -179,12 +180,4 @@ def _key_arn(call: Call, deployment: str) -> str | None:
     """Return the ARN of the encryption key: the requested key, or the AWS managed key of FSx. Scratch file systems have none."""
     if deployment == "SCRATCH_2":
         return None
-    kms = call.backend_of("kms")
-    wanted = call.params.get("KmsKeyId", "alias/aws/fsx")
-    try:
-        key = kms.keys[kms.any_id_to_key_id(wanted)]
-    except (KeyError, AttributeError, TypeError):
-        raise bad_request(f"The KMS key '{wanted}' does not exist.") from None
-    if key.key_state != "Enabled":
-        raise bad_request(f"The KMS key '{key.arn}' is {key.key_state}.")
-    return str(key.arn)
+    return arn_of_enabled_key(call, "alias/aws/fsx", bad_request)

@@ -228,18 +228,18 @@ def _put_key_policy(call: Call) -> Iterator[Need]:
 
 def _file_system(call: Call) -> Iterator[Need]:
     """https://docs.aws.amazon.com/efs/latest/ug/EFSKMS.html lists what the key's users need."""
-    yield _service_linked_role(call, "elasticfilesystem.amazonaws.com")
-    if name := call.params.get("KmsKeyId"):
-        via = {"kms:ViaService": f"elasticfilesystem.{call.region}.amazonaws.com", "kms:CallerAccount": call.account}
-        for action in ("DescribeKey", "CreateGrant", "GenerateDataKeyWithoutPlaintext", "Decrypt"):
-            yield Need(f"kms:{action}", (resources.key(call, name),), via)
+    yield from _of_file_system(call, "elasticfilesystem")
 
 
 def _lustre(call: Call) -> Iterator[Need]:
     """https://docs.aws.amazon.com/fsx/latest/LustreGuide/using-service-linked-roles.html, .../encryption-at-rest.html"""
-    yield _service_linked_role(call, "fsx.amazonaws.com")
+    yield from _of_file_system(call, "fsx")
+
+
+def _of_file_system(call: Call, service: str) -> Iterator[Need]:
+    yield _service_linked_role(call, f"{service}.amazonaws.com")
     if name := call.params.get("KmsKeyId"):
-        via = {"kms:ViaService": f"fsx.{call.region}.amazonaws.com", "kms:CallerAccount": call.account}
+        via = {"kms:ViaService": f"{service}.{call.region}.amazonaws.com", "kms:CallerAccount": call.account}
         for action in ("DescribeKey", "CreateGrant", "GenerateDataKeyWithoutPlaintext", "Decrypt"):
             yield Need(f"kms:{action}", (resources.key(call, name),), via)
 

@@ -37,10 +37,45 @@ def _update_tags(aws: Aws, arn: str, old: State, new: Args) -> None:
     )
 
 
+class FsxResource(Resource):
+    """A resource of FSx, whose changes the provider waits for."""
+
+    gone: str
+    """Error code of a resource that does not exist."""
+    patience: float
+    """Seconds that the provider waits for a change."""
+
+    @staticmethod
+    def described(aws: Aws, id: str) -> list[dict[str, Any]]:
+        raise NotImplementedError
+
+    def _describe(self, aws: Aws, id: str) -> dict[str, Any] | None:
+        try:
+            found = self.described(aws, id)
+        except ClientError as error:
+            if code_of(error) == self.gone:
+                return None
+            raise
+        return found[0] if found else None
+
+    def _seen(self, aws: Aws, id: str) -> Seen | None:
+        found = self._describe(aws, id)
+        return Seen(found["Lifecycle"], (found.get("FailureDetails") or {}).get("Message", "")) if found else None
+
+    def _wait(self, aws: Aws, id: str, doing: str, pending: str) -> None:
+        what = f"{self.title} ({id}) {doing}"
+        until(aws, what, lambda: self._seen(aws, id), target="AVAILABLE", pending=[pending], timeout=self.patience)
+
+    def _wait_until_gone(self, aws: Aws, id: str) -> None:
+        what = f"{self.title} ({id}) delete"
+        until_gone(aws, what, lambda: self._seen(aws, id), failures=["FAILED"], timeout=self.patience)
+
+
 @register
-class LustreFileSystem(Resource):
+class LustreFileSystem(FsxResource):
     token = "aws:fsx/lustreFileSystem:LustreFileSystem"
     title = "FSx for Lustre File System"
+    gone, patience = FILE_SYSTEM_GONE, TIMEOUT
     NAMES = {
         "storageCapacity": "StorageCapacity",
         "storageType": "StorageType",
@@ -93,6 +128,11 @@ class LustreFileSystem(Resource):
             found.add("fileSystemTypeVersion")
         return frozenset(found)
 
+    @staticmethod
+    def described(aws: Aws, id: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = aws.client("fsx").describe_file_systems(FileSystemIds=[id])["FileSystems"]
+        return found
+
     def create(self, aws: Aws, args: Args) -> str:
         made = aws.client("fsx").create_file_system(
             ClientRequestToken=client_token(),
@@ -144,26 +184,7 @@ class LustreFileSystem(Resource):
             request["LustreConfiguration"] = {"SkipFinalBackup": state.get("skipFinalBackup") is not False}
         with unless_gone(FILE_SYSTEM_GONE):
             aws.client("fsx").delete_file_system(ClientRequestToken=client_token(), FileSystemId=id, **request)
-        doing = f"FSx for Lustre File System ({id}) delete"
-        until_gone(aws, doing, lambda: self._seen(aws, id), failures=["FAILED"], timeout=TIMEOUT)
-
-    @staticmethod
-    def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
-        try:
-            found: list[dict[str, Any]] = aws.client("fsx").describe_file_systems(FileSystemIds=[id])["FileSystems"]
-        except ClientError as error:
-            if code_of(error) == FILE_SYSTEM_GONE:
-                return None
-            raise
-        return found[0] if found else None
-
-    def _seen(self, aws: Aws, id: str) -> Seen | None:
-        found = self._describe(aws, id)
-        return Seen(found["Lifecycle"], (found.get("FailureDetails") or {}).get("Message", "")) if found else None
-
-    def _wait(self, aws: Aws, id: str, doing: str, pending: str) -> None:
-        what = f"FSx for Lustre File System ({id}) {doing}"
-        until(aws, what, lambda: self._seen(aws, id), target="AVAILABLE", pending=[pending], timeout=TIMEOUT)
+        self._wait_until_gone(aws, id)
 
     def _wait_for_action(self, aws: Aws, id: str) -> None:
         def look() -> Seen | None:
@@ -171,13 +192,14 @@ class LustreFileSystem(Resource):
             return next((Seen(one["Status"]) for one in actions if one["AdministrativeActionType"] == "FILE_SYSTEM_UPDATE"), None)
 
         what = f"FSx for Lustre File System ({id}) administrative action (FILE_SYSTEM_UPDATE) complete"
-        until(aws, what, look, target="COMPLETED", pending=["IN_PROGRESS", "PENDING"], timeout=TIMEOUT)
+        until(aws, what, look, target="COMPLETED", pending=["IN_PROGRESS", "PENDING"], timeout=self.patience)
 
 
 @register
-class DataRepositoryAssociation(Resource):
+class DataRepositoryAssociation(FsxResource):
     token = "aws:fsx/dataRepositoryAssociation:DataRepositoryAssociation"
     title = "FSx for Lustre Data Repository Association"
+    gone, patience = ASSOCIATION_GONE, ASSOCIATION_TIMEOUT
     NAMES = {
         "batchImportMetaDataOnCreate": "BatchImportMetaDataOnCreate",
         "dataRepositoryPath": "DataRepositoryPath",
@@ -200,6 +222,12 @@ class DataRepositoryAssociation(Resource):
         ),
         **TAGS,
     }
+
+    @staticmethod
+    def described(aws: Aws, id: str) -> list[dict[str, Any]]:
+        fsx = aws.client("fsx")
+        found: list[dict[str, Any]] = fsx.describe_data_repository_associations(AssociationIds=[id])["Associations"]
+        return found
 
     def create(self, aws: Aws, args: Args) -> str:
         made = aws.client("fsx").create_data_repository_association(
@@ -247,27 +275,7 @@ class DataRepositoryAssociation(Resource):
                 AssociationId=id,
                 DeleteDataInFileSystem=bool(state.get("deleteDataInFilesystem")),
             )
-        doing = f"FSx for Lustre Data Repository Association ({id}) delete"
-        until_gone(aws, doing, lambda: self._seen(aws, id), failures=["FAILED"], timeout=ASSOCIATION_TIMEOUT)
-
-    @staticmethod
-    def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
-        fsx = aws.client("fsx")
-        try:
-            found: list[dict[str, Any]] = fsx.describe_data_repository_associations(AssociationIds=[id])["Associations"]
-        except ClientError as error:
-            if code_of(error) == ASSOCIATION_GONE:
-                return None
-            raise
-        return found[0] if found else None
-
-    def _seen(self, aws: Aws, id: str) -> Seen | None:
-        found = self._describe(aws, id)
-        return Seen(found["Lifecycle"], (found.get("FailureDetails") or {}).get("Message", "")) if found else None
-
-    def _wait(self, aws: Aws, id: str, doing: str, pending: str) -> None:
-        what = f"FSx for Lustre Data Repository Association ({id}) {doing}"
-        until(aws, what, lambda: self._seen(aws, id), target="AVAILABLE", pending=[pending], timeout=ASSOCIATION_TIMEOUT)
+        self._wait_until_gone(aws, id)
 
 
 def _tags(args: Args) -> dict[str, Any]:

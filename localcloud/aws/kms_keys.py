@@ -1,0 +1,22 @@
+"""Keys with which other services encrypt."""
+
+from collections.abc import Callable
+
+from localcloud.aws.call import Call
+from localcloud.aws.errors import AwsError
+
+
+def arn_of_enabled_key(call: Call, managed: str, refused: Callable[[str], AwsError]) -> str:
+    """Return the ARN of the key that the call requests, or else of the AWS managed key with this alias.
+
+    Raises the service's error, which `refused` makes from a message, if the key does not exist or cannot be used.
+    """
+    kms = call.backend_of("kms")
+    wanted = call.params.get("KmsKeyId", managed)
+    try:
+        key = kms.keys[kms.any_id_to_key_id(wanted)]
+    except (KeyError, AttributeError, TypeError):
+        raise refused(f"The KMS key '{wanted}' does not exist.") from None
+    if key.key_state != "Enabled":
+        raise refused(f"The KMS key '{key.arn}' is {key.key_state}.")
+    return str(key.arn)
