@@ -163,4 +163,4 @@ def test_a_program_that_goes_on_after_its_test_cannot_reach_the_next_tests_accou
     with MotoMocks():
         with pytest.raises(MockFailed, match="role was registered after the test had ended"):
             first.new_resource(late)
-        assert boto3.client("iam").list_roles()["Roles"] == []
+        assert not [role for role in boto3.client("iam").list_roles()["Roles"] if role["RoleName"].startswith("role")]
