@@ -6,6 +6,7 @@ with MotoMocks("us-west-2") as mocks:
 mocks.created("aws:ec2/vpc:Vpc")
 """
 
+import asyncio
 import os
 import threading
 from collections import Counter
@@ -85,7 +86,8 @@ class MotoMocks(Mocks):
         return self
 
     def __exit__(self, *_: object) -> None:
-        # Pulumi's threads go on after a program has failed: what they create now would appear in the next test's account.
+        # After a program has failed, Pulumi's tasks and threads go on: the next test would get their resources and errors.
+        _cancel_tasks()
         with self._lock:
             self._closed = True
             self._exit.close()
@@ -149,6 +151,17 @@ class MotoMocks(Mocks):
         if state is None:
             raise MockFailed(f"{handler.token}: there is no {id}")
         return state
+
+
+def _cancel_tasks() -> None:
+    try:
+        loop = asyncio.get_event_loop_policy().get_event_loop()
+    except RuntimeError:  # this thread has run no program
+        return
+    while tasks := asyncio.all_tasks(loop):
+        for task in tasks:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
 
 
 def _plain(inputs: Mapping[str, Any]) -> tuple[Args, frozenset[str]]:

@@ -1,5 +1,6 @@
 """The handlers run behind Pulumi's mocks, so that unit tests also check AWS's rules."""
 
+import asyncio
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -164,3 +165,15 @@ def test_a_program_that_goes_on_after_its_test_cannot_reach_the_next_tests_accou
         with pytest.raises(MockFailed, match="role was registered after the test had ended"):
             first.new_resource(late)
         assert not [role for role in boto3.client("iam").list_roles()["Roles"] if role["RoleName"].startswith("role")]
+
+
+def test_a_program_that_failed_ends_with_its_test() -> None:
+    def refused() -> None:
+        description: pulumi.Input[str] = "first"
+        for number in range(8):  # a chain, of which most is still to come when AWS refuses the VPC
+            description = aws.iam.Role(f"role{number}", assume_role_policy=TRUST, description=description).name
+        aws.ec2.Vpc("net", cidr_block="10.0.0.0/8")
+
+    with MotoMocks() as first, pytest.raises(Exception, match=r"InvalidVpc\.Range"):
+        run(first, refused)
+    assert asyncio.all_tasks(asyncio.get_event_loop_policy().get_event_loop()) == set(), "the next test would go on with them"
