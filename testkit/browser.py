@@ -108,8 +108,8 @@ class Tab:
             self.send("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, **text)
 
     def screenshot(self, file: Path) -> None:
-        """Write a picture of the whole page, also of the part below the window."""
-        found = self.send("Page.captureScreenshot", format="png", captureBeyondViewport=True)
+        """Write a picture of the window."""
+        found = self.send("Page.captureScreenshot", format="png")
         file.write_bytes(base64.b64decode(found["data"]))
 
 

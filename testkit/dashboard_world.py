@@ -31,6 +31,10 @@ def job(name: str, workers: int, phase: Phase, minutes: float, waits_for: str = 
     return JobLine(state, waits_for)
 
 
+def is_over(phases: Sequence[tuple[str, float]]) -> bool:
+    return phases[-1][0] in ("Succeeded", "Failed", "Canceled")
+
+
 def record(
     name: str,
     phases: Sequence[tuple[str, float]],
@@ -38,10 +42,15 @@ def record(
     workers: int = 2,
     causes: Sequence[str] = (),
     reason: str = "",
-    **more: Any,
+    steps: Mapping[str, Any] | None = None,
 ) -> JobRecord:
     """Return the record of a job. `phases` are those it entered, and how many minutes ago."""
-    over = phases[-1][0] in ("Succeeded", "Failed", "Canceled")
+    attempts: list[dict[str, Any]] = [
+        {"number": number, "outcome": "Failed", "cause": cause} for number, cause in enumerate(causes, 1)
+    ]
+    if not is_over(phases):
+        attempts.append({"number": len(causes) + 1, "outcome": None, "cause": "", **({"steps": steps} if steps else {})})
+    over = is_over(phases)
     ends = [text(minutes) for _, minutes in phases[1:]] + [text(phases[-1][1]) if over else None]
     seconds: dict[str, float] = {}
     for (phase, begin), (_, end) in pairwise(phases):
@@ -64,10 +73,9 @@ def record(
         "reason": reason,
         "restarts": len(causes),
         "failures": len(causes),
-        "attempts": [{"number": number, "outcome": "Failed", "cause": cause} for number, cause in enumerate(causes, 1)],
+        "attempts": attempts,
         "workers": [] if begun is None else [worker],
         "gpuSeconds": gpu_seconds,
-        **more,
     }
     return JobRecord(f"{name}-record", content)
 
@@ -80,7 +88,7 @@ RECORDS: Final = (
         "llm-pretrain",
         [("Queued", 192), ("Starting", 185), ("Running", 176), ("Restarting", 61), ("Running", 55)],
         causes=[LOST],
-        progress={"step": 41250, "at": text(0.1)},
+        steps={"last": {"step": 41250, "at": text(0.1)}, "until": text(0.1)},
     ),
     record("allreduce-bench", [("Queued", 5), ("Starting", 4.9), ("Running", 4)], workers=1),
     record("mnist", [("Queued", 1)]),

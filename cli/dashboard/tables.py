@@ -100,7 +100,8 @@ def queues(found: Sequence[QueueStatus]) -> list[Row]:
 
 def nodes(found: Sequence[NodeHealth], now: datetime) -> list[Row]:
     """Return the most serious ones first. Only healthy nodes are left out if there are too many."""
-    ordered = sorted(found, key=lambda one: (SEVERITY.index(one.state), one.is_quiet, one.pool, one.name))
+    rank = {state: number for number, state in enumerate(SEVERITY)}
+    ordered = sorted(found, key=lambda one: (rank.get(one.state, 0), one.is_quiet, one.pool, one.name))
     loud = sum(not one.is_quiet for one in ordered)
     return [_node(one, now) for one in ordered[: max(MOST_NODES, loud)]]
 
@@ -113,7 +114,7 @@ def _node(node: NodeHealth, now: datetime) -> Row:
         node.name,
         node=cell(node.name, " · ".join(filter(None, (node.instance_type, node.instance)))),
         pool=cell(node.pool),
-        state=cell(node.words, ago(node.since, now), STATE_TONES[node.state]),
+        state=cell(node.words, ago(node.since, now), STATE_TONES.get(node.state, "doubtful")),
         gpus=cell(f"{usable} of {whole}" if whole else "none", tone="bad" if usable < whole else ""),
         what=cell(shortened(what), node.next),
         jobs=cell(", ".join(node.jobs)),
@@ -175,14 +176,13 @@ def _last_restart(record: JobRecord | None) -> str:
 
 
 def progress(record: JobRecord | None, now: datetime) -> dict[str, Any]:
-    """Return the step that the job reported last. Jobs report steps only if they want to."""
-    found = record.content.get("progress") if record else None
-    step = found.get("step") if isinstance(found, Mapping) else None
-    if not isinstance(found, Mapping) or step is None:
-        return cell(NOT_REPORTED, tone="")
-    at = found.get("at")
-    since = ago(datetime.fromisoformat(str(at).replace("Z", "+00:00")).astimezone(UTC), now) if at else ""
-    return cell(f"step {step:,}" if isinstance(step, int) else f"step {step}", since)
+    """Return the last step in the record. A job reports steps only if its file has `progress`."""
+    attempts = record.content.get("attempts", ()) if record else ()
+    problem = str(record.content.get("progressProblem", "")) if record else ""
+    steps = next((one["steps"] for one in reversed(attempts) if one.get("steps")), None)
+    if steps is None:
+        return cell(NOT_REPORTED, problem)
+    return cell(f"step {steps['last']['step']:,}", problem or ago(_time(steps["until"]), now))
 
 
 def _parts(record: JobRecord | None, now: datetime) -> list[dict[str, Any]]:
@@ -194,10 +194,13 @@ def _parts(record: JobRecord | None, now: datetime) -> list[dict[str, Any]]:
     for one in record.content.get("phases", ()):
         seconds.setdefault(one["phase"], float(sums.get(one["phase"], 0.0)))
         if one["to"] is None:
-            begun = datetime.fromisoformat(one["from"].replace("Z", "+00:00"))
-            seconds[one["phase"]] += max(0.0, (now - begun).total_seconds())
+            seconds[one["phase"]] += max(0.0, (now - _time(one["from"])).total_seconds())
     long = {phase: number for phase, number in seconds.items() if number >= 1}
     return [{"name": phase, "seconds": round(number, 1), "text": duration(int(number))} for phase, number in long.items()]
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text.replace("Z", "+00:00")).astimezone(UTC)
 
 
 # --- cost ---------------------------------------------------------------------------------------------------------------

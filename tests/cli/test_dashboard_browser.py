@@ -110,6 +110,8 @@ def test_nothing_is_wider_than_the_window_and_every_text_can_be_read(opened: Cal
     tab = opened(width, scheme)
     assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert tab.evaluate(CUT) == []
+    narrowest = "Math.min(...[...document.querySelectorAll('tbody .text')].map((one) => one.clientWidth || Infinity))"
+    assert tab.evaluate(narrowest) >= 60, "a column is too narrow for its text"
     assert tab.evaluate(CONTRAST) == []
 
 

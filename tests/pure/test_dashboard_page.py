@@ -11,7 +11,7 @@ from cli.cost.spending import Spending
 from cli.dashboard.model import Seen, page
 from cli.dashboard.server import PAGE
 from cli.status.model import PoolStatus, Status
-from testkit.dashboard_world import NODES, NOW, SEEN, SPENDING, STATUS, before, node
+from testkit.dashboard_world import NODES, NOW, SEEN, SPENDING, STATUS, node
 
 REASON = "context ada may not list Nodes; ask for access"
 
@@ -158,9 +158,10 @@ def test_an_ec2_cluster_names_the_commands_for_its_runs_and_nodes() -> None:
     assert (document["tiles"][1]["value"], document["tiles"][2]["value"]) == ("?", "?")
 
 
-@pytest.mark.parametrize("found", [{"step": 7}, {"step": 7, "at": before(1).isoformat()}, {}, None, "7", {"step": "7/10"}])
-def test_a_record_with_any_progress_can_be_shown(found: object) -> None:
+def test_a_log_that_cannot_be_watched_is_named_where_the_step_would_be() -> None:
     assert not isinstance(SEEN.records, str)
-    records = [replace(one, content={**one.content, "progress": found}) for one in SEEN.records]
-    text = row(shown(replace(SEEN, records=records)), "jobs", "llm-pretrain")["progress"]["text"]
-    assert text in ("step 7", "step 7/10", "not reported")
+    problem = "progress.pattern takes too long, so the job is not watched"
+    records = [replace(one, content={**one.content, "progressProblem": problem}) for one in SEEN.records]
+    document = shown(replace(SEEN, records=records))
+    assert row(document, "jobs", "llm-pretrain")["progress"] == {"text": "step 41,250", "note": problem, "tone": ""}
+    assert row(document, "jobs", "mnist")["progress"] == {"text": "not reported", "note": problem, "tone": ""}
