@@ -72,7 +72,7 @@ def _jobs(seen: Seen, now: datetime) -> dict[str, Any]:
     if seen.status.kind == "ec2":
         return _section([], "an EC2 cluster keeps no records of jobs; `scripts/cluster jobs -s STACK` lists its runs")
     lines = seen.status.jobs
-    rows = tables.jobs(lines[: tables.MOST_JOBS], seen.records, now)
+    rows = tables.jobs(lines[: tables.JOBS_SHOWN], seen.records, now)
     more = len(lines) - len(rows)
     notes = [f"restarts, progress and GPU hours: {seen.records}"] if isinstance(seen.records, str) else []
     empty = "no job is queued or running" if _knows_jobs(seen.status) else "no jobs could be read"

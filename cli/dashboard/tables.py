@@ -14,7 +14,7 @@ from cli.records import JobRecord
 from cli.status.model import JobLine, PoolStatus, QueueStatus
 
 UNKNOWN: Final = "?"
-MOST_JOBS, MOST_ENDED, MOST_NODES = 100, 10, 100
+JOBS_SHOWN, ENDED_SHOWN, NODES_SHOWN = 100, 10, 100
 """Maximum number of rows; a page with thousands of rows would be slow to read and to draw."""
 NOT_REPORTED: Final = "not reported"
 
@@ -103,7 +103,7 @@ def nodes(found: Sequence[NodeHealth], now: datetime) -> list[Row]:
     rank = {state: number for number, state in enumerate(SEVERITY)}
     ordered = sorted(found, key=lambda one: (rank.get(one.state, 0), one.is_quiet, one.pool, one.name))
     loud = sum(not one.is_quiet for one in ordered)
-    return [_node(one, now) for one in ordered[: max(MOST_NODES, loud)]]
+    return [_node(one, now) for one in ordered[: max(NODES_SHOWN, loud)]]
 
 
 def _node(node: NodeHealth, now: datetime) -> Row:
@@ -140,7 +140,7 @@ def ended(found: Sequence[JobRecord], now: datetime) -> list[Row]:
     """Return the jobs that ended last, also deleted ones."""
     over = [(state, one) for one in found if (state := one.state()).ended is not None]
     over.sort(key=lambda pair: pair[0].ended or pair[0].created, reverse=True)
-    return [_job(state, state.reason, record, now) for state, record in over[:MOST_ENDED]]
+    return [_job(state, state.reason, record, now) for state, record in over[:ENDED_SHOWN]]
 
 
 def _job(state: JobState, why: str, record: JobRecord | None, now: datetime) -> Row:
