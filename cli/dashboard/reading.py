@@ -43,11 +43,13 @@ class Kubernetes:
     connect: Callable[[], Cluster]
     unknown: list[str] = field(default_factory=list)
     _cluster: Cluster | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def cluster(self) -> Cluster:
-        if self._cluster is None:
-            self._cluster = self.connect()
-        return self._cluster
+        with self._lock:  # the spending is read in a thread of its own
+            if self._cluster is None:
+                self._cluster = self.connect()
+            return self._cluster
 
     def records(self) -> Sequence[JobRecord] | str:
         """Return the records of the job namespaces that the caller may read."""

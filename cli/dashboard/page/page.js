@@ -3,6 +3,7 @@
 import { drawSection, fill, setText, setTone } from "./table.js";
 
 const EVERY_MS = 5000;
+const SLOW_MS = 10000;
 const SECTIONS = ["jobs", "nodes", "pools", "queues", "cost", "ended"];
 const byId = (id) => document.getElementById(id);
 const state = byId("state");
@@ -45,6 +46,7 @@ function show(text, tone) {
 }
 
 async function refresh() {
+  const slow = setTimeout(() => show("Waiting for the cluster's answer", "doubtful"), SLOW_MS);
   try {
     const answer = await fetch("data.json", { cache: "no-store" });
     if (!answer.ok) throw new Error(`${answer.status} ${answer.statusText}`);
@@ -54,6 +56,8 @@ async function refresh() {
     else show(paused ? "Paused" : "Live, every 5 s", paused ? "doubtful" : "good");
   } catch (error) {
     show(`Not current: the dashboard does not answer (${error.message}). Start it again and open its new URL.`, "bad");
+  } finally {
+    clearTimeout(slow);
   }
 }
 
