@@ -52,14 +52,17 @@ class Kubernetes:
             return self._cluster
 
     def records(self) -> Sequence[JobRecord] | str:
-        """Return the records of the job namespaces that the caller may read."""
-
-        def every() -> list[JobRecord]:
-            names = [one.name for one in self.cluster().description().namespaces]
-            found = [self._or_none(partial(records.all_records, self.cluster(), name), "jobs") for name in names]
-            return [record for one in found if one is not None for record in one]
-
-        return self._or_reason(every)
+        """Return the records of the job namespaces that the caller may read; the reason if there is no such namespace."""
+        described = self._or_reason(lambda: self.cluster().description())
+        if isinstance(described, str):
+            return described
+        before = len(self.unknown)
+        read = [self._or_none(partial(records.all_records, self.cluster(), one.name), "jobs") for one in described.namespaces]
+        found = [one for one in read if one is not None]
+        if read and not found:
+            reasons, self.unknown[before:] = self.unknown[before:], []
+            return "; ".join(reasons)
+        return [record for one in found for record in one]
 
     def nodes(self, found: Sequence[JobRecord] | str, now: datetime) -> Sequence[NodeHealth] | str:
         def every() -> list[NodeHealth]:

@@ -250,6 +250,11 @@ def test_records_of_one_namespace_are_read_if_another_is_forbidden() -> None:
     assert found.records() == [] and found.unknown == ["jobs: ada may not list ConfigMap red"]
 
 
+def test_no_readable_records_are_not_an_empty_list() -> None:
+    assert kubernetes("ConfigMap").records() == "jobs: ada may not list ConfigMap red; jobs: ada may not list ConfigMap blue"
+    assert kubernetes().records() == "ada may not list ConfigMap"
+
+
 def test_nodes_need_no_events_and_no_records() -> None:
     found = kubernetes("Node")
     nodes = found.nodes(found.records(), NOW)
