@@ -57,7 +57,10 @@ class Kubernetes:
         if isinstance(described, str):
             return described
         before = len(self.unknown)
-        read = [self._or_none(partial(records.all_records, self.cluster(), one.name), "jobs") for one in described.namespaces]
+        read = [
+            self._or_none(partial(records.all_records, self.cluster(), one.name), "records of jobs")
+            for one in described.namespaces
+        ]
         found = [one for one in read if one is not None]
         if read and not found:
             reasons, self.unknown[before:] = self.unknown[before:], []

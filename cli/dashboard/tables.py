@@ -223,4 +223,6 @@ def _spent(name: str, spent: Spent, idle: Any) -> Row:
 
 
 def usd(spent: Spent) -> str:
+    if spent.unknown and not spent.usd:
+        return "unknown"
     return f"at least {spent.usd:,.2f}" if spent.unknown else f"{spent.usd:,.2f}"

@@ -44,6 +44,9 @@ CONTRAST = """(() => {
 })()"""
 """Texts with less contrast than WCAG's level AA asks for: https://www.w3.org/TR/WCAG22/#contrast-minimum"""
 
+PAINTED = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => done(true)))))"
+"""Waits until the window shows what was drawn so far."""
+
 
 class World:
     """A server whose data a test may change."""
@@ -155,6 +158,7 @@ def test_pause_stops_reading_and_resume_reads_at_once(opened: Callable[..., Tab]
 
 def test_a_refresh_moves_nothing_and_keeps_every_row(opened: Callable[..., Tab]) -> None:
     tab = opened(768)
+    tab.evaluate(PAINTED)  # the first drawing moves everything
     tab.evaluate("""(window.moved = [], window.row = document.querySelector('#nodes tbody tr'),
       window.observer = new PerformanceObserver((list) => moved.push(...list.getEntries().map((one) => one.value))),
       observer.observe({type: 'layout-shift', buffered: false}))""")
@@ -163,7 +167,8 @@ def test_a_refresh_moves_nothing_and_keeps_every_row(opened: Callable[..., Tab])
     for _ in range(3):
         refresh(tab)
     assert tab.evaluate(where) == before
-    assert tab.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(moved))))") == []
+    tab.evaluate(PAINTED)
+    assert tab.evaluate("moved") == []
     assert tab.evaluate("window.row === document.querySelector('#nodes tbody tr')")
 
 
@@ -194,6 +199,19 @@ def test_a_page_about_which_nothing_could_be_read_shows_the_reasons(opened: Call
     assert tab.evaluate("document.querySelector('#unknown li').textContent") == reason
     assert tab.evaluate("document.querySelector('#nodes .notes').textContent") == reason
     assert tab.evaluate("[...document.querySelectorAll('table')].filter((one) => one.checkVisibility()).length") == 0
+
+
+@pytest.mark.parametrize(("number", "is_open"), [(3, True), (4, False)])
+def test_many_reasons_are_folded_until_the_reader_opens_them(
+    opened: Callable[..., Tab], world: World, number: int, is_open: bool
+) -> None:
+    world.seen = replace(SEEN, unknown=tuple(f"reason {one}" for one in range(number)))
+    tab = opened(1280)
+    assert tab.evaluate("document.querySelector('#unknown-heading').textContent") == f"Could not be read ({number})"
+    assert tab.evaluate("document.querySelector('#unknown details').open") == is_open
+    tab.evaluate("document.querySelector('#unknown summary').click()")
+    refresh(tab)
+    assert tab.evaluate("document.querySelector('#unknown details').open") != is_open, "a refresh keeps the reader's choice"
 
 
 def test_assistive_technology_gets_tables_also_on_a_narrow_screen(opened: Callable[..., Tab]) -> None:

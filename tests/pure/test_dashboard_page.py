@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from decimal import Decimal
 from html.parser import HTMLParser
 from typing import Any
 
@@ -127,6 +128,12 @@ def test_the_cost_is_a_lower_bound_if_a_price_is_unknown() -> None:
     assert document["tiles"][3]["value"] == "at least 1,312.40"
     assert document["cost"]["notes"][1:] == ["unknown: the spot price of p5.48xlarge"]
     assert row(document, "cost", "pool train")["gpu"]["note"] == "18.72 without a job"
+
+
+def test_a_pool_whose_every_price_is_unknown_has_no_lower_bound() -> None:
+    unknown = replace(SPENDING.pools["train"], usd=Decimal(0), unknown=True)
+    document = shown(replace(SEEN, spending=replace(SPENDING, pools={"train": unknown})))
+    assert row(document, "cost", "pool train")["usd"] == {"text": "unknown", "note": "", "tone": "doubtful"}
 
 
 def test_a_stack_without_instances_has_cost_nothing() -> None:

@@ -247,11 +247,13 @@ def kubernetes(*allowed: str) -> Kubernetes:
 
 def test_records_of_one_namespace_are_read_if_another_is_forbidden() -> None:
     found = kubernetes("ConfigMap", "ConfigMap blue")
-    assert found.records() == [] and found.unknown == ["jobs: ada may not list ConfigMap red"]
+    assert found.records() == [] and found.unknown == ["records of jobs: ada may not list ConfigMap red"]
 
 
 def test_no_readable_records_are_not_an_empty_list() -> None:
-    assert kubernetes("ConfigMap").records() == "jobs: ada may not list ConfigMap red; jobs: ada may not list ConfigMap blue"
+    assert kubernetes("ConfigMap").records() == "; ".join(
+        f"records of jobs: ada may not list ConfigMap {name}" for name in ("red", "blue")
+    )
     assert kubernetes().records() == "ada may not list ConfigMap"
 
 

@@ -4,6 +4,7 @@ import { drawSection, fill, setText, setTone } from "./table.js";
 
 const EVERY_MS = 5000;
 const SLOW_MS = 10000;
+const FEW_REASONS = 3;
 const SECTIONS = ["jobs", "nodes", "pools", "queues", "cost", "ended"];
 const byId = (id) => document.getElementById(id);
 const state = byId("state");
@@ -22,7 +23,16 @@ function draw(data) {
     byId(list).hidden = data[list].length === 0;
     fill(byId(list).querySelector("ul"), data[list], () => document.createElement("li"), setText);
   }
+  drawUnknown(data.unknown.length);
   for (const name of SECTIONS) drawSection(byId(name), data[name]);
+}
+
+// Who may read little gets many reasons: they must not push the jobs off the screen.
+function drawUnknown(number) {
+  setText(byId("unknown-heading"), `Could not be read (${number})`);
+  const details = byId("unknown").querySelector("details");
+  if (!details.dataset.drawn) details.open = number <= FEW_REASONS;
+  details.dataset.drawn = "yes";
 }
 
 function newTile() {
