@@ -21,7 +21,6 @@ PATHS: Final = {
     "Event": "api/v1/{namespace}events",
     "Job": "apis/batch/v1/{namespace}jobs",
     "JobSet": "apis/jobset.x-k8s.io/v1alpha2/{namespace}jobsets",
-    "LocalQueue": "apis/kueue.x-k8s.io/v1beta2/{namespace}localqueues",
     "MPIJob": "apis/kubeflow.org/v2beta1/{namespace}mpijobs",
     "Namespace": "api/v1/namespaces",
     "Node": "api/v1/nodes",

@@ -49,9 +49,7 @@ def page(seen: Seen, now: datetime) -> dict[str, Any]:
         "ended": _ended(seen, now),
         "nodes": _nodes(seen, now),
         "pools": {**_section(tables.pools(status.pools, now), "no pools could be read"), "notes": [NO_GPU_METRICS]},
-        "queues": _section(
-            tables.queues(status.queues), "no queue" if _knows(status, "LocalQueue") else "no queue could be read"
-        ),
+        "queues": _section(tables.queues(status.queues), "no queue" if _knows(status, "Workload") else "no queue could be read"),
         "cost": _cost(seen.spending),
     }
 

@@ -12,6 +12,7 @@ from cli.job_state import JobState
 from cli.job_waits import Waits
 from cli.status.model import JobLine, PoolStatus, QueueStatus, Status, VolumeStatus
 from cli.status.nodes import pool_status, queue_status, volume_statuses
+from infra.jobs import files
 from infra.jobs.cluster import ClusterDescription
 
 Answer = TypeVar("Answer")
@@ -54,9 +55,15 @@ class _Queries:
         return [pool_status(pool, nodes, pods) for pool in self._described.pools]
 
     def queues(self) -> list[QueueStatus]:
-        named = [one.name for one in self._own if one.queue]
-        found = [self._query(partial(self._cluster.list, "LocalQueue", name)) for name in named]
-        return [queue_status(one) for queues in found for one in queues or ()]
+        found = []
+        for one in self._own:
+            if one.queue is None:
+                continue
+            workloads = self._query(partial(self._cluster.list, "Workload", one.name))
+            helpers = self._query(partial(self._cluster.list, "Job", one.name, files.SELECTOR))
+            if workloads is not None:
+                found.append(queue_status(one.name, one.queue, workloads, helpers or ()))
+        return found
 
     def volumes(self) -> list[VolumeStatus]:
         found = []

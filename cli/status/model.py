@@ -100,7 +100,7 @@ class QueueStatus:
     namespace: str
     name: str
     admitted: int
-    """Number of workloads with reserved quota, whether or not their pods run yet."""
+    """Number of jobs with reserved quota, whether or not their pods run yet."""
     waiting: int
 
     def as_json(self) -> dict[str, object]:

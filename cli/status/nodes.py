@@ -89,10 +89,22 @@ def _gpus_of(container: Object) -> int:
     return int(resources.get("requests", {}).get(GPU_RESOURCE) or resources.get("limits", {}).get(GPU_RESOURCE) or 0)
 
 
-def queue_status(queue: Object) -> QueueStatus:
-    metadata, status = queue["metadata"], queue.get("status", {})
-    admitted = status.get("reservingWorkloads", status.get("admittedWorkloads", 0))
-    return QueueStatus(metadata["namespace"], metadata["name"], admitted, status.get("pendingWorkloads", 0))
+def queue_status(namespace: str, queue: str, workloads: Sequence[Object], helpers: Sequence[Object]) -> QueueStatus:
+    """Count the workloads of jobs in a queue. Workloads of pods that only move files of jobs do not count."""
+    ours = {str(one["metadata"]["uid"]) for one in helpers}
+    jobs = [one for one in workloads if one["spec"].get("queueName") == queue and not ours & _owners(one)]
+    open_ = [one for one in jobs if one["spec"].get("active", True) and not _holds(one, "Finished")]
+    admitted = sum(_holds(one, "QuotaReserved") for one in open_)
+    return QueueStatus(namespace, queue, admitted, len(open_) - admitted)
+
+
+def _owners(workload: Object) -> set[str]:
+    return {str(one["uid"]) for one in workload["metadata"].get("ownerReferences", ())}
+
+
+def _holds(workload: Object, condition: str) -> bool:
+    found = workload.get("status", {}).get("conditions", ())
+    return any((one["type"], one["status"]) == (condition, "True") for one in found)
 
 
 def volume_statuses(namespace: NamespaceDescription, claims: Sequence[Object] | None) -> list[VolumeStatus]:

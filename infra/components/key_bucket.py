@@ -58,6 +58,12 @@ class KeyBucket(pulumi.ComponentResource):
                 _expire("expire", iam.NODE_KEYS, EXPIRY_DAYS),
                 _expire("expire-job-keys", iam.JOB_KEYS, EXPIRY_DAYS),
                 _expire("expire-workdirs", WORKDIR_KEYS, WORKDIR_DAYS),
+                {
+                    "id": "abort-uploads",
+                    "status": "Enabled",
+                    "filter": {"prefix": ""},
+                    "abort_incomplete_multipart_upload": {"days_after_initiation": 1},
+                },
             ],
             opts=child,
         )
@@ -85,5 +91,4 @@ def _expire(id: str, prefix: str, days: int) -> aws.s3.BucketLifecycleConfigurat
         "status": "Enabled",
         "filter": {"prefix": f"{prefix}/"},
         "expiration": {"days": days},
-        "abort_incomplete_multipart_upload": {"days_after_initiation": 1},
     }

@@ -65,8 +65,7 @@ def pool(status: dict[str, Any], name: str = "train") -> dict[str, Any]:
 
 def test_one_screen_has_pools_queue_jobs_and_volumes_and_the_launch_that_failed(two_jobs: JobCluster) -> None:
     def is_settled(status: dict[str, Any]) -> bool:
-        """Whether the launch has failed, and the files of jobs that earlier tests canceled are gone."""
-        return pool(status)["lastFailedLaunch"] is not None and status["queues"][0]["admitted"] == 1
+        return pool(status)["lastFailedLaunch"] is not None
 
     with no_capacity(two_jobs):
         found = wait_until(lambda: two_jobs.cluster(*OF_STACK, "--json").json, is_settled)

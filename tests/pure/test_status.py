@@ -11,7 +11,7 @@ from rich.console import Console
 from cli.launches import FailedLaunch, last_failed
 from cli.status import spending
 from cli.status.model import PoolStatus, SpendingStatus, Status
-from cli.status.nodes import pool_status, volume_statuses
+from cli.status.nodes import pool_status, queue_status, volume_statuses
 from cli.status.screen import screen
 from cli.status.verb import _watched
 from infra.config.stack_file import RawStack
@@ -69,6 +69,23 @@ def test_gpus_of_nodes_that_accept_no_jobs_are_not_free() -> None:
 
 def test_without_the_right_to_list_pods_nobody_knows_who_holds_gpus() -> None:
     assert pool_status(POOL, [node("a")], None).gpus_used is None
+
+
+def workload(owner: str, *conditions: str, queue: str = "default", active: bool = True) -> dict[str, Any]:
+    return {
+        "metadata": {"ownerReferences": [{"uid": owner}]},
+        "spec": {"queueName": queue, "active": active},
+        "status": {"conditions": [{"type": one, "status": "True"} for one in conditions]},
+    }
+
+
+def test_a_queue_has_admitted_and_waiting_jobs_and_no_pods_that_move_files() -> None:
+    helper = {"metadata": {"uid": "files"}}
+    admitted = [workload("a", "QuotaReserved"), workload("b", "QuotaReserved", "Admitted")]
+    over = [workload("c", "QuotaReserved", "Admitted", "Finished"), workload("d", active=False)]
+    others = [workload("files", "QuotaReserved"), workload("files"), workload("e", queue="other")]
+    found = queue_status("mpi-jobs", "default", [*admitted, workload("f"), *over, *others], [helper])
+    assert (found.admitted, found.waiting) == (2, 1)
 
 
 def test_a_claim_that_is_not_there_is_missing() -> None:

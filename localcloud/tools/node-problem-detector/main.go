@@ -10,6 +10,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -25,6 +26,9 @@ import (
 )
 
 // asOnEks turns what upstream reports into what EKS's agent reports.
+//
+// Upstream's log monitor goes on changing a condition after it has sent it. Faults are therefore read from the events
+// about changes of the condition, which stay as they were sent.
 type asOnEks struct {
 	next     types.Exporter
 	reported map[string]types.Condition
@@ -35,36 +39,50 @@ func (e *asOnEks) ExportProblems(status *types.Status) {
 		klog.Fatalf("%s: a config file describes one condition, not %d", status.Source, len(status.Conditions))
 	}
 	found := status.Conditions[0]
+	condition, known := e.reported[found.Type]
+	if !known {
+		if found.Status == types.True && len(status.Events) == 0 {
+			return // changed after it was sent; the event about the change follows
+		}
+		condition = healthy(found)
+	}
 	events := []types.Event{}
 	for _, event := range status.Events {
-		if found.Status == types.True && event.Reason == found.Reason {
-			continue // the agent writes no event about a condition that it changes
+		if message, changes := newFault(event); changes {
+			condition = withFault(condition, event, message) // the agent writes no event about a condition that it changes
+			continue
 		}
 		event.Message = event.Reason + ": " + event.Message
 		event.Reason = found.Type
 		events = append(events, event)
 	}
-	condition := e.translated(found)
 	e.reported[condition.Type] = condition
 	e.next.ExportProblems(&types.Status{Source: status.Source, Events: events, Conditions: []types.Condition{condition}})
 }
 
-func (e *asOnEks) translated(found types.Condition) types.Condition {
-	before, known := e.reported[found.Type]
-	if found.Status != types.True {
-		found.Status = types.True
-		return found
-	}
-	found.Status = types.False
-	if known && before.Status == types.False {
-		found.Transition = before.Transition
-		if strings.Contains(before.Message, found.Message) {
-			found.Message = before.Message
-		} else {
-			found.Message = before.Message + "; " + found.Message
-		}
-	}
+func healthy(found types.Condition) types.Condition {
+	found.Status = types.True
 	return found
+}
+
+// newFault returns the message of the fault that changed a condition, and whether the event is about such a change.
+// https://github.com/kubernetes/node-problem-detector/blob/v1.36.0/pkg/util/helpers.go (GenerateConditionChangeEvent)
+func newFault(event types.Event) (string, bool) {
+	var condition, status, reason, message string
+	_, err := fmt.Sscanf(event.Message, "Node condition %s is now: %s reason: %s message: %q", &condition, &status, &reason, &message)
+	return message, err == nil
+}
+
+func withFault(condition types.Condition, event types.Event, message string) types.Condition {
+	condition.Reason = event.Reason
+	if condition.Status == types.True {
+		condition.Status = types.False
+		condition.Transition = event.Timestamp
+		condition.Message = message
+	} else if !strings.Contains(condition.Message, message) {
+		condition.Message += "; " + message
+	}
+	return condition
 }
 
 func main() {
