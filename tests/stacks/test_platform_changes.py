@@ -89,6 +89,14 @@ PREVIEWS: dict[str, list[Change]] = {
     "without a job controller": [
         change("platform.jobController", False, both(deletes("job-controller-*"), DESCRIPTION)),
     ],
+    "broken nodes left alone": [
+        change(
+            "platform.nodeHealing",
+            False,
+            updates("train", "job-controller-nodes", "job-controller-own-lease", "job-controller-deployment"),
+        ),
+    ],
+    "no repair by EKS": [change("platform.nodeRepair", False, updates("system", "train"))],
     "a namespace added, another removed": [
         change(
             "platform.namespaces",
