@@ -22,7 +22,7 @@ CLUSTER_GROUP, NODES_GROUP = "sg-cluster", "gpumpi-test-nodes-id"
 
 
 def pool(
-    instance_type: str = "g5.8xlarge", *, autoscaler: bool = True, platform: dict[str, Any] | None = None, **more: Any
+    instance_type: str = "g5.8xlarge", *, autoscaler: bool = True, platform: Any = None, **more: Any
 ) -> Deployment:
     wanted = {"autoscaler": autoscaler, **(platform or {})}
     settings = world.settings(world.pool("train", instance_type, **{"maxSize": 4, **more}), platform=wanted)

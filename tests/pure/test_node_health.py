@@ -331,7 +331,7 @@ def test_the_history_has_what_the_controller_did_also_of_a_node_that_is_gone() -
     assert findings.gone("i-a", (), (), known) is not None and findings.gone("b", (), (), known) is None
 
 
-def test_a_node_that_the_brake_keeps_in_service_says_so() -> None:
+def test_a_node_that_the_brake_keeps_in_service_is_reported_as_held() -> None:
     broken = node("a", READY, BUS)
     held = findings.health(broken, (), (), NOW, {**journal.empty(), "held": ["a"]})
     assert "a fifth of the nodes broke within an hour" in held.next

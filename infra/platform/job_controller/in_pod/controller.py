@@ -1,4 +1,4 @@
-"""The loop: look at the jobs and nodes after each change, write what is to be done, then act."""
+"""The loop: look at the jobs and nodes after each change, write what to do, then act."""
 
 import os
 import signal
