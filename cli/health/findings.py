@@ -4,9 +4,12 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from cli.health import repairs
 from cli.health.model import Fault, Moment, NodeHealth, State
 from cli.records import JobRecord
-from infra.health import faults, xids
+from infra.health import annotation, faults, xids
+from infra.health.annotation import TakenOut
+from infra.health.journal import Journal
 from infra.naming import EMULATED_LABEL, GPU_RESOURCE, POOL_LABEL
 
 Object = Mapping[str, Any]
@@ -19,13 +22,17 @@ NOTICED_LATER: Final = timedelta(minutes=2)
 _DOES: Final = {"replace": "replaces", "reboot": "reboots"}
 
 
-def health(node: Object, events: Sequence[Object], records: Sequence[JobRecord], now: datetime) -> NodeHealth:
-    """Return the health of a node. `events` and `records` may be about other nodes, too."""
+def health(
+    node: Object, events: Sequence[Object], records: Sequence[JobRecord], now: datetime, journal: Journal | None = None
+) -> NodeHealth:
+    """Return the health of a node. `events` and `records` may be about other nodes, too. `journal`: of the job controller; None
+    if it has never acted."""
     labels, name = node["metadata"].get("labels", {}), node["metadata"]["name"]
     found, warnings = tuple(_faults(node)), tuple(_warnings(name, events))
+    out = annotation.read(node)
     return NodeHealth(
         name=name,
-        state=_state(node, found),
+        state=out.state if out is not None else _state(node, found),
         pool=labels.get(POOL_LABEL, ""),
         instance=_instance(node),
         instance_type=labels.get(TYPE_LABEL, ""),
@@ -33,7 +40,8 @@ def health(node: Object, events: Sequence[Object], records: Sequence[JobRecord],
         gpus=(_gpus(node, "allocatable"), _gpus(node, "capacity")),
         faults=found,
         warnings=warnings,
-        next=_next(node, found, now) or _after(warnings),
+        taken_out=out,
+        next=_next_of(node, found, out, journal, now) or _after(warnings),
         jobs=tuple(sorted({_job(one) for one in records for worker in _workers(one, name) if worker["to"] is None})),
     )
 
@@ -43,9 +51,10 @@ def is_called(node: Object, name: str) -> bool:
     return name in (node["metadata"]["name"], _instance(node) or None)
 
 
-def gone(name: str, events: Sequence[Object], records: Sequence[JobRecord]) -> NodeHealth | None:
+def gone(name: str, events: Sequence[Object], records: Sequence[JobRecord], journal: Journal | None = None) -> NodeHealth | None:
     """Return the health of a node that does not exist any more; None if nothing is known about it."""
     known = any(_is_about(one, name) for one in events) or any(_workers(one, name) for one in records)
+    known = known or bool(repairs.moments(journal, name))
     return NodeHealth(name, "gone", warnings=tuple(_warnings(name, events))) if known else None
 
 
@@ -85,6 +94,16 @@ def _warnings(name: str, events: Sequence[Object]) -> list[Fault]:
     return sorted(found, key=lambda fault: fault.since or datetime.min.replace(tzinfo=UTC), reverse=True)
 
 
+def _next_of(node: Object, found: Sequence[Fault], out: TakenOut | None, journal: Journal | None, now: datetime) -> str:
+    """Return what happens next: first the job controller, then EKS, then people."""
+    if out is not None:
+        return repairs.after(node, out, _instance(node), by_eks=NODE_GROUP_LABEL in node["metadata"].get("labels", {}))
+    by_controller = ""
+    if found and not node["spec"].get("unschedulable"):
+        by_controller = repairs.of_broken(node["metadata"]["name"], found[0].condition, found[0].reason, journal)
+    return by_controller or _next(node, found, now)
+
+
 def _next(node: Object, found: Sequence[Fault], now: datetime) -> str:
     """Return what happens next, for the most serious fault."""
     name = node["metadata"]["name"]
@@ -100,7 +119,7 @@ def _next(node: Object, found: Sequence[Fault], now: datetime) -> str:
         wait = faults.wait(fault.condition)
         due, minutes = fault.since + wait, int(wait.total_seconds() // 60)
         if EMULATED_LABEL in labels:
-            return f"EKS would {decision.eks} it {minutes} min after the fault; the local cloud repairs no nodes"
+            return f"EKS {_DOES[decision.eks]} it {minutes} min after the fault, or after `local clock --advance {minutes}m`"
         if now < due:
             return f"EKS {_DOES[decision.eks]} it at {due:%H:%M} UTC, {minutes} min after the fault"
         return f"EKS {_DOES[decision.eks]} it, due since {due:%H:%M} UTC; one node at a time"
@@ -117,9 +136,15 @@ def _after(warnings: Sequence[Fault]) -> str:
 # --- history ------------------------------------------------------------------------------------------------------------
 
 
-def history(name: str, node: Object | None, events: Sequence[Object], records: Sequence[JobRecord]) -> list[Moment]:
+def history(
+    name: str,
+    node: Object | None,
+    events: Sequence[Object],
+    records: Sequence[JobRecord],
+    journal: Journal | None = None,
+) -> list[Moment]:
     """Return what happened on a node, oldest first."""
-    found = _of_node(node) if node is not None else []
+    found = [*(_of_node(node) if node is not None else []), *repairs.moments(journal, name)]
     for one in events:
         at = _last_time(one)
         if _is_about(one, name) and at is not None:

@@ -1,11 +1,15 @@
 """Health of nodes at one point in time, as plain values."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-State = Literal["healthy", "not ready", "broken", "cordoned", "gone"]
+from infra.health.annotation import TakenOut
+
+State = Literal["healthy", "not ready", "broken", "cordoned", "draining", "repairing", "verifying", "gone"]
+"""From draining to verifying, the job controller has taken the node out of service."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,8 @@ class NodeHealth:
     """The most serious one first."""
     warnings: tuple[Fault, ...] = ()
     """What EKS's agent reported and what costs no node, the newest first."""
+    taken_out: TakenOut | None = None
+    """What the job controller did."""
     next: str = ""
     """What happens next, or what to do."""
     jobs: tuple[str, ...] = ()
@@ -49,6 +55,8 @@ class NodeHealth:
 
     @property
     def since(self) -> datetime | None:
+        if self.taken_out is not None:
+            return self.taken_out.at
         return self.faults[0].since if self.faults else self.warnings[0].since if self.warnings else None
 
     @property
@@ -72,6 +80,7 @@ class NodeHealth:
             "gpus": {"usable": self.gpus[0], "all": self.gpus[1]},
             "faults": [one.as_json() for one in self.faults],
             "warnings": [one.as_json() for one in self.warnings],
+            "takenOut": json.loads(self.taken_out.text()) if self.taken_out else None,
             "next": self.next,
             "jobs": list(self.jobs),
         }
@@ -82,7 +91,7 @@ class Moment:
     """Something that happened on a node."""
 
     at: datetime
-    source: Literal["node", "condition", "event", "job"]
+    source: Literal["node", "condition", "controller", "event", "job"]
     text: str
 
     def as_json(self) -> Mapping[str, str]:

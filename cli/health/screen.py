@@ -11,7 +11,9 @@ from cli.health.model import Moment, NodeHealth
 from cli.job_times import duration
 from cli.job_waits import shortened
 
-STYLES = {"healthy": "green", "cordoned": "yellow", "gone": "yellow", "broken": "red", "not ready": "red"}
+STYLES = {"healthy": "green", "cordoned": "yellow", "gone": "yellow", "broken": "red", "not ready": "red"} | dict.fromkeys(
+    ("draining", "repairing", "verifying"), "yellow"
+)
 
 
 def overview(nodes: Sequence[NodeHealth], unknown: Sequence[str], now: datetime) -> RenderableType:
@@ -45,6 +47,8 @@ def _overview(nodes: Sequence[NodeHealth], unknown: Sequence[str], now: datetime
 
 def _what(node: NodeHealth) -> str:
     found = node.faults or node.warnings[:1]
+    if not found and node.taken_out is not None:
+        return shortened(f"{node.taken_out.reason}, no fault now")
     return shortened("; ".join(f"{one.reason}: {one.message}".rstrip(": ") for one in found))
 
 

@@ -15,6 +15,8 @@ from cli.errors import CommandError, NotFound
 from cli.exit_codes import OK
 from cli.health import findings, screen
 from cli.records import JobRecord
+from infra.health import journal
+from infra.naming import PLATFORM_NAMESPACE
 
 NAMED = 10
 """Number of nodes that an error names."""
@@ -32,7 +34,8 @@ def command(
     as_json: options.Json = False,
 ) -> int:
     """Without NODE: the nodes with a fault or a warning, since when, and what is next. With NODE: also its history, from
-    Kubernetes, EKS's node monitoring agent and the records of jobs. Kubernetes keeps events for an hour.
+    Kubernetes, EKS's node monitoring agent, the journal of the job controller and the records of jobs. Kubernetes keeps events
+    for an hour.
     """
     with tempfile.TemporaryDirectory() as folder:
         cluster = stack_cluster.connect(stack, config_dir, Access(kubeconfig, context), Path(folder))
@@ -49,6 +52,8 @@ class _Seen:
         self.nodes = cluster.list("Node")
         self.events = self._query(lambda: cluster.list("Event", fields={"involvedObject.kind": "Node"}), "events of nodes")
         self.records: Sequence[JobRecord] = self._query(lambda: records.all_records(cluster, None), "jobs")
+        found = self._query(lambda: [cluster.find("ConfigMap", journal.CONFIG_MAP, PLATFORM_NAMESPACE)], "journal of nodes")
+        self.journal = journal.read(found[0]["data"].get(journal.KEY)) if found and found[0] is not None else None
 
     def _query(self, question: Callable[[], list[Answer]], what: str) -> list[Answer]:
         try:
@@ -60,7 +65,7 @@ class _Seen:
 
 def _all(seen: _Seen, now: datetime, *, as_json: bool) -> int:
     nodes = sorted(seen.nodes, key=lambda one: str(one["metadata"]["name"]))
-    found = [findings.health(one, seen.events, seen.records, now) for one in nodes]
+    found = [findings.health(one, seen.events, seen.records, now, seen.journal) for one in nodes]
     if as_json:
         print_json({"at": now.isoformat(), "nodes": [one.as_json() for one in found], "unknown": seen.unknown})
     else:
@@ -72,13 +77,13 @@ def _one(seen: _Seen, wanted: str, now: datetime, *, as_json: bool) -> int:
     node: Object | None = next((one for one in seen.nodes if findings.is_called(one, wanted)), None)
     name = node["metadata"]["name"] if node is not None else wanted
     if node is not None:
-        found = findings.health(node, seen.events, seen.records, now)
+        found = findings.health(node, seen.events, seen.records, now, seen.journal)
     else:
-        gone = findings.gone(name, seen.events, seen.records)
+        gone = findings.gone(name, seen.events, seen.records, seen.journal)
         if gone is None:
             raise NotFound(_missing(wanted, seen))
         found = gone
-    moments = findings.history(name, node, seen.events, seen.records)
+    moments = findings.history(name, node, seen.events, seen.records, seen.journal)
     if as_json:
         history = [one.as_json() for one in moments]
         print_json({"at": now.isoformat(), **found.as_json(), "history": history, "unknown": seen.unknown})

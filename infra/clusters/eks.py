@@ -188,6 +188,7 @@ def _platform(
             mpi_operator=wanted.mpi_operator,
             trainer=wanted.trainer,
             job_controller=wanted.job_controller,
+            broken_nodes="heal" if wanted.node_healing else "leave",
             queue=wanted.queue,
             strict_queue=wanted.queue_order == "strict",
             start_attempts=wanted.start_attempts,

@@ -30,6 +30,7 @@ def build(settings: ExistingSettings, facts: ClusterFacts) -> Mapping[str, objec
             mpi_operator=wanted.mpi_operator,
             trainer=wanted.trainer,
             job_controller=wanted.job_controller,
+            broken_nodes="cordon" if wanted.node_healing else "leave",
             queue=wanted.queue,
             strict_queue=wanted.queue_order == "strict",
             start_attempts=wanted.start_attempts,

@@ -112,8 +112,7 @@ class NodePool(pulumi.ComponentResource):
             labels=spec.labels,
             taints=[{"key": t.key, "value": t.value, "effect": _EFFECTS[t.effect]} for t in spec.taints] or None,
             update_config={"max_unavailable": 1, "update_strategy": "DEFAULT" if spec.surge else "MINIMAL"},
-            # Repair one node at a time, because a repair interrupts the job on the node.
-            node_repair_config={"enabled": True, "max_parallel_nodes_repaired_count": 1},
+            node_repair_config=_repair(spec),
             tags={**self._tags, **({PLACEMENT_TAG: spec.placement} if spec.placement else {}), **spec.autoscaler_tags},
             opts=pulumi.ResourceOptions(
                 parent=self,
@@ -173,6 +172,27 @@ class NodePool(pulumi.ComponentResource):
     @property
     def node_group_name(self) -> pulumi.Output[str]:
         return self._group.node_group_name
+
+
+def _repair(spec: NodePoolSpec) -> aws.eks.NodeGroupNodeRepairConfigArgsDict:
+    """Repair one node at a time, because a repair interrupts the job on the node. With more than five nodes, EKS stops when
+    more than a fifth of them is unhealthy:
+    https://docs.aws.amazon.com/eks/latest/userguide/node-repair.html"""
+    if not spec.repair:
+        return {"enabled": False}
+    overrides: list[aws.eks.NodeGroupNodeRepairConfigNodeRepairConfigOverrideArgsDict] = [
+        {
+            "node_monitoring_condition": one.condition,
+            "node_unhealthy_reason": one.reason,
+            "min_repair_wait_time_mins": one.wait_minutes,
+            "repair_action": one.action,
+        }
+        for one in spec.repair_overrides
+    ]
+    found: aws.eks.NodeGroupNodeRepairConfigArgsDict = {"enabled": True, "max_parallel_nodes_repaired_count": 1}
+    if overrides:
+        found["node_repair_config_overrides"] = overrides
+    return found
 
 
 _EFFECTS: Final[Mapping[str, str]] = {

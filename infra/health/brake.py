@@ -41,6 +41,6 @@ class Brake:
         """
         present, recent = set(nodes), self.recent(taken_out, now)
         waiting = [name for name in dict.fromkeys(faulty) if name in present and name not in taken_out]
-        # Nodes that were taken out and are gone belonged to the cluster that the share is about.
-        room = self.limit(len(present | recent)) - len(recent)
+        # Nodes that are gone count as taken out, but not as nodes of the cluster: others may have replaced them.
+        room = self.limit(len(present)) - len(recent)
         return waiting[: max(0, room)]

@@ -8,19 +8,15 @@ The condition of EKS's agent stays False after the fault is gone. A node with th
 again, even if a person has uncordoned it, until the verification of the node has removed the annotation.
 """
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any, Final
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
 
-from infra.health import faults
+from infra.health import annotation, faults
+from infra.health.annotation import ANNOTATION, Object, TakenOut
 from infra.health.brake import Brake
 from infra.health.faults import Action
-
-ANNOTATION: Final = "gpumpi.io/taken-out"
-
-Object = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -34,12 +30,26 @@ class Cordon:
     """What the node needs after its jobs have left."""
     version: str
     """The node's resourceVersion."""
+    drains: bool = True
+    """Whether its jobs restart elsewhere."""
+
+    def taken_out(self, now: datetime) -> TakenOut:
+        return TakenOut(now, self.condition, self.reason, self.action, "draining", now, self.drains)
 
     def patch(self, now: datetime) -> dict[str, Any]:
         """Return the merge patch of the node. The API server refuses it if the node has changed."""
-        why = {"at": now.astimezone(UTC).isoformat(), "condition": self.condition, "reason": self.reason, "action": self.action}
-        metadata = {"resourceVersion": self.version, "annotations": {ANNOTATION: json.dumps(why)}}
+        metadata = {"resourceVersion": self.version, "annotations": {ANNOTATION: self.taken_out(now).text()}}
         return {"metadata": metadata, "spec": {"unschedulable": True}}
+
+
+@dataclass(frozen=True)
+class Before:
+    """Nodes that were taken out before and have no annotation, and when."""
+
+    gone: Mapping[str, datetime] = field(default_factory=dict)
+    """Nodes that no longer exist."""
+    counted: Mapping[str, datetime] = field(default_factory=dict)
+    """Nodes of the cluster that the brake has counted: they were repaired, or the controller was killed before the patch."""
 
 
 @dataclass(frozen=True)
@@ -52,35 +62,34 @@ class Verdict:
 
 
 def decide(
-    nodes: Sequence[Object], gone: Mapping[str, datetime], now: datetime, *, existing: bool = False, brake: Brake | None = None
+    nodes: Sequence[Object], before: Before, now: datetime, *, existing: bool = False, brake: Brake | None = None
 ) -> Verdict:
     """Return the nodes to take out now, the one that broke first first.
 
-    `nodes`: the nodes of the pools. `gone`: nodes that were taken out and no longer exist, and when. `existing`: whether
-    another program owns the nodes, so that they are only cordoned.
+    `nodes`: the nodes of the pools. `existing`: whether another program owns the nodes, so that they are only cordoned.
     """
-    broken = {one.node: one for one in _broken(nodes, existing=existing)}
-    released = (brake or Brake()).released([*broken], {**gone, **taken_out(nodes)}, map(_name, nodes), now)
-    return Verdict(tuple(broken[name] for name in released), tuple(name for name in broken if name not in released))
+    used = brake or Brake()
+    broken = {one.node: one for one in broken_nodes(nodes, existing=existing)}
+    # A node counts once per window, however often it breaks.
+    free = broken.keys() & used.recent(before.counted, now)
+    waiting = [name for name in broken if name not in free]
+    counted = {name: before.counted[name] for name in used.recent(before.counted, now)}
+    released = {*free, *used.released(waiting, {**before.gone, **counted, **taken_out(nodes)}, map(_name, nodes), now)}
+    return Verdict(
+        tuple(one for name, one in broken.items() if name in released), tuple(name for name in broken if name not in released)
+    )
 
 
 def taken_out(nodes: Iterable[Object]) -> dict[str, datetime]:
     """Return the nodes that were taken out, and when. A damaged annotation counts as old: the node stays out."""
-    return {_name(one): _taken_out(one) for one in nodes if ANNOTATION in _annotations(one)}
+    return {_name(one): found.at for one in nodes if (found := annotation.read(one)) is not None}
 
 
-def _taken_out(node: Object) -> datetime:
-    try:
-        return datetime.fromisoformat(json.loads(_annotations(node)[ANNOTATION])["at"])
-    except (ValueError, KeyError, TypeError):
-        return datetime.min.replace(tzinfo=UTC)
-
-
-def _broken(nodes: Iterable[Object], *, existing: bool) -> list[Cordon]:
+def broken_nodes(nodes: Iterable[Object], *, existing: bool) -> list[Cordon]:
     """Return the nodes in service that the controller takes out, the one that broke first first."""
     found = []
     for node in nodes:
-        if ANNOTATION in _annotations(node) or node["spec"].get("unschedulable"):
+        if annotation.read(node) is not None or node["spec"].get("unschedulable"):
             continue  # taken out before, or cordoned by a person
         if (fault := _fault(node, existing=existing)) is not None:
             found.append(fault)
@@ -96,14 +105,9 @@ def _fault(node: Object, *, existing: bool) -> tuple[str, Cordon] | None:
         decision = decision.on_existing() if existing else decision
         if decision.owner == "controller" and decision.costs_node:
             version = node["metadata"].get("resourceVersion", "")
-            cordon = Cordon(_name(node), one["type"], one.get("reason", ""), decision.action, version)
+            cordon = Cordon(_name(node), one["type"], one.get("reason", ""), decision.action, version, drains=not existing)
             return str(one.get("lastTransitionTime", "")), cordon
     return None
-
-
-def _annotations(node: Object) -> Mapping[str, str]:
-    found: Mapping[str, str] = node["metadata"].get("annotations") or {}
-    return found
 
 
 def _name(node: Object) -> str:

@@ -16,7 +16,7 @@ from infra.naming import (
     autoscaler_tags,
     pool_labels,
 )
-from infra.plan import block_clock
+from infra.plan import block_clock, node_repair
 from infra.plan.efa_interfaces import Interface, efa_count, efa_layout
 from infra.plan.placement import desired_size, has_efa, placement_choice, pool_zone, system_zones, wants_placement_group
 from infra.plan.pod_limits import max_pods
@@ -66,6 +66,7 @@ def _system_plan(settings: Settings, facts: Facts) -> PoolPlan:
         labels=labels,
         autoscaler_tags=_autoscaler_tags(settings, labels, (), resources),
         surge=True,
+        repair=settings.platform.node_repair,
         failed=_failed(pool, facts),
     )
     return PoolPlan(spec, instance, system_zones(settings, facts))
@@ -111,6 +112,8 @@ def _pool_spec(pool: Pool, instance: InstanceType, settings: Settings, facts: Fa
         taints=taints,
         autoscaler_tags=_autoscaler_tags(settings, labels, taints, _resources(instance, interfaces, pool.root_volume_gib)),
         placement=placement_choice(pool, facts),
+        repair=settings.platform.node_repair,
+        repair_overrides=node_repair.overrides(pool, instance.gpus, settings),
         failed=_failed(pool, facts),
     )
 

@@ -37,6 +37,16 @@ class BlockSchedule:
     """Minimum size of the pool, which draining sets to 0."""
 
 
+@dataclass(frozen=True)
+class RepairOverride:
+    """A fault with which EKS does not deal as usual."""
+
+    condition: str
+    reason: str
+    wait_minutes: int
+    action: str
+
+
 CapacityType = Literal["ON_DEMAND", "SPOT", "CAPACITY_BLOCK"]
 
 
@@ -81,6 +91,9 @@ class NodePoolSpec:
     surge: bool = False
     """Whether an update starts new nodes before it deletes old ones. False for pools that may have no spare
     capacity."""
+    repair: bool = True
+    """Whether EKS repairs the nodes."""
+    repair_overrides: Sequence[RepairOverride] = ()
     failed: bool = False
     """Whether the creation of the existing node group failed, so that it must be replaced."""
 

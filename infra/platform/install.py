@@ -1,7 +1,9 @@
 """Install the platform: device plugins, operator, queue, namespaces, volumes, autoscaler, description."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import pulumi
 import pulumi_kubernetes as kubernetes
@@ -32,6 +34,9 @@ from infra.platform.shared_volume import (
 from infra.platform.site import Site
 from infra.platform.webhook_operator import WebhookOperator
 
+BrokenNodes = Literal["heal", "cordon", "leave"]
+"""What the job controller does about nodes with broken GPUs."""
+
 
 @dataclass(frozen=True)
 class Parts:
@@ -41,6 +46,7 @@ class Parts:
     mpi_operator: bool
     trainer: bool
     job_controller: bool
+    broken_nodes: BrokenNodes
     queue: bool
     strict_queue: bool
     start_attempts: int
@@ -209,7 +215,12 @@ class Platform(pulumi.ComponentResource):
     def _install_job_controller(self, namespaces: Namespaces, described: DescribedCluster) -> None:
         args = self._args
         wanted = JobControllerArgs(
-            self._site, namespaces.namespaces, described.namespace, args.parts.mpi_operator, args.system_nodes
+            self._site,
+            namespaces.namespaces,
+            described.namespace,
+            args.parts.mpi_operator,
+            nodes=_watched_nodes(args.description, args.parts.broken_nodes),
+            after=args.system_nodes,
         )
         JobController(self._naming.name("job-controller"), wanted, self._child)
 
@@ -236,3 +247,12 @@ class Platform(pulumi.ComponentResource):
             ),
             self._child,
         )
+
+
+def _watched_nodes(description: ClusterDescription, broken_nodes: BrokenNodes) -> str:
+    """Return the nodes that the job controller may take out of service: those of all pools that run ranks."""
+    if broken_nodes == "leave":
+        return ""
+    pools = [one for one in description.pools if one.selector and (one.gpus or one.name != description.launcher_pool)]
+    watched = [{"labels": one.selector, "gpus": one.gpus} for one in pools]
+    return json.dumps({"existing": broken_nodes == "cordon", "pools": watched}, sort_keys=True)

@@ -40,6 +40,13 @@ class CommonPlatformSettings(Model):
         "its own. Change: in place; affects jobs submitted later, and the stack's jobs with `setup` or `noRetryExitCodes` run "
         "again.",
     )
+    node_healing: bool = Field(
+        True,
+        description="The job controller takes nodes with broken GPUs out of service, and restarts their jobs on other nodes "
+        "without counting a failure. Within an hour, this affects at most a fifth of the nodes. Repaired nodes take jobs again "
+        "once all their GPUs work. In existing clusters, broken nodes are only cordoned. Needs EKS's node monitoring agent, or "
+        "another program that reports its node conditions. Change: in place.",
+    )
     queue: bool = Field(
         True,
         description="Kueue: a job starts only when all of its workers fit. Change: in place, and the stack's jobs run again; "
@@ -157,6 +164,13 @@ class PlatformSettings(CommonPlatformSettings):
         True,
         description="The cluster autoscaler scales pools between `minSize` and `maxSize`; `desiredSize` then applies only at "
         "creation. Change: in place; without it, pools scale to their `desiredSize`.",
+    )
+    node_repair: bool = Field(
+        True,
+        description="EKS's node auto repair, one node at a time. It replaces nodes that are not ready, or whose network, disks "
+        "or kernel fail, after 30 minutes, and repairs broken GPUs after 10 minutes. With `nodeHealing`, it leaves broken GPUs "
+        "to the job controller where the autoscaler removes emptied nodes: on pools with GPUs and `minSize: 0`. "
+        "Change: in place.",
     )
     idle_minutes: int = Field(10, description="Minutes before the autoscaler removes an idle node. Change: in place.")
     transport: TransportChoice = Field(

@@ -147,7 +147,10 @@ CHANGES: dict[str, tuple[Mapping[str, Any], set[str]]] = {
             "jobs-mpijob-ring",
         },
     ),
-    "pools[].gpusPerNode": ({"pools": [{**POOL, "gpusPerNode": 4}]}, {DESCRIPTION, QUEUE, "jobs-mpijob-ring"}),
+    "pools[].gpusPerNode": (
+        {"pools": [{**POOL, "gpusPerNode": 4}]},
+        {DESCRIPTION, QUEUE, "jobs-mpijob-ring", "job-controller-deployment"},
+    ),
     "pools[].rdmaResource": (  # changes nothing as long as platform.transport is tcp
         {"pools": [{**POOL, "rdmaResource": "rdma/ib"}]},
         set(),
@@ -155,6 +158,10 @@ CHANGES: dict[str, tuple[Mapping[str, Any], set[str]]] = {
     "platform.transport": (
         {"pools": [{**POOL, "rdmaResource": "rdma/ib"}], "platform": {"transport": "infiniband"}},
         {DESCRIPTION, QUEUE, "jobs-mpijob-ring"},
+    ),
+    "platform.nodeHealing": (
+        {"platform": {"nodeHealing": False}},
+        {"job-controller-deployment", "job-controller-nodes", "job-controller-own-lease"},
     ),
     "platform.startAttempts": ({"platform": {"startAttempts": 0}}, {"queue-configuration", "queue-controller"}),
     "platform.queueOrder": (

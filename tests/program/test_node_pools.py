@@ -10,7 +10,9 @@ import yaml
 
 from infra.facts import CapacityReservation as ReservationFact
 from infra.facts import Existing, ExistingPool
+from infra.health import faults
 from infra.naming import AUTOSCALER_TAG
+from infra.plan import eks_pools
 from tests.program import engine
 from tests.program.engine import Deployment, deploy
 from tests.pure import world
@@ -19,8 +21,11 @@ TEMPLATE_TAG = f"{AUTOSCALER_TAG}/node-template"
 CLUSTER_GROUP, NODES_GROUP = "sg-cluster", "gpumpi-test-nodes-id"
 
 
-def pool(instance_type: str = "g5.8xlarge", *, autoscaler: bool = True, **more: Any) -> Deployment:
-    settings = world.settings(world.pool("train", instance_type, **{"maxSize": 4, **more}), platform={"autoscaler": autoscaler})
+def pool(
+    instance_type: str = "g5.8xlarge", *, autoscaler: bool = True, platform: Any = None, **more: Any
+) -> Deployment:
+    wanted = {"autoscaler": autoscaler, **(platform or {})}
+    settings = world.settings(world.pool("train", instance_type, **{"maxSize": 4, **more}), platform=wanted)
     reservation = ReservationFact(world.RESERVATION, "default", "active", instance_type, "us-west-2b", total=4, available=4)
     return deploy(settings, world.facts(settings, reservations={world.RESERVATION: reservation}))
 
@@ -360,10 +365,52 @@ def test_new_system_nodes_start_before_old_ones_are_removed(fabric: Deployment) 
     assert fabric.only(engine.NODE_GROUP, "system").inputs["updateConfig"]["updateStrategy"] == "DEFAULT"
 
 
+def repair(of: Deployment, name: str = "train") -> Any:
+    return of.only(engine.NODE_GROUP, name).inputs["nodeRepairConfig"]
+
+
 @pytest.mark.parametrize("name", ["train", "system"])
 def test_unhealthy_nodes_are_repaired_one_at_a_time(fabric: Deployment, name: str) -> None:
-    repair = fabric.only(engine.NODE_GROUP, name).inputs["nodeRepairConfig"]
-    assert repair == {"enabled": True, "maxParallelNodesRepairedCount": 1}
+    found = repair(fabric, name)
+    assert (found["enabled"], found["maxParallelNodesRepairedCount"]) == (True, 1)
+
+
+def overrides(instance_type: str = "g5.8xlarge", platform: dict[str, Any] | None = None, **more: Any) -> list[dict[str, Any]]:
+    wanted = {"install": True, **(platform or {})}
+    settings = world.settings(world.pool("train", instance_type, **{"maxSize": 4, **more}), platform=wanted)
+    plans = eks_pools.plan(settings, world.facts(settings))
+    assert plans["system"].spec.repair_overrides == ()
+    return [
+        {
+            "nodeMonitoringCondition": one.condition,
+            "nodeUnhealthyReason": one.reason,
+            "minRepairWaitTimeMins": one.wait_minutes,
+            "repairAction": one.action,
+        }
+        for one in plans["train"].spec.repair_overrides
+    ]
+
+
+def test_eks_leaves_broken_gpus_to_the_job_controller() -> None:
+    assert overrides() == faults.repair_overrides() != []
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"minSize": 1},
+        {"instance_type": "c7i.4xlarge"},
+        *({"platform": {name: False}} for name in ("autoscaler", "nodeHealing", "jobController", "install", "nodeRepair")),
+    ],
+    ids=str,
+)
+def test_eks_repairs_broken_gpus_where_nothing_else_removes_the_node(more: dict[str, Any]) -> None:
+    assert overrides(**more) == []
+
+
+def test_without_repair_eks_leaves_all_nodes_alone() -> None:
+    off = pool(platform={"nodeRepair": False})
+    assert repair(off) == repair(off, "system") == {"enabled": False}
 
 
 def test_nodes_have_the_version_of_the_control_plane(fabric: Deployment) -> None:

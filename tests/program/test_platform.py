@@ -1,5 +1,6 @@
 """Kubernetes objects of the platform."""
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -8,8 +9,10 @@ from typing import Any
 import pytest
 
 from infra.facts import Existing
+from infra.health import faults
 from infra.jobs.quantities import bytes_of, millis_of
 from infra.versions import LIVE_KUBERNETES_VERSIONS, cluster_autoscaler
+from tests.program import engine
 from tests.program.engine import Deployment
 from tests.program.platform_world import (
     PUBLIC,
@@ -205,6 +208,47 @@ def assert_few_permissions(agent: Any) -> None:
     assert container["securityContext"]["allowPrivilegeEscalation"] is False
     assert not container["securityContext"].get("privileged")
     assert {volume["hostPath"]["path"] for volume in pod["volumes"]} <= {"/var/lib/kubelet/device-plugins", "/dev/infiniband"}
+
+
+def test_the_job_controller_may_cordon_nodes_and_write_its_journal_and_nothing_more_outside_job_namespaces(
+    stack: Deployment,
+) -> None:
+    (nodes,) = only(stack, "ClusterRole", "gpumpi-job-controller")["rules"]
+    assert (nodes["resources"], nodes["verbs"]) == (["nodes"], ["get", "list", "watch", "patch"])
+    own = only(stack, "Role", "gpumpi-job-controller", "gpumpi-system")["rules"]
+    assert [(rule["resources"], rule["verbs"], rule.get("resourceNames")) for rule in own] == [
+        (["leases"], ["create"], None),
+        (["leases"], ["get", "update"], ["gpumpi-job-controller"]),
+        (["configmaps"], ["create"], None),
+        (["configmaps"], ["get", "update"], ["gpumpi-node-health"]),
+    ]
+
+
+def watched(stack: Deployment) -> Any:
+    (container,) = only(stack, "Deployment", "gpumpi-job-controller")["spec"]["template"]["spec"]["containers"]
+    return json.loads({one["name"]: one["value"] for one in container["env"]}.get("GPUMPI_NODES", "null"))
+
+
+def test_the_job_controller_watches_the_nodes_of_all_pools_with_ranks(stack: Deployment) -> None:
+    pools = [
+        {"gpus": 8, "labels": {"gpumpi.io/pool": "train"}},
+        {"gpus": 1, "labels": {"gpumpi.io/pool": "single"}},
+    ]
+    assert watched(stack) == {"existing": False, "pools": pools}
+    assert [one["nodeUnhealthyReason"] for one in group_of(stack, "train")] == [
+        one["nodeUnhealthyReason"] for one in faults.repair_overrides()
+    ]
+
+
+def group_of(stack: Deployment, name: str) -> Any:
+    return stack.only(engine.NODE_GROUP, name).inputs["nodeRepairConfig"]["nodeRepairConfigOverrides"]
+
+
+def test_without_healing_the_job_controller_may_only_read_nodes() -> None:
+    off = deployed(asked(nodeHealing=False))
+    (nodes,) = only(off, "ClusterRole", "gpumpi-job-controller")["rules"]
+    assert nodes["verbs"] == ["get", "list", "watch"] and watched(off) is None
+    assert len(only(off, "Role", "gpumpi-job-controller", "gpumpi-system")["rules"]) == 2
 
 
 def test_only_api_clients_have_a_token(stack: Deployment) -> None:

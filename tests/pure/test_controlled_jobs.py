@@ -1,7 +1,11 @@
 """Jobs in clusters with a job controller: what their objects promise it, and how it releases jobs after `setup`."""
 
+import ast
 import json
+import subprocess
+import sys
 from email.message import Message
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,15 +43,23 @@ def test_controller_and_program_agree_on_names() -> None:
 
 
 def test_the_controller_needs_only_the_standard_library() -> None:
-    import ast
-    import sys
-
     for name, text in program.files().items():
         for node in ast.walk(ast.parse(text)):
             modules = [one.name for one in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom) and not node.level:
                 modules = [node.module or ""]
-            assert {one.partition(".")[0] for one in modules} <= sys.stdlib_module_names, name
+            ours = {f"infra.health.{one.stem}" for one in program.HEALTH.glob("*.py")} | {"infra.health"}
+            assert {one.partition(".")[0] for one in modules if one not in ours} <= sys.stdlib_module_names, name
+
+
+def test_the_controller_runs_from_the_files_that_the_pod_mounts(tmp_path: Path) -> None:
+    for one in program.items():
+        (tmp_path / one["path"]).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / one["path"]).write_text(program.files()[one["key"]])
+    assert {one["key"] for one in program.items()} == program.files().keys()
+    script = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import {program.PACKAGE}.controller as c; print(c.__file__)"
+    seen = subprocess.run([sys.executable, "-I", "-S", "-c", script], capture_output=True, text=True, check=False)
+    assert seen.stdout.startswith(str(tmp_path)), seen.stderr
 
 
 def test_the_program_fits_into_its_config_map() -> None:

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.health import cordons
+from infra.health.annotation import ANNOTATION
 from infra.health.brake import Brake
-from infra.health.cordons import ANNOTATION
+from infra.health.cordons import Before
 from infra.health.faults import GPU_CONDITION
 
 START = datetime(2026, 11, 23, 12, tzinfo=UTC)
@@ -36,12 +37,12 @@ def patched(one: dict[str, Any], cordon: cordons.Cordon, now: datetime) -> None:
 
 
 def decided(nodes: list[dict[str, Any]], now: datetime = START, **more: Any) -> tuple[list[str], list[str]]:
-    found = cordons.decide(nodes, more.pop("gone", {}), now, brake=BRAKE, **more)
+    found = cordons.decide(nodes, Before(more.pop("gone", {}), more.pop("counted", {})), now, brake=BRAKE, **more)
     return [one.node for one in found.cordons], list(found.held)
 
 
 def test_a_broken_node_becomes_unschedulable_and_says_why() -> None:
-    (found,) = cordons.decide([node(0), node(1, BUS)], {}, START).cordons
+    (found,) = cordons.decide([node(0), node(1, BUS)], Before(), START).cordons
     change = found.patch(START)
     assert change["spec"] == {"unschedulable": True}
     assert json.loads(change["metadata"]["annotations"][ANNOTATION]) == {
@@ -49,6 +50,9 @@ def test_a_broken_node_becomes_unschedulable_and_says_why() -> None:
         "condition": GPU_CONDITION,
         "reason": BUS,
         "action": "replace",
+        "state": "draining",
+        "since": "2026-11-23T12:00:00+00:00",
+        "drains": True,
     }
 
 
@@ -60,7 +64,7 @@ def test_harmless_faults_and_those_of_eks_take_out_no_node() -> None:
 
 def test_on_an_existing_cluster_nodes_are_only_cordoned() -> None:
     nodes = [node(0, BUS), node(1, "ForkFailedOutOfPIDs", kind="KernelReady"), *map(node, range(2, 20))]
-    found = cordons.decide(nodes, {}, START, existing=True, brake=BRAKE).cordons
+    found = cordons.decide(nodes, Before(), START, existing=True, brake=BRAKE).cordons
     assert [(one.node, one.action) for one in found] == [("n0", "cordon"), ("n1", "cordon")]
 
 
@@ -73,6 +77,12 @@ def test_nodes_that_were_replaced_count_for_the_brake() -> None:
     nodes = [node(0, BUS), *map(node, range(1, 10))]
     assert decided(nodes, gone={"x": START, "y": START}) == ([], ["n0"])
     assert decided(nodes, START + WINDOW, gone={"x": START, "y": START}) == (["n0"], [])
+
+
+def test_a_node_that_broke_before_within_the_window_needs_no_second_release() -> None:
+    nodes = [node(0, BUS), node(1, BUS), *map(node, range(2, 5))]
+    assert decided(nodes, counted={"n1": START}) == (["n1"], ["n0"])
+    assert decided(nodes, START + WINDOW, counted={"n1": START}) == (["n0"], ["n1"])
 
 
 def test_a_node_that_a_person_cordoned_or_uncordoned_is_left_alone() -> None:
@@ -96,7 +106,7 @@ def test_killed_at_any_moment_it_takes_out_no_node_twice_and_keeps_to_the_brake(
         now += timedelta(minutes=minutes)
         for number in breaking & set(range(size)):
             nodes[number]["status"] = node(number, APPLICATION if number % 5 == 4 else BUS)["status"]
-        for cordon in cordons.decide(nodes, {}, now, brake=BRAKE).cordons[:survives]:
+        for cordon in cordons.decide(nodes, Before(), now, brake=BRAKE).cordons[:survives]:
             patched(next(one for one in nodes if one["metadata"]["name"] == cordon.node), cordon, now)
             history.append((cordon.node, now))
     names = [name for name, _ in history]
@@ -111,7 +121,7 @@ def test_every_broken_node_is_taken_out_in_the_end(size: int, breaking: set[int]
     broken = {number for number in breaking if number < size}
     nodes, now = [node(number, BUS if number in broken else "") for number in range(size)], START
     for _ in range(size):
-        for cordon in cordons.decide(nodes, {}, now, brake=BRAKE).cordons:
+        for cordon in cordons.decide(nodes, Before(), now, brake=BRAKE).cordons:
             patched(next(one for one in nodes if one["metadata"]["name"] == cordon.node), cordon, now)
         now += WINDOW
     assert {one["metadata"]["name"] for one in nodes if one["spec"].get("unschedulable")} == {f"n{number}" for number in broken}

@@ -17,6 +17,8 @@ from cli.health import findings, screen
 from cli.health.findings import NODE_GROUP_LABEL
 from cli.health.model import NodeHealth
 from cli.records import JobRecord
+from infra.health import journal
+from infra.health.annotation import ANNOTATION, TakenOut
 from infra.health.faults import GPU_CONDITION
 from infra.naming import EMULATED_LABEL
 
@@ -114,9 +116,9 @@ def test_what_eks_does_not_repair_names_the_commands() -> None:
     assert health(on_premises).next == f"nothing repairs it: {drain}, then repair or replace it"
 
 
-def test_the_local_cloud_promises_no_repair() -> None:
+def test_the_local_cloud_repairs_by_its_calendar() -> None:
     found = health(node("a", READY, BUS, labels={**ON_EKS, EMULATED_LABEL: "true"}))
-    assert found.next == "EKS would replace it 10 min after the fault; the local cloud repairs no nodes"
+    assert found.next == "EKS replaces it 10 min after the fault, or after `local clock --advance 10m`"
 
 
 def test_a_failure_of_the_monitoring_is_no_fault_of_a_gpu() -> None:
@@ -228,6 +230,9 @@ class Cluster:
     def list_labeled(self, kind: str, label: str, namespace: str | None) -> Any:
         return self.list(kind) if kind in self.forbidden else []
 
+    def find(self, kind: str, name: str, namespace: str | None = None) -> Any:
+        return self.list(kind) if kind in self.forbidden else None
+
 
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> Cluster:
@@ -265,7 +270,11 @@ def test_without_permission_for_events_and_jobs_the_nodes_are_shown(seen: Cluste
     seen.forbidden = {"Event", "ConfigMap"}
     found = json.loads(run("--json").stdout)
     assert [one["state"] for one in found["nodes"]] == ["broken", "healthy"]
-    assert found["unknown"] == ["events of nodes: may not list Events", "jobs: may not list ConfigMaps"]
+    assert found["unknown"] == [
+        "events of nodes: may not list Events",
+        "jobs: may not list ConfigMaps",
+        "journal of nodes: may not list ConfigMaps",
+    ]
 
 
 def test_an_ec2_cluster_has_no_kubernetes_nodes(tmp_path: Path) -> None:
@@ -278,3 +287,53 @@ def test_an_ec2_cluster_has_no_kubernetes_nodes(tmp_path: Path) -> None:
 def test_a_kubeconfig_of_another_cluster_is_refused() -> None:
     with pytest.raises(CommandError, match="the kubeconfig belongs to cluster other, not to gpumpi-mine"):
         stack_cluster.must_be("other", "gpumpi-mine")
+
+
+# --- what the job controller did
+
+
+def taken_out(state: str, *, cordoned: bool = True, drains: bool = True, **more: Any) -> dict[str, Any]:
+    out = TakenOut(NOW - timedelta(minutes=3), GPU_CONDITION, BUS["reason"], "replace", state, NOW, drains)  # type: ignore[arg-type]
+    one = node("a", READY, BUS, cordoned=cordoned, **more)
+    one["metadata"] |= {"annotations": {ANNOTATION: out.text()}, "uid": "uid-a"}
+    return one
+
+
+@pytest.mark.parametrize(
+    ("one", "following"),
+    [
+        (taken_out("draining"), "its jobs restart on other nodes"),
+        (taken_out("draining", drains=False), "its jobs stay until they end; then repair it"),
+        (taken_out("draining", cordoned=False), "a person has uncordoned it, so it keeps its jobs"),
+        (
+            taken_out("repairing"),
+            "the autoscaler removes it (pools with `minSize: 0`), or EKS repairs it 10 min after the fault",
+        ),
+        (
+            taken_out("repairing", labels={}),
+            "repair it, then restart the program that reports its conditions: it takes jobs again without a fault",
+        ),
+        (taken_out("verifying"), "takes jobs again at 12:00:30 UTC if it has no fault until then"),
+    ],
+)
+def test_a_node_that_the_controller_took_out_shows_its_state_and_what_is_next(one: dict[str, Any], following: str) -> None:
+    found = health(one)
+    assert (found.state, found.next) == (json.loads(one["metadata"]["annotations"][ANNOTATION])["state"], following)
+    assert found.as_json()["takenOut"] == json.loads(one["metadata"]["annotations"][ANNOTATION])
+
+
+def test_the_history_has_what_the_controller_did_also_of_a_node_that_is_gone() -> None:
+    one, known = taken_out("draining"), journal.empty()
+    known = journal.observed(known, [one], ["uid-a"], NOW)
+    known = journal.observed(known, [], [], NOW + timedelta(minutes=9))
+    texts = [moment.text for moment in findings.history("a", None, (), (), known)]
+    assert texts == ["taken out of service: NvidiaXID79Error, needs a replacement", "the node is gone"]
+    assert findings.gone("i-a", (), (), known) is not None and findings.gone("b", (), (), known) is None
+
+
+def test_a_node_that_the_brake_keeps_in_service_is_reported_as_held() -> None:
+    broken = node("a", READY, BUS)
+    held = findings.health(broken, (), (), NOW, {**journal.empty(), "held": ["a"]})
+    assert "a fifth of the nodes broke within an hour" in held.next
+    soon = findings.health(broken, (), (), NOW, journal.empty())
+    assert soon.next == "the job controller takes it out of service"

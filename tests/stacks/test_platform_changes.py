@@ -87,8 +87,16 @@ PREVIEWS: dict[str, list[Change]] = {
     ],
     "TrainJobs": [change("platform.trainer", True, creates("jobset-*", "trainer-*"))],
     "without a job controller": [
-        change("platform.jobController", False, both(deletes("job-controller-*"), DESCRIPTION)),
+        change("platform.jobController", False, both(deletes("job-controller-*"), updates("train"), DESCRIPTION)),
     ],
+    "broken nodes left alone": [
+        change(
+            "platform.nodeHealing",
+            False,
+            updates("train", "job-controller-nodes", "job-controller-own-lease", "job-controller-deployment"),
+        ),
+    ],
+    "no repair by EKS": [change("platform.nodeRepair", False, updates("system", "train"))],
     "a namespace added, another removed": [
         change(
             "platform.namespaces",
@@ -147,12 +155,15 @@ PREVIEWS: dict[str, list[Change]] = {
         Change(
             "platform.install",
             {"platform.install": False, "jobs": REMOVED},
-            deletes(
-                *(
-                    f"{part}-*"
-                    for part in ("nvidia-device-plugin", "efa-device-plugin", "mpi-operator", "queue", "job-controller")
+            both(
+                deletes(
+                    *(
+                        f"{part}-*"
+                        for part in ("nvidia-device-plugin", "efa-device-plugin", "mpi-operator", "queue", "job-controller")
+                    ),
+                    *("description-*", "namespaces-*", "shared-volume-*", "cluster-autoscaler-*", JOB),
                 ),
-                *("description-*", "namespaces-*", "shared-volume-*", "cluster-autoscaler-*", JOB),
+                updates("train"),
             ),
         ),
     ],

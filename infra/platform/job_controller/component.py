@@ -7,6 +7,7 @@ from typing import Any, Final
 import pulumi
 import pulumi_kubernetes as kubernetes
 
+from infra.health.journal import CONFIG_MAP as JOURNAL
 from infra.naming import COMPONENT, PLATFORM_NAMESPACE
 from infra.platform.job_controller import program
 from infra.platform.pods import RESTRICTED_CONTAINER, http_probe, of_controller
@@ -22,6 +23,7 @@ LOST_NODE_SECONDS: Final = 30
 """How long the controller's pod stays bound to a lost node."""
 READ: Final = ["get", "list", "watch"]
 NODE_LEASES: Final = "kube-node-lease"
+NODES_VARIABLE: Final = "GPUMPI_NODES"
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,8 @@ class JobControllerArgs:
     """Name and resource of each job namespace."""
     system_namespace: pulumi.Resource
     mpi_operator: bool
+    nodes: str = ""
+    """Which nodes the controller may take out of service, as JSON (`in_pod/nodes.py`); empty for none."""
     after: tuple[pulumi.Resource, ...] = ()
     """Resources that the controller's pod needs: nodes."""
 
@@ -38,8 +42,8 @@ class JobControllerArgs:
 class JobController(pulumi.ComponentResource):
     """Creates:
     - an immutable ConfigMap with the program, named after its checksum
-    - a service account that may read nodes, their leases, and the jobs and pods of the job namespaces, and there write
-      records, delete pods, and release and end jobs
+    - a service account that may read and patch nodes, read their leases and the jobs and pods of the job namespaces, and
+      there write records, delete pods, and release and end jobs
     - the Deployment; a Lease makes sure that only one controller acts
     """
 
@@ -80,7 +84,10 @@ class JobController(pulumi.ComponentResource):
         options = self._site.options(self)
         metadata: Any = {"name": NAME}
         nodes = kubernetes.rbac.v1.ClusterRole(
-            f"{name}-nodes", metadata=metadata, rules=[_rule("", ["nodes"], READ)], opts=options
+            f"{name}-nodes",
+            metadata=metadata,
+            rules=[_rule("", ["nodes"], [*READ, *(["patch"] if args.nodes else [])])],
+            opts=options,
         )
         created: list[pulumi.Resource] = [
             kubernetes.rbac.v1.ClusterRoleBinding(
@@ -90,7 +97,7 @@ class JobController(pulumi.ComponentResource):
                 subjects=_subjects(),
                 opts=self._site.options(self, nodes),
             ),
-            *self._create_role("own-lease", PLATFORM_NAMESPACE, _lease_rules(), self._inside),
+            *self._create_role("own-lease", PLATFORM_NAMESPACE, _own_rules(journal=bool(args.nodes)), self._inside),
             *self._create_role("node-leases", NODE_LEASES, [_rule("coordination.k8s.io", ["leases"], ["list"])], options),
         ]
         for namespace, resource in args.namespaces:
@@ -128,16 +135,19 @@ class JobController(pulumi.ComponentResource):
                         {"name": "PYTHONDONTWRITEBYTECODE", "value": "1"},
                         {"name": "PYTHONUNBUFFERED", "value": "1"},
                         {"name": "POD_NAMESPACE", "value": PLATFORM_NAMESPACE},
+                        *([{"name": NODES_VARIABLE, "value": self._args.nodes}] if self._args.nodes else []),
                     ],
                     "ports": [{"name": "health", "container_port": PORT}],
                     "resources": {"requests": {"cpu": site.cpu(50), "memory": MEMORY}, "limits": {"memory": MEMORY}},
                     "liveness_probe": {**http_probe("/healthz", PORT, period=20), "initial_delay_seconds": 10},
                     "readiness_probe": http_probe("/healthz", PORT, period=5),
                     "security_context": RESTRICTED_CONTAINER,
-                    "volume_mounts": [{"name": "program", "mount_path": f"{program.MOUNT}/{program.PACKAGE}", "read_only": True}],
+                    "volume_mounts": [{"name": "program", "mount_path": program.MOUNT, "read_only": True}],
                 }
             ],
-            "volumes": [{"name": "program", "config_map": {"name": f"{NAME}-{program.digest()}"}}],
+            "volumes": [
+                {"name": "program", "config_map": {"name": f"{NAME}-{program.digest()}", "items": program.items()}},
+            ],
         }
 
 
@@ -146,9 +156,14 @@ def _leave_when(state: str) -> Any:
     return {"key": key, "operator": "Exists", "effect": "NoExecute", "toleration_seconds": LOST_NODE_SECONDS}
 
 
-def _lease_rules() -> Any:
-    group, resources = "coordination.k8s.io", ["leases"]
-    return [_rule(group, resources, ["create"]), _rule(group, resources, ["get", "update"], LEASE)]
+def _own_rules(*, journal: bool) -> Any:
+    """Return the permissions for the controller's own objects. RBAC cannot restrict `create` to a name."""
+    own = [("coordination.k8s.io", ["leases"], LEASE), *([("", ["configmaps"], JOURNAL)] if journal else [])]
+    return [
+        rule
+        for group, resources, name in own
+        for rule in (_rule(group, resources, ["create"]), _rule(group, resources, ["get", "update"], name))
+    ]
 
 
 def _job_rules(*, mpi_operator: bool) -> Any:

@@ -7,14 +7,30 @@ from pathlib import Path
 from typing import Final
 
 FOLDER: Final = Path(__file__).parent / "in_pod"
+HEALTH: Final = Path(__file__).parents[2] / "health"
+"""What faults of nodes mean. The command line uses the same modules."""
 PACKAGE: Final = "job_controller"
 MOUNT: Final = "/opt/gpumpi"
 
 
 @cache
 def files() -> Mapping[str, str]:
-    """Return file name -> source of each module."""
-    return {path.name: path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.py"))}
+    """Return key in the ConfigMap -> source of each module."""
+    return {key: path.read_text(encoding="utf-8") for key, path in _modules().items()}
+
+
+@cache
+def items() -> list[dict[str, str]]:
+    """Return where each module is in the pod, relative to MOUNT. Keys of a ConfigMap have no slashes."""
+    return [
+        {"key": key, "path": f"infra/health/{path.name}" if path.parent == HEALTH else f"{PACKAGE}/{path.name}"}
+        for key, path in _modules().items()
+    ]
+
+
+def _modules() -> Mapping[str, Path]:
+    own = {path.name: path for path in sorted(FOLDER.glob("*.py"))}
+    return {**own, **{f"infra.health.{path.name}": path for path in sorted(HEALTH.glob("*.py"))}}
 
 
 @cache

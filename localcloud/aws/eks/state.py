@@ -54,6 +54,8 @@ class NodeGroup:
     profile: str | None = None
     """Name of the instance profile that contains the node role."""
     updates: dict[str, Record] = field(default_factory=dict)
+    repairs: dict[str, str] = field(default_factory=dict)
+    """Instances that node auto repair works on, and its action."""
 
     @property
     def name(self) -> str:

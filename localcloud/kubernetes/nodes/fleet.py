@@ -72,6 +72,9 @@ class Fleet(Part):
                 self._appear(event)
             case "instance", "gone":
                 self._disappear(event)
+            case "instance", "rebooting":
+                if (member := self._roster.get(event.name)) is not None and member.is_real:
+                    self._work(member, self._reboot)
             case "instance", ("cordoning" | "draining" | "uncordoning"):
                 self._serve(event)
             case "node-group", ("created" | "changed"):
@@ -103,6 +106,12 @@ class Fleet(Part):
                     self._start(member)
                     if member.problem:
                         raise StartError(member.problem)
+
+    def _reboot(self, member: Member) -> None:
+        """Start a node's processes again. A reboot resets its GPUs, and its agent starts with a healthy condition."""
+        if member.node is not None and member.phase == "ready":
+            self._switch_off(member)
+            self._start(member)
 
     def stop(self) -> None:
         self._ending.set()

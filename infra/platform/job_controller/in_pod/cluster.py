@@ -46,8 +46,15 @@ class Cluster:
         for namespace in self.namespaces:
             yield from self._mirrors[namespace, "ConfigMap"].objects()
 
+    def nodes(self) -> list[Object]:
+        return self._nodes.objects()
+
+    def pods(self) -> list[Object]:
+        """Return the pods of the job namespaces, of any tool."""
+        return [pod for namespace in self.namespaces for pod in self._mirrors[namespace, "Pod"].objects()]
+
     def jobs(self) -> list[ManagedJob]:
-        nodes = {one["metadata"]["name"]: one for one in self._nodes.objects()}
+        nodes = {one["metadata"]["name"]: one for one in self.nodes()}
         return [
             job
             for namespace in self.namespaces

@@ -1,4 +1,4 @@
-"""The loop: look at the jobs after each change, write their records, then act."""
+"""The loop: look at the jobs and nodes after each change, write what to do, then act."""
 
 import os
 import signal
@@ -14,6 +14,7 @@ from .cluster import Cluster, leases
 from .health import Health
 from .job import ManagedJob
 from .lease import LEASE_SECONDS, RENEW_SECONDS, Election
+from .nodes import Nodes
 from .record import is_over
 from .store import Store
 
@@ -26,13 +27,16 @@ LEASE_NAME = "gpumpi-job-controller"
 
 
 class Controller:
-    """Keeps the records, and restarts and ends jobs, while it is the leader."""
+    """Keeps the records, restarts and ends jobs, and takes broken nodes out of service, while it is the leader."""
 
-    def __init__(self, api: Api, election: Election, namespaces: Sequence[str], health: Health) -> None:
+    def __init__(
+        self, api: Api, election: Election, namespaces: Sequence[str], health: Health, nodes: Nodes | None = None
+    ) -> None:
         self._api, self._election, self._health = api, election, health
         self._changed = threading.Event()
         self._cluster = Cluster(api, namespaces, self._changed.set)
         self._store = Store(api)
+        self._nodes = nodes
         self._held_until = self._pruned = self._renewed = 0.0
         self.is_stopping = False
 
@@ -73,6 +77,8 @@ class Controller:
             self._look_at(job, found.get(uid), now)
         for uid in found.keys() - jobs.keys():
             self._finish(found[uid], now)
+        if self._nodes is not None:
+            self._nodes.look(self._cluster.nodes(), self._cluster.pods(), list(jobs.values()), datetime.now(UTC))
         if time.monotonic() - self._pruned > PRUNE_SECONDS:
             self._pruned = time.monotonic()
             self._store.prune(found, jobs, now)
@@ -106,7 +112,7 @@ def main(arguments: Sequence[str]) -> int:
     api, health = Api.from_pod(), Health()
     identity = os.environ.get("HOSTNAME", "controller")
     election = Election(api.copy(), os.environ["POD_NAMESPACE"], LEASE_NAME, identity)
-    controller = Controller(api, election, arguments, health)
+    controller = Controller(api, election, arguments, health, Nodes.from_environment(api))
     signal.signal(signal.SIGTERM, lambda *_: controller.stop())
     health.serve()
     controller.run()

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from infra.health import healing
+
 from .api import Object
 
 JOB, ROLE, LAUNCHER = "gpumpi.io/job", "gpumpi.io/role", "gpumpi.io/launcher"
@@ -169,4 +171,6 @@ def disruption(pod: Object, nodes: Mapping[str, Object]) -> str:
         return f"{name}: its node {node} is gone"
     if node in nodes and "Ready" not in conditions(nodes[node]):
         return f"{name}: its node {node} is not ready"
+    if node in nodes and (fault := healing.drained([nodes[node]]).get(node)):
+        return f"{name}: its node {node} was taken out of service: {fault}"
     return ""

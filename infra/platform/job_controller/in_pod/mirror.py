@@ -6,6 +6,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from infra.health.annotation import ANNOTATION
+from infra.health.faults import AGENT_CONDITIONS, READY
+from infra.health.repairs import GPU
+
 from .api import Api, ApiError, Object, Unreachable
 
 PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 30.0
@@ -97,8 +101,14 @@ def trimmed_pod(pod: Object) -> Object:
 
 
 def trimmed_node(node: Object) -> Object:
-    metadata, status = node["metadata"], node.get("status", {})
-    kept = {key: metadata[key] for key in ("name", "uid", "labels", "creationTimestamp") if key in metadata}
-    ready = [one for one in status.get("conditions", ()) if one["type"] == "Ready"]
-    spec = {"unschedulable": node["spec"].get("unschedulable", False)}
-    return {"metadata": kept, "spec": spec, "status": {"conditions": ready}}
+    metadata, spec, status = node["metadata"], node["spec"], node.get("status", {})
+    kept = {key: metadata[key] for key in ("name", "uid", "labels", "creationTimestamp", "resourceVersion") if key in metadata}
+    marks = {key: text for key, text in (metadata.get("annotations") or {}).items() if key == ANNOTATION}
+    about = {"unschedulable": spec.get("unschedulable", False), "providerID": spec.get("providerID", "")}
+    conditions = [one for one in status.get("conditions", ()) if one["type"] in (READY, *AGENT_CONDITIONS)]
+    usable = {key: amount for key, amount in (status.get("allocatable") or {}).items() if key == GPU}
+    return {
+        "metadata": {**kept, "annotations": marks},
+        "spec": about,
+        "status": {"conditions": conditions, "allocatable": usable},
+    }

@@ -1,0 +1,61 @@
+"""What the job controller did about a node, and what is next: from the node's annotation and the controller's journal. Pure."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from cli.health.model import Moment
+from infra.health import faults, journal
+from infra.health.annotation import TakenOut
+from infra.health.journal import Journal
+from infra.health.repairs import VERIFYING
+
+Object = Mapping[str, Any]
+
+_DONE: Final = {
+    "draining": "taken out of service",
+    "repairing": "no jobs are left on it; it waits for its repair",
+    "verifying": "no fault any more; it has to stay so for a moment",
+    journal.IN_SERVICE: "back in service",
+    journal.GONE: "the node is gone",
+}
+HELD: Final = "the job controller leaves it in service: a fifth of the nodes broke within an hour; look for a common cause"
+SOON: Final = "the job controller takes it out of service"
+
+
+def after(node: Object, out: TakenOut, instance: str, *, by_eks: bool) -> str:
+    """Return what happens next to a node that is out of service. `by_eks`: it belongs to a managed node group."""
+    if out.state == "verifying":
+        return f"takes jobs again at {out.since + VERIFYING:%H:%M:%S} UTC if it has no fault until then"
+    if not node["spec"].get("unschedulable"):
+        return "a person has uncordoned it, so it keeps its jobs"
+    if out.state == "draining":
+        return "its jobs restart on other nodes" if out.drains else "its jobs stay until they end; then repair it"
+    if not by_eks:
+        return "repair it, then restart the program that reports its conditions: it takes jobs again without a fault"
+    name = instance or node["metadata"]["name"]
+    if faults.decide(out.condition, out.reason).eks == "none":
+        return f"the autoscaler removes it, unless its pool has `minSize` nodes: then terminate {name}"
+    return "the autoscaler removes it (pools with `minSize: 0`), or EKS repairs it 10 min after the fault"
+
+
+def of_broken(name: str, condition: str, reason: str, known: Journal | None) -> str:
+    """Return what the job controller does about a broken node in service; empty if it is not its owner, or not there."""
+    if known is None or faults.decide(condition, reason).owner != "controller":
+        return ""
+    return HELD if name in known["held"] else SOON
+
+
+def moments(known: Journal | None, name: str) -> list[Moment]:
+    """Return what the controller did about a node."""
+    found = []
+    for entry in journal.of_node(known, name) if known is not None else ():
+        for step in entry["steps"]:
+            why = f": {entry['reason']}, needs {_need(entry['action'])}" if step["state"] == "draining" else ""
+            text = f"{_DONE.get(step['state'], step['state'])}{why}"
+            found.append(Moment(datetime.fromisoformat(step["at"]), "controller", text))
+    return found
+
+
+def _need(action: str) -> str:
+    return {"replace": "a replacement", "reboot": "a reboot"}.get(action, "a person to look at it")

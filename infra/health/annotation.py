@@ -1,0 +1,63 @@
+"""The annotation of a node that the job controller has taken out of service: since when, why, and how far its repair is."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, Literal, get_args
+
+from infra.health.faults import Action
+
+ANNOTATION: Final = "gpumpi.io/taken-out"
+FIRST: Final = datetime.min.replace(tzinfo=UTC)
+
+Object = Mapping[str, Any]
+State = Literal["draining", "repairing", "verifying"]
+
+
+@dataclass(frozen=True)
+class TakenOut:
+    """What the annotation says."""
+
+    at: datetime
+    """When the node was taken out."""
+    condition: str = ""
+    reason: str = ""
+    action: Action = "cordon"
+    """What the node needs after its jobs have left."""
+    state: State = "draining"
+    """draining: jobs leave it; repairing: it waits until the fault is gone; verifying: the fault is gone, for now."""
+    since: datetime = FIRST
+    """When the state began."""
+    drains: bool = True
+    """Whether the controller restarts the node's jobs elsewhere."""
+
+    def text(self) -> str:
+        values = asdict(self)
+        return json.dumps({**values, "at": _written(self.at), "since": _written(self.since)})
+
+
+def read(node: Object) -> TakenOut | None:
+    """Return what a node's annotation says; None without one.
+
+    A damaged annotation counts as old, and its node as drained: it stays out until it has no fault.
+    """
+    found = (node["metadata"].get("annotations") or {}).get(ANNOTATION)
+    return None if found is None else parsed(found)
+
+
+def parsed(text: str) -> TakenOut:
+    try:
+        found = json.loads(text)
+        at = datetime.fromisoformat(found["at"])
+        if found.get("state", "draining") not in get_args(State):
+            raise ValueError(found["state"])
+        known = {key: found[key] for key in ("condition", "reason", "action", "state", "drains") if key in found}
+        since = datetime.fromisoformat(found["since"]) if "since" in found else at
+        return TakenOut(at=at.astimezone(UTC), since=since.astimezone(UTC), **known)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return TakenOut(at=FIRST, state="repairing", drains=False)
+
+
+def _written(when: datetime) -> str:
+    return when.astimezone(UTC).isoformat()

@@ -1,0 +1,102 @@
+"""What the job controller does about broken nodes in one look: a journal to write first, then patches of nodes."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from infra.health import annotation, cordons, journal, repairs
+from infra.health.annotation import Object
+from infra.health.brake import Brake
+from infra.health.journal import Journal
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Nodes that the controller may take out of service."""
+
+    labels: Mapping[str, str]
+    gpus: int
+
+
+@dataclass(frozen=True)
+class Policy:
+    """For which nodes the controller acts, and how far it may go."""
+
+    pools: tuple[Pool, ...] = ()
+    existing: bool = False
+    """Whether another program owns the nodes: they are cordoned, and jobs stay."""
+    brake: Brake = field(default_factory=Brake)
+
+    def pool_of(self, node: Object) -> Pool | None:
+        labels = node["metadata"].get("labels") or {}
+        return next((one for one in self.pools if one.labels.items() <= labels.items()), None)
+
+
+@dataclass(frozen=True)
+class Patch:
+    """A change of one node, which the API server refuses if the node has changed since."""
+
+    node: str
+    body: Mapping[str, Any]
+    what: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    journal: Journal
+    """To be stored before the first patch."""
+    patches: tuple[Patch, ...]
+
+
+def plan(nodes: Sequence[Object], known: Journal, busy: Collection[str], now: datetime, policy: Policy) -> Plan:
+    """Return what to do. `nodes`: all nodes of the cluster. `busy`: names of nodes on which jobs run."""
+    mine = [one for one in nodes if policy.pool_of(one) is not None]
+    after = journal.observed(known, mine, [str(one["metadata"]["uid"]) for one in nodes], now)
+    entries = after["entries"]
+    verdict = cordons.decide(mine, journal.before(after, mine), now, existing=policy.existing, brake=policy.brake)
+    patches = [_step(one, entries, now, policy, is_busy=_name(one) in busy) for one in mine]
+    by_name = {_name(one): one for one in mine}
+    for cordon in verdict.cordons:
+        node = by_name[cordon.node]
+        journal.note(entries, node, cordon.taken_out(now))
+        patches.append(Patch(cordon.node, cordon.patch(now), f"taken out of service: {cordon.reason}"))
+    _withdraw(entries, mine, {one.node for one in verdict.cordons}, now)
+    return Plan({**after, "held": sorted(verdict.held)}, tuple(filter(None, patches)))
+
+
+def _step(node: Object, entries: list[journal.Entry], now: datetime, policy: Policy, *, is_busy: bool) -> Patch | None:
+    """Return the change of a node that is out of service; None if it stays as it is."""
+    out, pool = annotation.read(node), policy.pool_of(node)
+    if out is None or pool is None:
+        return None
+    after = repairs.next_step(node, out, pool.gpus, now, is_busy=is_busy)
+    if after == out:
+        return None
+    if after is None:
+        journal.ended(entries, str(node["metadata"]["uid"]), now)
+    else:
+        journal.note(entries, node, after)
+    body = repairs.patch(node["metadata"].get("resourceVersion", ""), after)
+    return Patch(_name(node), body, "back in service" if after is None else after.state)
+
+
+def _withdraw(entries: list[journal.Entry], nodes: Sequence[Object], cordoned: Collection[str], now: datetime) -> None:
+    """Close the entries of nodes that were to be taken out, but never were, because their fault has gone."""
+    for node in nodes:
+        if annotation.read(node) is None and _name(node) not in cordoned:
+            journal.ended(entries, str(node["metadata"]["uid"]), now)
+
+
+def drained(nodes: Sequence[Object]) -> dict[str, str]:
+    """Return the nodes that jobs have to leave now, and why. A node that a person has uncordoned keeps its jobs."""
+    found = {}
+    for node in nodes:
+        out = annotation.read(node)
+        if out is not None and out.drains and out.state == "draining" and node["spec"].get("unschedulable"):
+            found[_name(node)] = out.reason
+    return found
+
+
+def _name(node: Object) -> str:
+    return str(node["metadata"]["name"])

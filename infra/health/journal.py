@@ -1,0 +1,124 @@
+"""The journal of the nodes that were taken out of service: one JSON document in a ConfigMap, which outlives the nodes.
+
+The annotation of a node is the truth about a node that exists. The journal is written before a node is changed, so the brake
+counts a node even if the controller is killed between the two, or if the node is replaced in the meantime.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from infra.health import annotation
+from infra.health.annotation import Object, TakenOut
+from infra.health.cordons import Before
+
+VERSION: Final = 1
+CONFIG_MAP: Final = "gpumpi-node-health"
+KEY: Final = "nodes.json"
+KEPT: Final = 500
+"""Entries that are kept. A ConfigMap has at most 1 MiB."""
+STEPS_KEPT: Final = 20
+IN_SERVICE, GONE = "healthy", "gone"
+ENDED: Final = (IN_SERVICE, GONE)
+
+Entry = dict[str, Any]
+"""One time that a node was taken out: node, uid, instance, at, condition, reason, action, state, steps."""
+Journal = dict[str, Any]
+
+
+def empty() -> Journal:
+    return {"version": VERSION, "entries": [], "held": []}
+
+
+def read(text: str | None) -> Journal:
+    """Return a journal; an empty one if it is damaged, missing or has a newer format."""
+    try:
+        found: Journal = json.loads(text or "")
+        return found if found["version"] == VERSION and isinstance(found["entries"], list) else empty()
+    except (ValueError, KeyError, TypeError):
+        return empty()
+
+
+def write(journal: Journal) -> str:
+    return json.dumps(journal, separators=(",", ":"), sort_keys=True)
+
+
+def observed(journal: Journal, nodes: Sequence[Object], everything: Sequence[str], now: datetime) -> Journal:
+    """Return the journal after a look at the nodes. `everything`: UIDs of all nodes of the cluster."""
+    after = [dict(one, steps=list(one["steps"])) for one in journal["entries"]]
+    open_entries = {one["uid"]: one for one in after if one["state"] not in ENDED}
+    for node in nodes:
+        found = annotation.read(node)
+        if found is not None and not _is_known(after, node, found):
+            note(after, node, found)
+    for uid, entry in open_entries.items():
+        if uid not in everything:
+            _step(entry, GONE, now)
+    return {**journal, "entries": after[-KEPT:]}
+
+
+def _is_known(entries: Sequence[Entry], node: Object, out: TakenOut) -> bool:
+    """Return whether the journal has this state, or a later one whose patch has not arrived yet."""
+    entry = _entry(entries, node, out)
+    return entry is not None and bool(entry["steps"]) and datetime.fromisoformat(entry["steps"][-1]["at"]) >= out.since
+
+
+def _entry(entries: Sequence[Entry], node: Object, out: TakenOut) -> Entry | None:
+    """Return the entry of this time that the node was taken out, or one that was written without changing the node."""
+    about = [one for one in reversed(entries) if one["uid"] == node["metadata"]["uid"]]
+    same = (one for one in about if one["at"] == out.at.isoformat())
+    return next(same, next((one for one in about if one["state"] not in ENDED), None))
+
+
+def note(entries: list[Entry], node: Object, out: TakenOut) -> None:
+    """Write a state of a node into its entry, or begin one."""
+    entry = _entry(entries, node, out)
+    if entry is None:
+        entry = {
+            "node": str(node["metadata"]["name"]),
+            "uid": str(node["metadata"]["uid"]),
+            "instance": str(node["spec"].get("providerID", "")).rpartition("/")[2],
+            "at": out.at.isoformat(),
+            "condition": out.condition,
+            "reason": out.reason,
+            "action": out.action,
+            "state": "",
+            "steps": [],
+        }
+        entries.append(entry)
+    entry["at"] = max(entry["at"], out.at.isoformat())
+    _step(entry, out.state, out.since)
+
+
+def ended(entries: Sequence[Entry], uid: str, now: datetime) -> None:
+    """Note that a node takes jobs again."""
+    for entry in entries:
+        if entry["uid"] == uid and entry["state"] not in ENDED:
+            _step(entry, IN_SERVICE, now)
+
+
+def before(journal: Journal, nodes: Sequence[Object]) -> Before:
+    """Return what the brake has to know about nodes without an annotation."""
+    names = {str(one["metadata"]["uid"]): str(one["metadata"]["name"]) for one in nodes}
+    marked = {str(one["metadata"]["uid"]) for one in nodes if annotation.read(one) is not None}
+    gone: dict[str, datetime] = {}
+    counted: dict[str, datetime] = {}
+    for entry in journal["entries"]:
+        at, uid = datetime.fromisoformat(entry["at"]), entry["uid"]
+        if uid not in names:
+            gone[f"{entry['node']} ({uid})"] = at  # a new node may have its name
+        elif uid not in marked:
+            counted[names[uid]] = at
+    return Before(gone, counted)
+
+
+def _step(entry: Entry, state: str, at: datetime) -> None:
+    if entry["state"] != state:
+        entry["state"] = state
+        entry["steps"] = [*entry["steps"], {"state": state, "at": at.isoformat()}][-STEPS_KEPT:]
+
+
+def of_node(journal: Mapping[str, Any], name: str) -> list[Entry]:
+    """Return the entries about a node, oldest first."""
+    return [one for one in journal["entries"] if name in (one["node"], one["instance"])]

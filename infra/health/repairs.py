@@ -1,0 +1,50 @@
+"""How far the repair of a node is, and whether it may take jobs again."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from infra.health import faults
+from infra.health.annotation import ANNOTATION, Object, State, TakenOut
+
+GPU: Final = "nvidia.com/gpu"
+VERIFYING: Final = timedelta(seconds=30)
+"""How long a repaired node has to stay sound. The device plugin checks its GPUs, and the agent reports every 15 seconds."""
+
+
+def problem(node: Object, gpus: int) -> str:
+    """Return why a node may not take jobs; empty if it may. `gpus`: what a node of its pool has."""
+    conditions = {one["type"]: one for one in node["status"].get("conditions", ())}
+    if conditions.get(faults.READY, {}).get("status") != "True":
+        return "the node is not ready"
+    for kind in faults.AGENT_CONDITIONS:
+        one = conditions.get(kind, {})
+        if one.get("status") == "False" and faults.decide(kind, one.get("reason", "")).costs_node:
+            return f"{kind} is False: {one.get('reason', '')}"
+    usable = int(node["status"].get("allocatable", {}).get(GPU, 0))
+    return "" if usable == gpus else f"{usable} of {gpus} GPUs can be used"
+
+
+def next_step(node: Object, out: TakenOut, gpus: int, now: datetime, *, is_busy: bool) -> TakenOut | None:
+    """Return the node's next state, or the same one; None if it takes jobs again. `is_busy`: jobs still run there."""
+    is_sound = not problem(node, gpus)
+    if out.state == "draining":
+        if not is_busy:
+            return _enter(out, "repairing", now)
+        return _enter(out, "verifying", now) if is_sound and not out.drains else out
+    if out.state == "repairing":
+        return _enter(out, "verifying", now) if is_sound else out
+    if not is_sound:
+        return _enter(out, "repairing", now)
+    return None if now - out.since >= VERIFYING else out
+
+
+def patch(version: str, out: TakenOut | None) -> dict[str, Any]:
+    """Return the merge patch that writes a state; None puts the node back into service."""
+    text = out.text() if out is not None else None
+    metadata = {"resourceVersion": version, "annotations": {ANNOTATION: text}}
+    return {"metadata": metadata} if out is not None else {"metadata": metadata, "spec": {"unschedulable": None}}
+
+
+def _enter(out: TakenOut, state: State, now: datetime) -> TakenOut:
+    return replace(out, state=state, since=now)

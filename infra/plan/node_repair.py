@@ -1,0 +1,25 @@
+"""Which broken nodes EKS repairs, and which ones it leaves to the job controller."""
+
+from infra.health import faults
+from infra.plan.specs import RepairOverride
+from infra.settings.pools import Pool
+from infra.settings.stack import Settings
+
+
+def overrides(pool: Pool, gpus: int, settings: Settings) -> tuple[RepairOverride, ...]:
+    """Return the faults that EKS must not repair.
+
+    The job controller empties a node with a broken GPU at once, and the autoscaler then removes it. If nothing would remove the
+    node, EKS repairs it after its usual wait.
+    """
+    platform = settings.platform
+    empties = platform.node_healing and platform.job_controller and settings.installs_platform
+    removes = platform.autoscaler and pool.min_size == 0
+    if not (gpus and platform.node_repair and empties and removes):
+        return ()
+    return tuple(
+        RepairOverride(
+            one["nodeMonitoringCondition"], one["nodeUnhealthyReason"], one["minRepairWaitTimeMins"], one["repairAction"]
+        )
+        for one in faults.repair_overrides()
+    )

@@ -1,0 +1,114 @@
+"""Concern: broken nodes leave service, and come back after their repair. `infra/health` decides; this carries it out."""
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from fractions import Fraction
+
+from infra.health import healing, journal
+from infra.health.brake import SHARE, Brake
+from infra.health.healing import Policy, Pool
+from infra.health.journal import Journal
+
+from .actions import DONE, Action, DeletePod
+from .api import MERGE, Api, ApiError, Object
+from .job import ManagedJob, is_terminal
+
+VARIABLE = "GPUMPI_NODES"
+"""Which nodes the controller may take out of service, as JSON. Without it, the controller leaves nodes alone."""
+CONFLICT, NOT_FOUND = 409, 404
+
+
+def policy(text: str | None) -> Policy | None:
+    """
+    >>> policy('{"pools": [{"labels": {"pool": "train"}, "gpus": 8}], "existing": true}').existing
+    True
+    """
+    if not text:
+        return None
+    found = json.loads(text)
+    pools = tuple(Pool(one["labels"], one["gpus"]) for one in found["pools"])
+    share = Fraction(found["sharePercent"], 100) if "sharePercent" in found else SHARE
+    return Policy(pools, bool(found.get("existing")), Brake(share))
+
+
+class Nodes:
+    """Takes broken nodes out of service. It acts on what the nodes and the journal say, and remembers nothing else."""
+
+    def __init__(self, api: Api, namespace: str, wanted: Policy) -> None:
+        self._api, self._policy = api, wanted
+        self._path = f"api/v1/namespaces/{namespace}/configmaps"
+        self._namespace = namespace
+        self._stored: Object | None = None
+        """The ConfigMap of the journal as the API server has it; None before it was read."""
+
+    @classmethod
+    def from_environment(cls, api: Api) -> "Nodes | None":
+        wanted = policy(os.environ.get(VARIABLE))
+        return None if wanted is None else cls(api, os.environ["POD_NAMESPACE"], wanted)
+
+    def look(self, nodes: Sequence[Object], pods: Sequence[Object], jobs: Sequence[ManagedJob], now: datetime) -> None:
+        """Write the journal, then change nodes, then end the pods of jobs that have to leave."""
+        known = self._journal()
+        found = healing.plan(nodes, known, busy_nodes(pods), now.astimezone(UTC).replace(microsecond=0), self._policy)
+        if found.journal != known and not self._write(found.journal):
+            return  # another controller has written; the next look starts from there
+        for one in found.patches:
+            self._patch(one)
+        stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+        for action in leaving(nodes, jobs):
+            print(f"nodes: {action}", flush=True)
+            action.perform(self._api, stamp)
+
+    def _patch(self, one: healing.Patch) -> None:
+        try:
+            self._api.call("PATCH", f"api/v1/nodes/{one.node}", body=dict(one.body), kind=MERGE)
+        except ApiError as error:
+            if error.status not in DONE:
+                raise
+            return  # the node has changed or is gone: the next look decides again
+        print(f"{one.node}: {one.what}", flush=True)
+
+    def _journal(self) -> Journal:
+        if self._stored is None:
+            try:
+                self._stored = self._api.call("GET", f"{self._path}/{journal.CONFIG_MAP}")
+            except ApiError as error:
+                if error.status != NOT_FOUND:
+                    raise
+                return journal.empty()
+        return journal.read((self._stored.get("data") or {}).get(journal.KEY))
+
+    def _write(self, new: Journal) -> bool:
+        metadata = self._stored["metadata"] if self._stored else {"name": journal.CONFIG_MAP, "namespace": self._namespace}
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {journal.KEY: journal.write(new)}}
+        stored, self._stored = self._stored, None
+        try:
+            if stored is None:
+                self._stored = self._api.call("POST", self._path, body=body)
+            else:
+                self._stored = self._api.call("PUT", f"{self._path}/{journal.CONFIG_MAP}", body=body)
+        except ApiError as error:
+            if error.status not in (CONFLICT, NOT_FOUND):
+                raise
+            print(f"journal of nodes: {error}", file=sys.stderr, flush=True)
+            return False
+        return True
+
+
+def busy_nodes(pods: Sequence[Object]) -> set[str]:
+    return {str(one["spec"]["nodeName"]) for one in pods if one["spec"].get("nodeName") and not is_terminal(one)}
+
+
+def leaving(nodes: Sequence[Object], jobs: Sequence[ManagedJob]) -> list[Action]:
+    """Return the ends of pods whose jobs have to leave a node. `restarts.py` restarts each job as a whole."""
+    drained = healing.drained(nodes)
+    return [
+        DeletePod(job.namespace, pod["metadata"]["name"], pod["metadata"]["uid"], None)
+        for job in jobs
+        if job.policy and not job.verdict
+        for pod in job.pods
+        if pod["spec"].get("nodeName") in drained and not is_terminal(pod) and not pod["metadata"].get("deletionTimestamp")
+    ]

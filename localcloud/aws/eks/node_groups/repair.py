@@ -1,0 +1,100 @@
+"""EKS's node auto repair: unhealthy nodes are replaced or rebooted after a wait of the local AWS's calendar.
+
+The Kubernetes realizer reports the conditions of nodes. A condition of the node monitoring agent is True again only on a new
+node, or after the agent has restarted: nothing here sets it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from moto.backends import get_backend
+
+from localcloud.aws import clock, durations
+from localcloud.aws.autoscaling import capacity
+from localcloud.aws.ec2 import instance_events
+from localcloud.aws.eks.node_groups import nodes, repair_rules
+from localcloud.aws.eks.node_groups.repair_rules import Fault, Repair
+from localcloud.aws.eks.state import Cluster, Eks, NodeGroup
+from localcloud.aws.patching import on_reset, state_of
+
+_faults: dict[str, list[Fault]] = {}
+"""Instance ID -> faults of the node."""
+
+
+def report(instance: str, conditions: Iterable[Mapping[str, Any]]) -> None:
+    """Take note of the conditions of a node, as Kubernetes lists them."""
+    found = repair_rules.of_node(instance, conditions, _faults.get(instance, ()), clock.now())
+    if found:
+        _faults[instance] = found
+    else:
+        _faults.pop(instance, None)
+
+
+def is_wanted(cluster: Cluster) -> bool:
+    """Return whether a node group of the cluster has node auto repair."""
+    return any(group.record.get("nodeRepairConfig", {}).get("enabled") for group in cluster.node_groups.values())
+
+
+@clock.watch
+def repair_due(moment: datetime) -> None:
+    """Start the repairs that are due, and forget those that have ended."""
+    for cluster in _clusters():
+        for group in cluster.node_groups.values():
+            if (_faults or group.repairs) and group.record["status"] in nodes.JOINED:
+                _repair_group(cluster, group, moment)
+
+
+def _repair_group(cluster: Cluster, group: NodeGroup, moment: datetime) -> None:
+    members = {one.id: one for one in nodes.in_service(cluster, group)}
+    has_replaced = cluster.progress_of(group).done
+    for instance in [one for one in group.repairs if (has_replaced if one not in members else one not in _faults)]:
+        del group.repairs[instance]
+    found = [fault for instance in members for fault in _faults.get(instance, ())]
+    for one in repair_rules.due(group.record["nodeRepairConfig"], len(members), found, group.repairs, moment):
+        group.repairs[one.instance] = one.action
+        if one.action == "Replace":
+            _replace(cluster, group, one)
+        else:
+            _reboot(cluster, members[one.instance])
+
+
+def _replace(cluster: Cluster, group: NodeGroup, repair: Repair) -> None:
+    """Terminate the instance; its Auto Scaling group launches another one. The realizer drains the node first."""
+    cause = f"in response to a repair of an EKS node: {repair.fault.reason}"
+    for scaling in nodes.auto_scaling_groups(cluster, group):
+        for state in [one for one in capacity.members(scaling) if one.instance_id == repair.instance]:
+            capacity.start_termination(scaling, state, f"An instance was taken out of service {cause}.")
+            capacity.reconcile(scaling, cause)
+    _faults.pop(repair.instance, None)
+
+
+class _Reboot:
+    """A node that is drained before its reboot."""
+
+    phase = ""
+
+
+def _reboot(cluster: Cluster, instance: Any) -> None:
+    nodes.publish(cluster, instance, "draining", Force=True)
+
+    def reboot() -> None:
+        if instance.state == "running":
+            instance_events.publish("rebooting", instance)
+            nodes.publish(cluster, instance, "uncordoning")
+
+    def gate() -> bool:
+        return nodes.progress_of(cluster, instance).done
+
+    durations.schedule(_Reboot(), "phase", "draining", "rebooted", "eks-node-drained", then=reboot, gate=gate)
+
+
+def _clusters() -> Iterator[Cluster]:
+    for regions in list(get_backend("eks").values()):
+        for backend in list(regions.values()):
+            yield from list(state_of(backend, Eks).clusters.values())
+
+
+@on_reset
+def _forget() -> None:
+    _faults.clear()

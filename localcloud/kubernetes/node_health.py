@@ -1,0 +1,50 @@
+"""Reports the conditions of nodes to EKS's node auto repair."""
+
+import logging
+import threading
+
+from localcloud.aws.eks import joining
+from localcloud.aws.eks.node_groups import repair
+from localcloud.kubernetes.client import ApiError
+from localcloud.kubernetes.part import Part
+from localcloud.kubernetes.running import RunningCluster
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 15.0
+"""The node monitoring agent reports as often, and repairs wait for minutes."""
+
+
+class NodeHealth(Part):
+    """Looks at the nodes of clusters whose node groups have node auto repair."""
+
+    def __init__(self, cluster: RunningCluster) -> None:
+        super().__init__(cluster)
+        self._ending = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def ready(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name=f"node-health-{self.cluster.id}", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        self._ending.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ending.wait(LOOK_SECONDS):
+            try:
+                self._look()
+            except (ApiError, OSError) as error:
+                log.info("the conditions of nodes are unknown: %s", error)
+
+    def _look(self) -> None:
+        found = joining.cluster_named(self.cluster.account, self.cluster.region, self.cluster.name)
+        if found is None or not repair.is_wanted(found):
+            return
+        for node in self.cluster.api.get("/api/v1/nodes")["items"]:
+            instance = str(node["spec"].get("providerID", "")).rpartition("/")[2]
+            if instance:
+                repair.report(instance, node["status"].get("conditions", ()))

@@ -1,0 +1,49 @@
+"""A GPU breaks under a running job: the job finishes on another node, and the repaired node takes jobs again."""
+
+import secrets
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testkit.job_cluster import JobCluster, job_file, python
+from testkit.projects import client
+from testkit.waiting import wait_until
+from tests.kubernetes.test_failures import TWICE, read_to
+
+pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("no_jobs_left")]
+
+
+def health(cluster: JobCluster, node: str) -> Any:
+    found = cluster.cluster("health", node, "--json")
+    assert found.code == 0, found.err
+    return found.json
+
+
+def test_a_job_leaves_a_broken_gpu_without_a_failure_and_the_rebooted_node_is_verified(
+    job_cluster: JobCluster, tmp_path: Path
+) -> None:
+    command = [*python(TWICE), f"moves-{secrets.token_hex(3)}"]
+    file = job_file(tmp_path, "moves", command=command, workers=1, maxRestarts=0)
+    with job_cluster.running("submit", file, "--follow") as process:
+        assert process.stdout is not None
+        read_to(process.stdout, "first attempt")
+        (worker,) = job_cluster.pods("moves", "worker")
+        broken = worker["spec"]["nodeName"]
+        home = ("--home", str(job_cluster.cloud.folder))
+        assert job_cluster.cluster("local", "break", broken, "--xid", "79", *home).code == 0
+        assert broken not in read_to(process.stdout, "second attempt").split()
+    (record,) = wait_until(
+        lambda: [one for one in job_cluster.cluster("jobs", "--all", "--json").json if one["name"] == "moves"],
+        lambda found: bool(found) and found[0]["phases"][-1]["phase"] == "Succeeded",
+    )
+    assert (record["disruptions"], [one["outcome"] for one in record["attempts"]]) == (1, ["Disrupted", "Succeeded"])
+
+    out = wait_until(lambda: health(job_cluster, broken), lambda found: found["state"] == "repairing")
+    assert (out["cordoned"], out["takenOut"]["reason"]) == (True, "NvidiaXID79Error")
+    assert [one["text"].split(":")[0] for one in out["history"] if one["source"] == "controller"][:1] == ["taken out of service"]
+
+    client(job_cluster.cloud, "ec2").reboot_instances(InstanceIds=[out["instance"]])
+    back = wait_until(lambda: health(job_cluster, broken), lambda found: found["state"] == "healthy")
+    assert (back["cordoned"], back["gpus"]["usable"], back["takenOut"]) == (False, 1, None)
+    assert job_cluster.cluster("delete", "moves").code == 0

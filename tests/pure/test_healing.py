@@ -1,0 +1,321 @@
+"""From a broken node to a sound one: what the job controller writes and changes, also if it is killed at any moment."""
+
+import copy
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from infra.health import journal, repairs
+from infra.health.annotation import ANNOTATION, read
+from infra.health.brake import Brake
+from infra.health.faults import GPU_CONDITION
+from infra.health.healing import Policy, Pool
+from infra.platform.job_controller.in_pod.api import ApiError
+from infra.platform.job_controller.in_pod.mirror import trimmed_node
+from infra.platform.job_controller.in_pod.nodes import Nodes, leaving, policy
+from tests.pure.controlled_jobs import Controlled, job, main, pod, workers
+
+Object = dict[str, Any]
+START = datetime(2026, 11, 23, 12, tzinfo=UTC)
+WINDOW = timedelta(hours=1)
+POLICY = Policy((Pool({"pool": "train"}, 8),), brake=Brake(Fraction(1, 5), WINDOW))
+EXISTING = Policy(POLICY.pools, existing=True, brake=POLICY.brake)
+BUS, APPLICATION = "NvidiaXID79Error", "NvidiaXID31Error"
+
+
+class Killed(Exception):
+    """The controller was killed before this request."""
+
+
+class Cluster:
+    """An API server with nodes and the journal."""
+
+    def __init__(self, size: int) -> None:
+        self.nodes = {f"n{number}": node(f"n{number}") for number in range(size)}
+        self.config_map: Object | None = None
+        self.cordoned: list[tuple[str, datetime]] = []
+        self.now, self.left, self.made = START, 10**6, size
+
+    def call(self, method: str, path: str, body: Object | None = None, kind: str = "") -> Object:
+        self.left -= 1
+        if self.left < 0:
+            raise Killed
+        if path.startswith("api/v1/nodes/"):
+            return self._patch(path.rpartition("/")[2], body or {})
+        if method == "GET" and self.config_map is None:
+            raise ApiError(404, "NotFound", path)
+        if method != "GET":
+            self._store(method, copy.deepcopy(body or {}))
+        return copy.deepcopy(self.config_map or {})
+
+    def _patch(self, name: str, body: Object) -> Object:
+        found = self.nodes.get(name)
+        if found is None or found["metadata"]["resourceVersion"] != body["metadata"]["resourceVersion"]:
+            raise ApiError(409 if found else 404, "Conflict", name)
+        text = body["metadata"]["annotations"][ANNOTATION]
+        if body.get("spec", {}).get("unschedulable"):
+            self.cordoned.append((name, self.now))
+        found["metadata"]["annotations"] = {} if text is None else {ANNOTATION: text}
+        found["spec"] = {key: value for key, value in {**found["spec"], **body.get("spec", {})}.items() if value is not None}
+        found["metadata"]["resourceVersion"] += "1"
+        return found
+
+    def _store(self, method: str, body: Object) -> None:
+        version = (self.config_map or {}).get("metadata", {}).get("resourceVersion")
+        if (method == "POST") != (self.config_map is None) or body["metadata"].get("resourceVersion") != version:
+            raise ApiError(409, "Conflict", "journal")
+        self.config_map = {**body, "metadata": {**body["metadata"], "resourceVersion": f"{version or ''}1"}}
+
+    def look(self, controller: Nodes | None = None, *, busy: Sequence[str] = (), wanted: Policy = POLICY) -> None:
+        seen = [trimmed_node(one) for one in copy.deepcopy(list(self.nodes.values()))]
+        pods = [pod(f"on-{name}", "worker", node=name) for name in busy]
+        (controller or self.controller(wanted)).look(seen, pods, [], self.now)
+
+    def controller(self, wanted: Policy = POLICY) -> Nodes:
+        return Nodes(self, "gpumpi-system", wanted)  # type: ignore[arg-type]  # it only calls `call`
+
+    def breaks(self, name: str, reason: str = BUS) -> None:
+        since = self.now.isoformat()
+        self.nodes[name]["status"]["conditions"][1] = {
+            "type": GPU_CONDITION, "status": "False", "reason": reason, "lastTransitionTime": since
+        }  # fmt: skip
+        self.nodes[name]["status"]["allocatable"] = {"nvidia.com/gpu": "7"}
+
+    def repair(self, name: str) -> None:
+        self.nodes[name]["status"] = node(name)["status"]
+
+    def replace(self, name: str) -> None:
+        del self.nodes[name]
+        self.made += 1
+        self.nodes[f"n{self.made}"] = node(f"n{self.made}")
+
+    def state(self, name: str) -> str:
+        found = read(self.nodes[name])
+        return found.state if found else "healthy"
+
+    @property
+    def entries(self) -> list[Object]:
+        assert self.config_map is not None
+        found: list[Object] = journal.read(self.config_map["data"][journal.KEY])["entries"]
+        return found
+
+
+def node(name: str) -> Object:
+    return {
+        "metadata": {"name": name, "uid": f"uid-{name}", "resourceVersion": "1", "labels": {"pool": "train"}},
+        "spec": {"providerID": f"aws:///us-west-2a/i-{name}"},
+        "status": {
+            "conditions": [{"type": "Ready", "status": "True"}, {"type": GPU_CONDITION, "status": "True"}],
+            "allocatable": {"nvidia.com/gpu": "8"},
+        },
+    }
+
+
+def test_a_broken_node_is_drained_repaired_verified_and_back_in_service() -> None:
+    cluster = Cluster(2)
+    controller = cluster.controller()
+    cluster.breaks("n0")
+    seen = []
+    for busy, repaired, seconds in ((True, False, 1), (True, False, 1), (False, False, 1), (False, True, 1), (False, True, 40)):
+        if repaired:
+            cluster.repair("n0")
+        cluster.now += timedelta(seconds=seconds)
+        cluster.look(controller, busy=["n0"] if busy else [])
+        seen.append((cluster.state("n0"), bool(cluster.nodes["n0"]["spec"].get("unschedulable"))))
+    assert [*dict.fromkeys(seen)] == [("draining", True), ("repairing", True), ("verifying", True), ("healthy", False)]
+    (entry,) = cluster.entries
+    assert [one["state"] for one in entry["steps"]] == ["draining", "repairing", "verifying", "healthy"]
+    assert (entry["instance"], entry["reason"], entry["action"]) == ("i-n0", BUS, "replace")
+
+
+@pytest.mark.parametrize("reason", [f"NvidiaXID{xid}Error" for xid in (13, 31, 43, 45, 94)])
+def test_an_error_of_the_application_changes_nothing(reason: str) -> None:
+    cluster = Cluster(3)
+    cluster.breaks("n0", reason)
+    cluster.look()
+    assert cluster.cordoned == [] and cluster.config_map is None
+
+
+def test_a_fault_during_the_verification_and_a_missing_gpu_keep_the_node_out() -> None:
+    cluster = Cluster(1)
+    cluster.breaks("n0")
+    cluster.look()
+    cluster.look()
+    cluster.repair("n0")
+    cluster.nodes["n0"]["status"]["allocatable"] = {"nvidia.com/gpu": "7"}
+    cluster.look()
+    assert cluster.state("n0") == "repairing"
+    cluster.repair("n0")
+    cluster.look()
+    assert cluster.state("n0") == "verifying"
+    cluster.breaks("n0")
+    cluster.now += timedelta(minutes=5)
+    cluster.look()
+    assert (cluster.state("n0"), len(cluster.cordoned)) == ("repairing", 1)
+
+
+def test_in_an_existing_cluster_jobs_stay_on_a_cordoned_node() -> None:
+    cluster = Cluster(2)
+    cluster.breaks("n0")
+    cluster.look(busy=["n0"], wanted=EXISTING)
+    here = job(main(), workers())
+    here.nodes["one"]["spec"] = {}
+    assert cluster.nodes["n0"]["spec"]["unschedulable"] and cluster.state("n0") == "draining"
+    found = {**cluster.nodes["n0"], "metadata": {**cluster.nodes["n0"]["metadata"], "name": "one"}}
+    assert leaving([found], [here]) == []
+
+
+def test_a_job_leaves_a_broken_node_at_once_and_no_failure_is_counted() -> None:
+    cluster, seen = Cluster(3), Controlled()
+    cluster.breaks("n0")
+    cluster.look()
+    out = {**cluster.nodes["n0"], "metadata": {**cluster.nodes["n0"]["metadata"], "name": "one"}}
+    running = job(main("torchrun"), workers())
+    seen.look(running, 20)
+    broken = job(main("torchrun"), workers())
+    assert isinstance(broken.nodes, dict)
+    broken.nodes["one"] = out
+    assert [one.name for one in leaving([out], [broken]) if hasattr(one, "name")] == ["train-worker-0"]
+    ended = seen.look(broken, 30)
+    assert len(ended) == 2, "all ranks end, to start again together"
+    assert (seen["failures"], seen["disruptions"]) == (0, 1)
+    assert BUS in seen["attempts"][0]["cause"] and "taken out of service" in seen["attempts"][0]["cause"]
+
+
+def test_pods_of_other_tools_are_left_to_people() -> None:
+    cluster = Cluster(1)
+    cluster.breaks("n0")
+    cluster.look()
+    out = {**cluster.nodes["n0"], "metadata": {**cluster.nodes["n0"]["metadata"], "name": "one"}}
+    foreign = main()
+    del foreign["metadata"]["annotations"]
+    assert leaving([out], [job(foreign, workers())]) == []
+    out["spec"] = {}  # a person has uncordoned the node
+    assert leaving([out], [job(main(), workers())]) == []
+
+
+def test_nodes_outside_the_pools_are_left_alone() -> None:
+    cluster = Cluster(2)
+    cluster.nodes["n0"]["metadata"]["labels"] = {"pool": "system"}
+    cluster.breaks("n0")
+    cluster.look()
+    assert cluster.cordoned == []
+
+
+def test_a_replaced_node_is_noted_as_gone_and_still_counts_for_the_brake() -> None:
+    cluster = Cluster(5)
+    controller = cluster.controller()
+    cluster.breaks("n0")
+    cluster.look(controller)
+    cluster.replace("n0")
+    cluster.breaks("n1")
+    cluster.look(controller)
+    assert [(one["node"], one["state"]) for one in cluster.entries] == [("n0", "gone")]
+    assert journal.read((cluster.config_map or {})["data"][journal.KEY])["held"] == ["n1"]
+    cluster.now += WINDOW
+    cluster.look(controller)
+    assert [name for name, _ in cluster.cordoned] == ["n0", "n1"]
+
+
+def test_two_controllers_take_a_node_out_once() -> None:
+    cluster = Cluster(5)
+    first, second = cluster.controller(), cluster.controller()
+    stale = copy.deepcopy(list(map(trimmed_node, cluster.nodes.values())))
+    first.look(stale, [], [], cluster.now)
+    cluster.breaks("n0")
+    cluster.look(first)
+    cluster.breaks("n1")
+    cluster.look(second)
+    cluster.look(first)
+    cluster.look(second)
+    assert [name for name, _ in cluster.cordoned] == ["n0"]
+
+
+steps = st.lists(
+    st.tuples(
+        st.integers(0, 40),
+        st.sampled_from(["break", "break", "application", "repair", "replace"]),
+        st.sets(st.integers(0, 19), max_size=8),
+        st.integers(0, 8),
+        st.booleans(),
+    ),
+    max_size=14,
+)
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.integers(1, 20), steps)
+def test_killed_at_any_moment_it_cordons_no_node_twice_and_keeps_to_the_brake(
+    size: int, changes: list[tuple[int, str, set[int], int, bool]]
+) -> None:
+    """In each round nodes break, are repaired or are replaced, and the controller may be killed after any of its requests."""
+    cluster, restored = Cluster(size), set[tuple[str, int]]()
+    controller = cluster.controller()
+    for minutes, what, numbers, requests, lives in changes:
+        cluster.now += timedelta(minutes=minutes)
+        for name in [one for one in list(cluster.nodes) if int(one[1:]) in numbers]:
+            if what in ("break", "application"):
+                cluster.breaks(name, BUS if what == "break" else APPLICATION)
+            elif what == "repair":
+                cluster.repair(name)
+            elif cluster.state(name) == "repairing":
+                cluster.replace(name)
+        before = {name for name in cluster.nodes if cluster.state(name) != "healthy"}
+        cluster.left = 10**6 if lives else requests
+        try:
+            cluster.look(controller)
+        except Killed:
+            controller = cluster.controller()
+        restored |= {(name, len(cluster.cordoned)) for name in before & cluster.nodes.keys() if cluster.state(name) == "healthy"}
+    names = [name for name, _ in cluster.cordoned]
+    for name in set(names):
+        back = len([one for one, _ in restored if one == name])
+        assert names.count(name) <= 1 + back, "cordoned again only after it was back in service"
+    for _, when in cluster.cordoned:
+        assert len({name for name, at in cluster.cordoned if when - WINDOW < at <= when}) <= POLICY.brake.limit(size)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(1, 12), st.integers(0, 25), st.integers(0, 25))
+def test_every_interrupted_look_is_completed_by_the_next_controller(size: int, first: int, second: int) -> None:
+    """Kill two controllers after any number of requests: the third ends where an undisturbed one ends."""
+
+    def run(*kills: int) -> tuple[dict[str, str], list[str]]:
+        cluster = Cluster(size)
+        for name in cluster.nodes:
+            cluster.breaks(name)
+        for kill in (*kills, 10**6, 10**6):
+            cluster.left = kill
+            try:
+                cluster.look()
+            except Killed:
+                continue
+        return {name: cluster.state(name) for name in cluster.nodes}, [name for name, _ in cluster.cordoned]
+
+    assert run(first, second) == run(10**6, 10**6)
+
+
+def test_a_damaged_journal_or_annotation_stops_nothing() -> None:
+    cluster = Cluster(2)
+    cluster.config_map = {"metadata": {"name": journal.CONFIG_MAP, "resourceVersion": "1"}, "data": {journal.KEY: "?"}}
+    cluster.nodes["n0"]["metadata"]["annotations"] = {ANNOTATION: json.dumps({"at": "soon"})}
+    cluster.breaks("n1")
+    cluster.look()
+    assert (cluster.state("n0"), cluster.state("n1")) == ("verifying", "draining")
+
+
+def test_the_controller_leaves_nodes_alone_without_a_policy() -> None:
+    assert policy(None) is None and policy("") is None
+
+
+def test_a_node_without_its_kubelet_is_not_verified() -> None:
+    found = node("n0")
+    found["status"]["conditions"][0]["status"] = "Unknown"
+    assert repairs.problem(found, 8) == "the node is not ready"
+    assert repairs.problem(node("n0"), 8) == ""
