@@ -75,6 +75,7 @@ VERBS: Final = {
         "submit": Verb("cli.submit:command", "Run a job."),
         "import": Verb("cli.importing.verb:command", "Turn a job of Kubeflow, Kubernetes or Slurm into a job file."),
         "jobs": Verb("cli.jobs:command", "List jobs and their phases; with --all, also those that were deleted."),
+        "goodput": Verb("cli.goodput.verb:command", "Show where the time of jobs went: training, lost, recovering and more."),
         "logs": Verb("cli.logs:command", "Print a job's log, or the logs of its workers."),
         "exec": Verb("cli.exec:command", "Run a command in a pod of a job.", context={"ignore_unknown_options": True}),
         "port-forward": Verb("cli.port_forward:command", "Open a port of a job's pod on this machine, such as TensorBoard's."),

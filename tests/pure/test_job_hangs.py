@@ -2,17 +2,21 @@
 
 import copy
 import itertools
+import re
 from typing import Any
 
 import pytest
 
+from cli.records import JobRecord
 from infra.platform.job_controller.in_pod import following, logs, progress, reconcile, steps
 from infra.platform.job_controller.in_pod.actions import DeletePod, FailJob, Report
 from infra.platform.job_controller.in_pod.api import ApiError
 from infra.platform.job_controller.in_pod.logs import Logs, Source
 from infra.platform.job_controller.in_pod.progress import INDEX, Seen
 from infra.platform.job_controller.in_pod.steps import Step
+from tests.docs.tables import ROOT
 from tests.pure.controlled_jobs import Controlled, Object, at, job, launcher, main, workers
+from workloads import progress as helper
 
 WITHIN = {"progress": {"pattern": r"step (\d+)", "within": 60}}
 KINDS = ("mpijob", "standalone", "torchrun")
@@ -61,6 +65,13 @@ def test_a_job_without_a_new_step_is_ended_and_starts_again(kind: str) -> None:
     again = job(main(kind, WITHIN), pods_of(kind, 12))
     assert seen.look(again, 130, seen=seen_of(kind, (128, 5), until=130, attempt=12)) == []
     assert (seen["phase"], seen["restarts"], seen["failures"]) == ("Running", 1, 1)
+
+
+def test_jobs_and_status_show_why_the_job_restarted() -> None:
+    seen = hanging()
+    seen.look(job(main(policy=WITHIN), pods_of("mpijob")), 91, seen=seen_of("mpijob", (30, 7), until=91))
+    assert seen.record is not None
+    assert JobRecord("train-record", seen.record).hang == "restarted after a hang: no new step for 61 s after step 7"
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -249,6 +260,7 @@ def test_a_pattern_that_takes_too_long_is_given_up() -> None:
     seen.look(found, 30, seen=Seen("uid-train-launcher-1", is_too_slow=True))
     assert seen["progressProblem"] == progress.TOO_SLOW
     assert seen.record is not None and progress.source(seen.record, found) is None
+    assert JobRecord("train-record", seen.record).hang == progress.TOO_SLOW
 
 
 @pytest.mark.parametrize(
@@ -263,6 +275,17 @@ def test_a_pattern_that_takes_too_long_is_given_up() -> None:
 )
 def test_a_line_names_a_step(pattern: str, text: str, found: list[Step]) -> None:
     assert steps.find([("t", text)], pattern) == found
+
+
+def test_the_helper_prints_what_the_documented_pattern_finds(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pattern = re.search(r"pattern: '(gpumpi-progress .*)'", (ROOT / "docs/jobs.md").read_text())
+    assert pattern
+    for rank in ("0", "1"):
+        monkeypatch.setenv("OMPI_COMM_WORLD_RANK", rank)
+        helper.report(7, 1.25)
+    assert steps.find([("t", capsys.readouterr().out.rstrip())], pattern[1]) == [Step("t", 7, 1250)]
 
 
 class Log:

@@ -30,7 +30,7 @@ class Step:
     at: str
     number: int
     saved_ms: int = 0
-    """How long the last checkpoint took, if the line says so."""
+    """How long the last checkpoint took, if the line has it."""
 
 
 class TooSlow(Exception):
