@@ -31,7 +31,9 @@ LOCAL: Final = {
     "up": _local("up", "Create or update the stack."),
     "refresh": _local("refresh", "Update the stack's state to match AWS."),
     "destroy": _local("destroy", "Delete everything the stack created."),
-    "break": Verb("cli.local_break:command", "Break a local node: a GPU, its kubelet, link or instance.", needs_clone=True),
+    "break": Verb(
+        "cli.local_break:command", "Break a local node or job: a GPU, kubelet, link, instance or rank.", needs_clone=True
+    ),
     "grant": _local("grant", "Create what the stack references but does not create: VPC, reservations, AMI, users."),
     "recover": _local("recover", "Repair the stack after `pulumi` was killed."),
     "outputs": _local("outputs", "Print the stack's outputs as YAML or JSON."),
