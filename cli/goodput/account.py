@@ -137,7 +137,7 @@ def _with_steps(record: Record) -> list[Mapping[str, Any]]:
 def _weight(record: Record) -> int:
     """Return the number of GPUs of the job; for a job without GPUs, of its workers."""
     each = max((one["gpus"] for one in record["workers"]), default=0)
-    return max(1, record.get("size", 1)) * (each or 1)
+    return int(max(1, record.get("size", 1)) * (each or 1))
 
 
 def _time(text: str) -> datetime:

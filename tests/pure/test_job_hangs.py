@@ -13,6 +13,7 @@ from infra.platform.job_controller.in_pod.actions import DeletePod, FailJob, Rep
 from infra.platform.job_controller.in_pod.api import ApiError
 from infra.platform.job_controller.in_pod.logs import Logs, Source
 from infra.platform.job_controller.in_pod.progress import INDEX, Seen
+from infra.platform.job_controller.in_pod.record import Record
 from infra.platform.job_controller.in_pod.steps import Step
 from tests.docs.tables import ROOT
 from tests.pure.controlled_jobs import Controlled, Object, at, job, launcher, main, workers
@@ -157,7 +158,8 @@ class World:
     """A job that hangs in its first attempt; Kubernetes replaces its pods once all of them are deleted."""
 
     def __init__(self, kind: str) -> None:
-        self.kind, self.pods, self.record = kind, pods_of(kind), None
+        self.kind, self.pods = kind, pods_of(kind)
+        self.record: Record | None = None
         self.deleted: list[str] = []
         self.events: set[str] = set()
 
