@@ -232,6 +232,18 @@ def test_a_record_is_written_for_the_first_step_and_then_every_half_minute() -> 
     assert written == [20, 50, 80, 110]
 
 
+@pytest.mark.parametrize(
+    "progress_of",
+    ["x", [], {}, {"pattern": 1, "within": 60}, {"pattern": "x", "within": "1m"}, {"pattern": "x" * 999, "within": 60}],
+)
+def test_a_policy_that_no_command_of_ours_wrote_is_ignored(progress_of: Any) -> None:
+    seen = Controlled()
+    found = job(main(policy={"progress": progress_of}), pods_of("mpijob"))
+    seen.look(found, 20)
+    assert seen.record is not None and progress.source(seen.record, found) is None
+    assert seen.look(found, 900, seen=seen_of("mpijob", (30, 7), until=900)) == []
+
+
 def test_lines_that_were_read_twice_count_once() -> None:
     seen = Controlled()
     found = job(main(policy=WITHIN), pods_of("mpijob"))

@@ -31,8 +31,8 @@ class Following:
 
     def look(self, job: ManagedJob, record: Record) -> Seen | None:
         """Return what is known of the job's log. The record is the one that is stored."""
-        source = progress.source(record, job)
-        if source is None:
+        source, wanted = progress.source(record, job), progress.wanted(job)
+        if source is None or wanted is None:
             self._followed.pop(job.uid, None)
             return None
         known = self._followed.get(job.uid)
@@ -40,7 +40,7 @@ class Following:
             known = self._followed[job.uid] = _Followed(source)
         new = self._logs.take(source)
         try:
-            known.steps += steps.find(new.lines, job.policy["progress"]["pattern"])
+            known.steps += steps.find(new.lines, wanted[0])
         except steps.TooSlow:
             known.is_too_slow = True
         known.steps = [one for one in known.steps if one.at > source.since]

@@ -23,6 +23,7 @@ WRITE_SECONDS = 30
 """A step is written to the record after this time: a record per step would be too much for etcd."""
 LOG_LINES, LOG_CHARACTERS, HANGS_WITH_LOG = 20, 200, 3
 """Last lines of the log of a job that hangs, as the record keeps them for the last attempts."""
+PATTERN_LIMIT = 200
 INDEX = "batch.kubernetes.io/job-completion-index"
 TOO_SLOW = "progress.pattern takes too long, so the job is not watched"
 
@@ -41,7 +42,7 @@ class Seen:
 
 def source(record: Record, job: ManagedJob) -> Source | None:
     """Return the log in which the steps of the last attempt are; None if there is nothing to read."""
-    if not _wanted(job) or not record["attempts"] or record.get("progressProblem") or job.verdict:
+    if wanted(job) is None or not record["attempts"] or record.get("progressProblem") or job.verdict:
         return None
     attempt = record["attempts"][-1]
     pods = [pod for pod in job.attempt_pods if pod["metadata"]["uid"] in attempt["pods"]]
@@ -57,7 +58,7 @@ def source(record: Record, job: ManagedJob) -> Source | None:
 def observe(record: Record, job: ManagedJob, seen: Seen | None, now: str) -> None:
     """Write new steps into the record, and end an attempt that hangs."""
     attempt = next((one for one in record["attempts"] if seen and seen.uid in one["pods"]), None)
-    if seen is None or attempt is None or not _wanted(job):
+    if seen is None or attempt is None or wanted(job) is None:
         return
     if seen.is_too_slow:
         record["progressProblem"] = TOO_SLOW
@@ -75,8 +76,13 @@ def observe(record: Record, job: ManagedJob, seen: Seen | None, now: str) -> Non
         close_as(record, attempt, FAILED, hang, now)
 
 
-def _wanted(job: ManagedJob) -> dict[str, Any]:
-    return dict(job.policy.get("progress") or {})
+def wanted(job: ManagedJob) -> tuple[str, int] | None:
+    """Return pattern and seconds of a job; None without valid ones: users may write the annotation themselves."""
+    found = job.policy.get("progress")
+    pattern, within = (found.get("pattern"), found.get("within")) if isinstance(found, dict) else (None, None)
+    if not isinstance(pattern, str) or len(pattern) > PATTERN_LIMIT or not isinstance(within, int) or within < 1:
+        return None
+    return pattern, within
 
 
 def _goal(record: Record, attempt: Attempt) -> int | None:
@@ -115,9 +121,9 @@ def _is_worth_a_write(attempt: Attempt, new: dict[str, Any] | None) -> bool:
 def _hang(record: Record, job: ManagedJob, attempt: Attempt, steps: dict[str, Any] | None, seen: Seen) -> str:
     """Return why an attempt hangs; empty if it does not. Only a log that was read to its end proves that nothing was
     printed."""
-    within = _wanted(job)["within"]
+    _, within = wanted(job) or ("", 0)
     running_since = _running_since(job, attempt)
-    if attempt is not current(record) or _is_ending(record, job) or not running_since or not seen.complete:
+    if not within or attempt is not current(record) or _is_ending(record, job) or not running_since or not seen.complete:
         return ""
     if steps is not None:
         silent = int(moments.seconds(steps["last"]["at"], seen.complete))

@@ -54,12 +54,12 @@ def split(text: str) -> list[tuple[str, str]]:
 
 def find(lines: Lines, pattern: str, limit: float = SECONDS_PER_READ) -> list[Step]:
     """Return the steps in the lines; nothing for an invalid pattern. Raises TooSlow."""
-    try:
-        wanted = re.compile(pattern)
-    except (re.error, OverflowError, RecursionError):
-        return []
     steps: list[Step] = []
     with _ended_after(limit):
+        try:
+            wanted = re.compile(pattern)
+        except (re.error, OverflowError, RecursionError):
+            return []
         steps += [step for at, text in lines if (found := wanted.search(text)) and (step := _step(at, found)) is not None]
     return steps
 
