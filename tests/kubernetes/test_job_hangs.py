@@ -28,7 +28,7 @@ for step in range(first, first + 12 if first else 10**6):
             print("done", first, step, time.time(), file=times)
         if step % 4 == 0:
             saved.write_text(str(step))
-    time.sleep(0.5)
+    time.sleep(0.2)
 if rank == 0:
     print((folder / "times").read_text(), flush=True)
 """
