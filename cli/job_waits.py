@@ -4,13 +4,15 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeVar
 
-from cli import foreign_jobs, job_objects
+from cli import foreign_jobs, job_objects, records
 from cli.cluster_access import Cluster, Object
 from cli.errors import CommandError
 from cli.job_state import JobState, lacks_reason, waits_for
 from infra.naming import GPU_RESOURCE
 
+Answer = TypeVar("Answer")
 LONGEST = 110
 """Maximum number of characters in a reason in a table; --json shows the full text."""
 
@@ -22,16 +24,24 @@ class Waits:
     cluster: Cluster
     on_error: Callable[[str], None] = lambda reason: None
     _read: dict[tuple[str, str], list[Object]] = field(default_factory=dict)
+    _records: dict[str, list[records.JobRecord]] = field(default_factory=dict)
 
     def reason(self, state: JobState) -> str:
-        """Return why the job waits; empty if it does not wait or the reason is unknown."""
+        """Return why the job waits, or why it restarted after a hang; empty if it did neither or the reason is unknown."""
         if state.phase not in ("Queued", "Starting", "Running"):
             return ""
         pods = [one for one in self._list("Pod", state.namespace) if foreign_jobs.job_of(one) == state.name]
         workloads = self._list("Workload", state.namespace) if state.phase == "Queued" else []
         held = next((one for one in workloads if job_objects.is_of(one, state)), None)
         events = self._list("Event", state.namespace) if lacks_reason(state, pods) else []
-        return waits_for(state, pods, held, events)
+        return waits_for(state, pods, held, events) or self._hang(state)
+
+    def _hang(self, state: JobState) -> str:
+        """Return why the record says that the job restarted, if it was a hang."""
+        if state.namespace not in self._records:
+            self._records[state.namespace] = self._query(partial(records.all_records, self.cluster, state.namespace))
+        record = records.of_job(self._records[state.namespace], state)
+        return record.hang if record else ""
 
     def _list(self, kind: str, namespace: str) -> list[Object]:
         if (kind, namespace) not in self._read:
@@ -39,7 +49,7 @@ class Waits:
             self._read[kind, namespace] = self._query(partial(self.cluster.list, kind, namespace, fields=fields))
         return self._read[kind, namespace]
 
-    def _query(self, question: Callable[[], list[Object]]) -> list[Object]:
+    def _query(self, question: Callable[[], list[Answer]]) -> list[Answer]:
         try:
             return question()
         except CommandError as error:

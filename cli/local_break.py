@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
@@ -34,14 +33,18 @@ class Broken:
 
 
 def command(
-    node: Annotated[str, typer.Argument(help="Name of the node, or ID of its instance.")],
+    target: Annotated[str, typer.Argument(help="Name of the node, or ID of its instance, or name of the job.")],
     xid: Annotated[int | None, typer.Option(help="A GPU reports this Xid, such as 79: fallen off the bus.", min=1)] = None,
     ecc: Annotated[bool, typer.Option("--ecc", help="A GPU has a double-bit memory error, which is Xid 48.")] = False,
     gpu: Annotated[int, typer.Option(help="Index of the GPU.", min=0)] = 0,
     kubelet: Annotated[bool, typer.Option("--kubelet", help="Stop the node's kubelet.")] = False,
     link: Annotated[bool, typer.Option("--link", help="Unplug the node's network link.")] = False,
     instance: Annotated[bool, typer.Option("--instance", help="Terminate the node's instance.")] = False,
-    restore: Annotated[bool, typer.Option("--restore", help="Start the kubelet and plug in the link again.")] = False,
+    hang: Annotated[int | None, typer.Option(help="This rank of a job stops, as if it waited forever.", min=0)] = None,
+    slow: Annotated[int | None, typer.Option(help="This rank of a job gets a fifth of its time.", min=0)] = None,
+    restore: Annotated[
+        bool, typer.Option("--restore", help="Start the kubelet and plug in the link, or let the ranks of a job go on.")
+    ] = False,
     home: Home = DEFAULT_HOME,
     as_json: options.Json = False,
 ) -> int:
@@ -60,21 +63,44 @@ def command(
         "--restore": (restore, lambda found: _restored(cloud, found)),
     }
     wanted = [act for chosen, act in faults.values() if chosen]
-    if len(wanted) != 1:
-        raise CommandError("give exactly one of --xid, --ecc, --kubelet, --link, --instance and --restore", USAGE)
-    broken = wanted[0](_found(cloud.kubernetes_folder, node))
+    of_ranks = {do: rank for do, rank in (("hang", hang), ("slow", slow)) if rank is not None}
+    if len(wanted) + len(of_ranks) != 1:
+        options = "--xid, --ecc, --kubelet, --link, --instance, --hang, --slow and --restore"
+        raise CommandError(f"give exactly one of {options}", USAGE)
+    broken = _rank(cloud, target, *of_ranks.popitem()) if of_ranks else _broken(cloud, target, wanted[0], restore=restore)
     if as_json:
-        print_json({**broken.facts, "did": broken.did, "restore": broken.restore.replace("NODE", node)})
+        print_json({**broken.facts, "did": broken.did, "restore": broken.restore.replace("NODE", target)})
     else:
-        report(f"{broken.did} {broken.restore}".replace("NODE", node).strip())
+        report(f"{broken.did} {broken.restore}".replace("NODE", target).strip())
     return OK
 
 
-def _found(clusters: Path, node: str) -> RunningNode:
+def _broken(cloud: LocalCloud, target: str, act: Callable[[RunningNode], Broken], *, restore: bool) -> Broken:
     try:
-        return finding.find(clusters, node)
+        return act(finding.find(cloud.kubernetes_folder, target))
     except finding.NoSuchNode as error:
+        if restore and (done := _job_restored(cloud, target)):
+            return done
         raise NotFound(str(error)) from None
+
+
+def _rank(cloud: LocalCloud, job: str, do: str, rank: int) -> Broken:
+    _post_ranks(cloud, job, {"do": do, "rank": rank})
+    did = f"Rank {rank} of {job} has stopped." if do == "hang" else f"Rank {rank} of {job} gets a fifth of its time."
+    return Broken(did, _undo(cloud), {"job": job, "rank": rank})
+
+
+def _job_restored(cloud: LocalCloud, job: str) -> Broken | None:
+    """Let the ranks of a job go on; None if it has none."""
+    found = _post_ranks(cloud, job, {"do": "restore"})["ranks"] if cloud.is_running() else []
+    return Broken(f"All ranks of {job} go on.", "", {"job": job}) if found else None
+
+
+def _post_ranks(cloud: LocalCloud, job: str, body: dict[str, Any]) -> Any:
+    try:
+        return cloud.control().post(f"kubernetes/jobs/{job}/ranks", body)
+    except ControlError as error:
+        raise CommandError(str(error), REFUSED) from None
 
 
 def _gpu(cloud: LocalCloud, node: RunningNode, index: int, xid: int) -> Broken:

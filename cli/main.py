@@ -31,7 +31,9 @@ LOCAL: Final = {
     "up": _local("up", "Create or update the stack."),
     "refresh": _local("refresh", "Update the stack's state to match AWS."),
     "destroy": _local("destroy", "Delete everything the stack created."),
-    "break": Verb("cli.local_break:command", "Break a local node: a GPU, its kubelet, link or instance.", needs_clone=True),
+    "break": Verb(
+        "cli.local_break:command", "Break a local node or job: a GPU, kubelet, link, instance or rank.", needs_clone=True
+    ),
     "grant": _local("grant", "Create what the stack references but does not create: VPC, reservations, AMI, users."),
     "recover": _local("recover", "Repair the stack after `pulumi` was killed."),
     "outputs": _local("outputs", "Print the stack's outputs as YAML or JSON."),
@@ -76,6 +78,7 @@ VERBS: Final = {
         "submit": Verb("cli.submit:command", "Run a job."),
         "import": Verb("cli.importing.verb:command", "Turn a job of Kubeflow, Kubernetes or Slurm into a job file."),
         "jobs": Verb("cli.jobs:command", "List jobs and their phases; with --all, also those that were deleted."),
+        "goodput": Verb("cli.goodput.verb:command", "Show where the time of jobs went: training, lost, recovering and more."),
         "logs": Verb("cli.logs:command", "Print a job's log, or the logs of its workers."),
         "exec": Verb("cli.exec:command", "Run a command in a pod of a job.", context={"ignore_unknown_options": True}),
         "port-forward": Verb("cli.port_forward:command", "Open a port of a job's pod on this machine, such as TensorBoard's."),

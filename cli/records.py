@@ -55,6 +55,13 @@ class JobRecord:
             ended=_time(found["ended"]) if found["ended"] else None,
         )
 
+    @property
+    def hang(self) -> str:
+        """Why the last attempt that ended did not go on, if it was a hang, or why the job is not watched; else empty."""
+        ended = [one for one in self.content["attempts"] if one["outcome"]]
+        cause = f"restarted after a {ended[-1]['cause']}" if ended and ended[-1].get("hang") else ""
+        return cause or str(self.content.get("progressProblem", ""))
+
     def as_json(self, now: datetime) -> dict[str, Any]:
         """Return the fields that `jobs --all --json` adds."""
         kept = ("restarts", "failures", "disruptions", "exitCode", "phases", "attempts", "setup", "workers")

@@ -110,7 +110,7 @@ def digest(pieces: Sequence[Piece]) -> str:
 def _compared(job: Job, cluster: ClusterDescription) -> ClusterDescription:
     """Return the cluster for which a job's digest is computed. A new job controller changes the digests only of jobs that it
     runs differently from the start."""
-    needs_controller = bool(job.setup or job.no_retry_exit_codes)
+    needs_controller = bool(job.setup or job.no_retry_exit_codes or job.progress)
     return cluster if needs_controller else cluster.model_copy(update={"job_controller": False})
 
 

@@ -11,9 +11,10 @@ from dataclasses import replace
 from typing import Final
 
 from infra.jobs import standalone
-from infra.jobs.in_pods import shell
+from infra.jobs.in_pods import shell, text
 from infra.jobs.pieces import Piece
 from infra.jobs.pods import SAFE_TO_EVICT, Manifest, PlacedJob, container, launcher_pod
+from infra.jobs.progress import seconds_of
 from infra.jobs.quantities import millis_of
 from infra.naming import HELD_QUEUE, POLICY_ANNOTATION, ROLE_LABEL, job_labels
 
@@ -23,6 +24,7 @@ DISRUPTIONS: Final = 100
 SETUP: Final = "setup"
 FORMER_CONTAINER: Final = "prepare"
 """Init container that runs `setup` in clusters without a job controller."""
+PROGRESS_FILE: Final = "GPUMPI_PROGRESS_FILE"
 QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
 
 
@@ -33,6 +35,7 @@ def controlled(pieces: Sequence[Piece], placed: PlacedJob) -> list[Piece]:
     _allow_disruptions(main.manifest, placed)
     for piece in others:
         _serve_until_the_end(piece.manifest, placed)
+    _report_steps(main.manifest, placed)
     if not placed.job.setup:
         return [main, *others]
     for piece in (main, *others):
@@ -51,8 +54,26 @@ def policy(placed: PlacedJob) -> Manifest:
         "maxRestarts": job.max_restarts,
         "noRetryExitCodes": list(job.no_retry_exit_codes),
         **deadline,
+        **_progress(placed),
         **({"hold": {"queue": placed.namespace.queue}} if job.setup else {}),
     }
+
+
+def _progress(placed: PlacedJob) -> Manifest:
+    progress = placed.job.progress
+    return {"progress": {"pattern": progress.found_by, "within": seconds_of(progress.within)}} if progress else {}
+
+
+def _report_steps(main: Manifest, placed: PlacedJob) -> None:
+    """Let the pod whose log is the job's log print the steps in `progress.file`: the controller reads only this log."""
+    path = placed.job.progress and placed.job.progress.file
+    if not path:
+        return
+    for one in (found for pod in _pods(main) for found in pod["containers"]):
+        if one["name"] == ("worker" if placed.job.launcher == "torchrun" else "launcher"):
+            program, option, script, *rest = one["command"]
+            one["command"] = [program, option, text("progress_file.sh") + script, *rest]
+            one["env"].append({"name": PROGRESS_FILE, "value": path})
 
 
 def _allow_disruptions(main: Manifest, placed: PlacedJob) -> None:

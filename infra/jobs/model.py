@@ -7,6 +7,7 @@ from pydantic import Field
 from infra.config.former_names import FORMER_NAME, FORMER_VALUES
 from infra.jobs import starters
 from infra.jobs.pod_overrides import EnvSource, RoleOverrides
+from infra.jobs.progress import Progress
 from infra.settings.base import Model, Names
 
 Launcher = Literal["mpijob", "standalone", "torchrun"]
@@ -163,6 +164,11 @@ class Job(Model):
         (),
         examples=["[3]"],
         description="Exit codes of the program after which the job fails at once; needs `platform.jobController`.",
+    )
+    progress: Progress | None = Field(
+        None,
+        description="Where the steps of the job can be read, and how long one may take. A job without a new step in this time "
+        "restarts, which counts as a failure; needs `platform.jobController`.",
     )
     termination_grace_period_seconds: int = Field(
         30,

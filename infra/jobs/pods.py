@@ -240,8 +240,13 @@ def wanted_mounts(job: Job, namespace: NamespaceDescription) -> Sequence[Mount]:
 
 def writable_path(job: Job, namespace: NamespaceDescription) -> str | None:
     """Return the mount path of the job's first writable volume; None if it has none."""
+    return next(iter(writable_paths(job, namespace)), None)
+
+
+def writable_paths(job: Job, namespace: NamespaceDescription) -> list[str]:
+    """Return the mount paths of the job's writable volumes."""
     writable = (mount for mount in wanted_mounts(job, namespace) if not mount.read_only)
-    return next((path for mount in writable if (path := mount.mount_path or _default_path(mount, namespace))), None)
+    return [path for mount in writable if (path := mount.mount_path or _default_path(mount, namespace))]
 
 
 def _claim(mount: Mount, namespace: NamespaceDescription) -> str:

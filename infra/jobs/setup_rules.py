@@ -38,7 +38,7 @@ def controller(job: Job, cluster: ClusterDescription) -> Iterator[Problem]:
     if cluster.job_controller:
         return
     fix = "Set platform.jobController in the stack file, or remove the field."
-    for name in ("setup_resources", "setup_deadline_seconds", "no_retry_exit_codes"):
+    for name in ("setup_resources", "setup_deadline_seconds", "no_retry_exit_codes", "progress"):
         field = type(job).model_fields[name]
         if getattr(job, name) != field.default:
             yield Problem(str(field.alias), f"needs the job controller, which the cluster does not have. {fix}")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from infra.config.messages import did_you_mean, one_of, shown
 from infra.config.problems import Problem, warning, without_echoes
-from infra.jobs import hostfile, image_rules, mpi_environment, pod_rules, setup_rules, standalone, starters
+from infra.jobs import hostfile, image_rules, mpi_environment, pod_rules, progress_rules, setup_rules, standalone, starters
 from infra.jobs import key_exchange as keys
 from infra.jobs.cluster import ClusterDescription, NamespaceDescription
 from infra.jobs.model import Job
@@ -199,6 +199,7 @@ ALONE: tuple[Callable[[Job], Iterator[Problem]], ...] = (
     numbers,
     amounts,
     setup_rules.alone,
+    progress_rules.alone,
     environment,
     nested_starters,
     options_of_launchers,
@@ -303,6 +304,7 @@ OF_CLUSTER: tuple[Callable[[Job, ClusterDescription], Iterator[Problem]], ...] =
     volumes,
     setup_rules.controller,
     setup_rules.volume,
+    progress_rules.file,
     key_exchange,
 )
 

@@ -37,8 +37,8 @@ class CommonPlatformSettings(Model):
     job_controller: bool = Field(
         True,
         description="Job controller: keeps a record of each job, restarts all its ranks together, and runs `setup` as a Job of "
-        "its own. Change: in place; affects jobs submitted later, and the stack's jobs with `setup` or `noRetryExitCodes` run "
-        "again.",
+        "its own. Change: in place; affects jobs submitted later, and the stack's jobs with `setup`, `noRetryExitCodes` or "
+        "`progress` run again.",
     )
     node_healing: bool = Field(
         True,

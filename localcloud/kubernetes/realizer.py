@@ -19,6 +19,7 @@ from localcloud.aws.listening import Serve
 from localcloud.aws.patching import state_of
 from localcloud.kubernetes import capability, node_templates
 from localcloud.kubernetes.cluster import Cluster, certificate_authority
+from localcloud.kubernetes.nodes import ranks
 from localcloud.kubernetes.nodes.fleet import Fleet
 
 log = logging.getLogger(__name__)
@@ -26,6 +27,7 @@ log = logging.getLogger(__name__)
 Key = tuple[str, str, str]
 _realizers: list["Realizer"] = []
 """Realizers in this process. There is at most one."""
+_broken_ranks = ranks.BrokenRanks()
 
 
 class Realizer:
@@ -233,3 +235,22 @@ def _switch(body: Any, node: str, part: str) -> Any:
         case _:
             raise ValueError(f"{part}: kubelet or link")
     return {}
+
+
+@control_actions.action("POST", "kubernetes/jobs/{job}/ranks")
+def _break_rank(body: Any, job: str) -> Any:
+    """Let a rank of a job `hang` or be `slow`, or `restore` all of them. Return the ranks that run."""
+    ready = [running for realizer in _realizers for running in realizer.clusters() if running.phase == "ready"]
+    nodes = [node for running in ready for node in running.part(Fleet).nodes()]
+    roots = [process for node in nodes for kind in ("machine", "containerd") if (process := node.process(kind))]
+    found = ranks.of_job(roots, job)
+    match body["do"]:
+        case "hang":
+            _broken_ranks.hang(found, job, int(body["rank"]))
+        case "slow":
+            _broken_ranks.slow(found, job, int(body["rank"]))
+        case "restore":
+            _broken_ranks.restore(found, job)
+        case other:
+            raise ValueError(f"{other}: hang, slow or restore")
+    return {"ranks": sorted(found)}

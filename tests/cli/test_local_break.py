@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cli import main
+from localcloud.control import ControlError
 from localcloud.instance import LocalCloud
 from localcloud.kubernetes.nodes import gpus, kernel_log
 from tests.pure.node_world import machine
@@ -31,7 +32,9 @@ def local_break(home: Path, *arguments: str) -> Any:
     return CliRunner().invoke(main.app, ["local", "break", *arguments, "--home", str(home)])
 
 
-@pytest.mark.parametrize("faults", [[], ["--kubelet", "--link"], ["--xid", "79", "--ecc"], ["--instance", "--restore"]])
+@pytest.mark.parametrize(
+    "faults", [[], ["--kubelet", "--link"], ["--xid", "79", "--ecc"], ["--instance", "--restore"], ["--hang", "0", "--slow", "1"]]
+)
 def test_it_needs_exactly_one_fault(home: Path, faults: list[str]) -> None:
     done = local_break(home, NODE, *faults)
     assert (done.exit_code, done.stdout) == (2, "")
@@ -70,3 +73,45 @@ def test_an_instance_is_terminated_through_the_api(home: Path, monkeypatch: pyte
     done = local_break(home, NODE, "--instance")
     assert (done.exit_code, calls) == (0, [("us-west-2", "ec2"), ["i-0a"]])
     assert done.stderr == f"Instance i-0a of {NODE} is terminated. Auto Scaling replaces it.\n"
+
+
+class Ranks:
+    """Control API of a local cloud with a job of two ranks."""
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+
+    def post(self, path: str, body: Any) -> Any:
+        self.asked.append((path, body))
+        if body.get("rank", 0) > 1:
+            raise ControlError("train: no rank 2; name one of: 0, 1")
+        return {"ranks": [0, 1] if "train" in path else []}
+
+
+@pytest.fixture
+def ranks(monkeypatch: pytest.MonkeyPatch) -> Ranks:
+    made = Ranks()
+    monkeypatch.setattr(LocalCloud, "control", lambda self: made)
+    monkeypatch.setattr(LocalCloud, "is_running", lambda self: True)
+    return made
+
+
+def test_a_rank_of_a_job_hangs_and_is_restored(home: Path, ranks: Ranks) -> None:
+    done = local_break(home, "train", "--hang", "1")
+    assert done.exit_code == 0 and done.stderr.startswith("Rank 1 of train has stopped. Restore it with: ")
+    assert f"local break train --restore --home {home}" in done.stderr
+    assert json.loads(local_break(home, "train", "--slow", "0", "--json").stdout)["rank"] == 0
+    assert local_break(home, "train", "--restore").stderr == "All ranks of train go on.\n"
+    path = "kubernetes/jobs/train/ranks"
+    assert ranks.asked == [
+        (path, {"do": "hang", "rank": 1}),
+        (path, {"do": "slow", "rank": 0}),
+        (path, {"do": "restore"}),
+    ]
+
+
+def test_a_missing_rank_or_job_is_one_sentence(home: Path, ranks: Ranks) -> None:
+    done = local_break(home, "train", "--hang", "2")
+    assert (done.exit_code, done.stderr) == (3, "cluster local break: train: no rank 2; name one of: 0, 1\n")
+    done = local_break(home, "other", "--restore")
+    assert (done.exit_code, done.stderr) == (4, f"cluster local break: other: no such node; name one of: {NODE}\n")

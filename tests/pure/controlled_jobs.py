@@ -6,6 +6,7 @@ from typing import Any
 from infra.platform.job_controller.in_pod import reconcile
 from infra.platform.job_controller.in_pod.actions import Action
 from infra.platform.job_controller.in_pod.job import JOB, LAUNCHER, POLICY, ROLE, ManagedJob
+from infra.platform.job_controller.in_pod.progress import Seen
 from infra.platform.job_controller.in_pod.record import Record
 
 Object = dict[str, Any]
@@ -107,9 +108,9 @@ class Controlled:
         self.record: Record | None = None
         self.second = 0
 
-    def look(self, job: ManagedJob, second: int, *, alive: bool = True) -> list[Action]:
-        """Let the controller look at the job; `alive`: all kubelets have renewed their leases."""
-        self.record = reconcile.observe(self.record, job, at(second))
+    def look(self, job: ManagedJob, second: int, *, alive: bool = True, seen: Seen | None = None) -> list[Action]:
+        """Let the controller look at the job and its log; `alive`: all kubelets have renewed their leases."""
+        self.record = reconcile.observe(self.record, job, at(second), seen)
         leases = {name: at(second) for name in NODES} if alive else {}
         return reconcile.decide(self.record, job, leases, at(second))
 

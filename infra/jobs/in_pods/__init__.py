@@ -9,6 +9,9 @@ UNUSABLE_IMAGE: Final = 78
 """Exit code of a pod whose image lacks a program, module or user (refuse.sh): EX_CONFIG in sysexits.h. The termination
 message names what is missing."""
 
+PROGRESS_PATTERN: Final = r"^gpumpi-progress step=(?P<step>\d+)"
+"""Lines that progress_file.sh prints."""
+
 _FIRST: Final[Mapping[str, Sequence[str]]] = {
     "launch.sh": ("wait.sh", "ssh.sh", "run.sh"),
     "serve.sh": ("ssh.sh", "stop.sh"),

@@ -128,6 +128,10 @@ class Fleet(Part):
         member = self._roster.find(name)
         return member.node if member is not None else None
 
+    def nodes(self) -> list[Node]:
+        """Return the real nodes that have been started."""
+        return [member.node for member in self._roster.all() if member.node is not None]
+
     # New instances
 
     def _appear(self, event: Event) -> None:

@@ -1,5 +1,7 @@
 """What the controller does to the objects of jobs. Every action may be repeated."""
 
+import contextlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,7 +70,36 @@ class Change:
         _tolerant(api, "PATCH", self.path, body, MERGE)
 
 
-Action = DeletePod | FailJob | Change
+@dataclass(frozen=True)
+class Report:
+    """Create an event about a job. Its name is that of what happened, so it is created once."""
+
+    name: str
+    about: Mapping[str, str]
+    """Reference to the job's main object."""
+    reason: str
+    message: str
+
+    def perform(self, api: Api, now: str) -> None:
+        namespace = self.about["namespace"]
+        body = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": self.name, "namespace": namespace},
+            "involvedObject": dict(self.about),
+            "type": "Warning",
+            "reason": self.reason,
+            "message": self.message,
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+            "source": {"component": "gpumpi-job-controller"},
+        }
+        with contextlib.suppress(ApiError):  # a full quota of events must not keep the job from restarting
+            api.call("POST", f"api/v1/namespaces/{namespace}/events", body=body)
+
+
+Action = DeletePod | FailJob | Change | Report
 
 
 def _tolerant(api: Api, method: str, path: str, body: dict[str, Any], kind: str = "") -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 REQUEST_SECONDS = 30
+LOG_SECONDS = 10
 WATCH_SECONDS = 300
 """The API server ends a watch after this time. https://kubernetes.io/docs/reference/using-api/api-concepts/"""
 MERGE = "application/merge-patch+json"
@@ -59,6 +60,18 @@ class Api:
         except (OSError, http.client.HTTPException) as error:
             self._drop()
             raise Unreachable(str(error)) from error
+
+    def content(self, path: str, query: Mapping[str, str]) -> bytes:
+        """Return an answer that is no JSON, such as a log. Raises ApiError and Unreachable."""
+        answer = self._send("GET", path, query, None, "", LOG_SECONDS)
+        try:
+            content = answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            self._drop()
+            raise Unreachable(str(error)) from error
+        if answer.status >= http.client.BAD_REQUEST:
+            _decoded(answer.status, content)
+        return content
 
     def watch(self, path: str, query: Mapping[str, str]) -> Iterator[Object]:
         """Yield the events of a watch until the API server ends it. Raises ApiError and Unreachable."""

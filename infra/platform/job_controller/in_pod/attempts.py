@@ -59,12 +59,12 @@ def _finish(record: Record, attempt: Attempt, job: ManagedJob, now: str) -> None
     mine = [pod for pod in job.attempt_pods if pod["metadata"]["uid"] in attempt["pods"]]
     failed = [pod for pod in mine if pod["status"].get("phase") == FAILED]
     if mine and not failed and all(map(is_terminal, mine)):
-        _close(record, attempt, SUCCEEDED, "", max(map(ended_at, mine)) or now)
+        close_as(record, attempt, SUCCEEDED, "", max(map(ended_at, mine)) or now)
     elif job.verdict is not None:
         attempt["exits"] = _exits(failed, attempt)
         kind, found = job.verdict
         cause = record["verdict"]["message"] if "verdict" in record else str(found.get("message") or found.get("reason", ""))
-        _close(record, attempt, kind, cause if kind == FAILED else "", moments.latest(*map(ended_at, mine)) or now)
+        close_as(record, attempt, kind, cause if kind == FAILED else "", moments.latest(*map(ended_at, mine)) or now)
 
 
 def current(record: Record) -> Attempt | None:
@@ -115,12 +115,12 @@ def _update(record: Record, attempt: Attempt, job: ManagedJob, now: str) -> None
     if not lost and not failed and job.launcher == "torchrun":  # indexes start at different times after a restart
         mine = [*mine, *_fresh(record, job)]
         attempt["pods"] = {pod["metadata"]["uid"]: pod["metadata"]["name"] for pod in mine}
-    _watch_companions(attempt, job)
+    _watch_companions(record, attempt, job)
     if attempt["running"] is None and _are_running(mine, job):
         attempt["running"] = max(map(started_at, mine))
     if mine and all(pod["status"].get("phase") == SUCCEEDED for pod in mine):
         if job.launcher != "torchrun" or len(mine) >= job.size:
-            _close(record, attempt, SUCCEEDED, "", max(map(ended_at, mine)) or now)
+            close_as(record, attempt, SUCCEEDED, "", max(map(ended_at, mine)) or now)
         return
     if not lost and not failed:
         return
@@ -130,17 +130,20 @@ def _update(record: Record, attempt: Attempt, job: ManagedJob, now: str) -> None
         lost = lost or _lost_companions(attempt, job)
     when = moments.latest(*map(ended_at, failed)) or now
     if lost:
-        _close(record, attempt, DISRUPTED, lost[0], when)
+        close_as(record, attempt, DISRUPTED, lost[0], when)
     else:
-        _close(record, attempt, FAILED, attempt["fault"] or _cause(attempt["exits"], failed), when)
+        close_as(record, attempt, FAILED, attempt["fault"] or _cause(attempt["exits"], failed), when)
 
 
-def _watch_companions(attempt: Attempt, job: ManagedJob) -> None:
+def _watch_companions(record: Record, attempt: Attempt, job: ManagedJob) -> None:
     """Remember the workers of an MPI attempt, and whether one of them failed by a fault of its own."""
     if job.launcher == "torchrun":
         return
+    ended_by_us = {uid for one in record["attempts"] if one.get("hang") for uid in one["companions"]}
     for pod in job.worker_pods:
         uid, name = pod["metadata"]["uid"], pod["metadata"]["name"]
+        if uid in ended_by_us:
+            continue
         if not is_terminal(pod):
             attempt["companions"].setdefault(uid, name)
         elif uid in attempt["companions"] and pod["status"]["phase"] == FAILED and not disruption(pod, job.nodes):
@@ -201,7 +204,7 @@ def _cause(found: Sequence[dict[str, Any]], failed: Sequence[Object]) -> str:
     return reasons[0] if reasons else "failed"
 
 
-def _close(record: Record, attempt: Attempt, outcome: str, cause: str, when: str) -> None:
+def close_as(record: Record, attempt: Attempt, outcome: str, cause: str, when: str) -> None:
     attempt["outcome"], attempt["cause"], attempt["to"] = outcome, cause, moments.latest(when, attempt["from"])
     record["failures"] += outcome == FAILED
     record["disruptions"] += outcome == DISRUPTED
@@ -211,4 +214,4 @@ def close(record: Record, now: str, cause: str) -> None:
     """End the attempt that runs: the job does not exist any more."""
     attempt = current(record)
     if attempt is not None:
-        _close(record, attempt, DISRUPTED, cause, now)
+        close_as(record, attempt, DISRUPTED, cause, now)

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from . import moments, reconcile, restarts
 from .api import Api, ApiError, Object, Unreachable
 from .cluster import Cluster, leases
+from .following import Following
 from .health import Health
 from .job import ManagedJob
 from .lease import LEASE_SECONDS, RENEW_SECONDS, Election
@@ -37,11 +38,13 @@ class Controller:
         self._cluster = Cluster(api, namespaces, self._changed.set)
         self._store = Store(api)
         self._nodes = nodes
+        self._following = Following(api)
         self._held_until = self._pruned = self._renewed = 0.0
         self.is_stopping = False
 
     def run(self) -> None:
         self._cluster.start()
+        self._following.start()
         while not self.is_stopping:
             try:
                 if self._is_leader() and self._cluster.is_synced:
@@ -76,9 +79,11 @@ class Controller:
         for uid, job in jobs.items():
             self._look_at(job, found.get(uid), now)
         for uid in found.keys() - jobs.keys():
+            self._following.forget(uid)
             self._finish(found[uid], now)
         if self._nodes is not None:
             self._nodes.look(self._cluster.nodes(), self._cluster.pods(), list(jobs.values()), datetime.now(UTC))
+        self._following.end_round()
         if time.monotonic() - self._pruned > PRUNE_SECONDS:
             self._pruned = time.monotonic()
             self._store.prune(found, jobs, now)
@@ -86,8 +91,10 @@ class Controller:
     def _look_at(self, job: ManagedJob, found: Object | None, now: str) -> None:
         before = found["record"] if found else None
         if before is not None and is_over(before) and all(one["to"] for one in before["workers"]):
+            self._following.forget(job.uid)
             return
-        after = reconcile.observe(before, job, now)
+        seen = self._following.look(job, before) if before is not None else None
+        after = reconcile.observe(before, job, now, seen)
         alive: Mapping[str, str] = leases(self._api) if restarts.needs_leases(after, job) else {}
         actions = reconcile.decide(after, job, alive, now)
         if after != before:

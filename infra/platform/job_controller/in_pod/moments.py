@@ -17,6 +17,21 @@ def write(when: datetime) -> str:
     return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def exact(text: str) -> str | None:
+    """Return a time of a log line with microseconds; None if it is none. Such times sort as text.
+
+    >>> exact("2026-11-23T12:00:00.123456789Z"), exact("2026-11-23T13:00:00+01:00"), exact("hello")
+    ('2026-11-23T12:00:00.123456Z', '2026-11-23T12:00:00.000000Z', None)
+    """
+    whole, _, rest = text.partition(".")
+    digits = rest[: len(rest) - len(rest.lstrip("0123456789"))]
+    try:
+        when = read(whole + rest[len(digits) :] if rest else text)
+    except ValueError:
+        return None
+    return f"{when.strftime('%Y-%m-%dT%H:%M:%S')}.{digits[:6]:0<6}Z"
+
+
 def seconds(start: str, end: str) -> float:
     """Return the seconds between two times; 0 if they are in the wrong order.
 

@@ -3,14 +3,15 @@
 import copy
 from collections.abc import Mapping
 
-from . import attempts, phases, record, restarts, setup, usage
+from . import attempts, phases, progress, record, restarts, setup, usage
 from .actions import Action
 from .job import ManagedJob
+from .progress import Seen
 from .record import Record
 
 
-def observe(found: Record | None, job: ManagedJob, now: str) -> Record:
-    """Return the record of a job that exists."""
+def observe(found: Record | None, job: ManagedJob, now: str, seen: Seen | None = None) -> Record:
+    """Return the record of a job that exists. `seen` is what is known of its log."""
     known = copy.deepcopy(found) or record.new(job.uid, job.name, job.namespace, job.main["metadata"]["creationTimestamp"])
     about = {"launcher": job.launcher, "size": job.size, "pool": str(job.policy.get("pool", ""))}
     known |= {key: value for key, value in about.items() if value or key not in known}
@@ -18,6 +19,7 @@ def observe(found: Record | None, job: ManagedJob, now: str) -> Record:
     if not record.is_over(known):
         setup.observe(known, job, now)
         attempts.observe(known, job, now)
+        progress.observe(known, job, seen, now)
         phases.observe(known, job, now)
     return known
 

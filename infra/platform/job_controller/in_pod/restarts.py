@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import moments
-from .actions import Action, DeletePod, FailJob
+from .actions import Action, DeletePod, FailJob, Report
 from .attempts import DISRUPTED, FAILED, Attempt
 from .job import ManagedJob, conditions, is_terminal
 from .record import Record
@@ -32,7 +32,7 @@ def decide(record: Record, job: ManagedJob, leases: Leases, now: str) -> list[Ac
     _judge(record, job, leases, now)
     if "verdict" in record:
         return fail(record, job)
-    return [*_replace_failed_workers(job), *_end_attempt(record, job)]
+    return [*_end_hang(record, job), *_replace_failed_workers(job), *_end_attempt(record, job)]
 
 
 def _judge(record: Record, job: ManagedJob, leases: Leases, now: str) -> None:
@@ -121,6 +121,28 @@ def _replace_failed_workers(job: ManagedJob) -> list[Action]:
     if job.launcher != "mpijob":
         return []
     return [_delete(pod, 0) for pod in job.worker_pods if pod["status"].get("phase") == "Failed" and _is_live(pod)]
+
+
+def _end_hang(record: Record, job: ManagedJob) -> list[Action]:
+    """Delete all pods of an MPI attempt that hangs: a rank that is stuck on a worker would keep its GPU. The launcher comes
+    last, as Kubernetes then starts the next one. `_end_attempt` deletes the pods of torchrun."""
+    found: list[Action] = []
+    for attempt in (one for one in record["attempts"] if one.get("hang")):
+        uids = {**attempt["pods"], **attempt["companions"]}
+        pods = [*job.worker_pods, *([] if job.launcher == "torchrun" else job.attempt_pods)]
+        left = [pod for pod in pods if pod["metadata"]["uid"] in uids and not is_terminal(pod) and _is_live(pod)]
+        if left:
+            name = f"{job.name}.hang-{attempt['number']}.{job.uid[:8]}"
+            message = f"{attempt['cause']}. All ranks are ended, which counts as a failure."
+            found += [Report(name, _reference(job), "Hang", message)]
+        found += [_delete(pod, BROKEN_SECONDS) for pod in left if job.launcher != "torchrun"]
+    return found
+
+
+def _reference(job: ManagedJob) -> dict[str, str]:
+    metadata, kind = job.main["metadata"], job.main["kind"]
+    version = "kubeflow.org/v2beta1" if kind == "MPIJob" else "batch/v1"
+    return {"apiVersion": version, "kind": kind, **{key: metadata[key] for key in ("name", "namespace", "uid")}}
 
 
 def _end_attempt(record: Record, job: ManagedJob) -> list[Action]:

@@ -1,0 +1,1 @@
+"""`goodput`: where the time of jobs went."""

@@ -1,0 +1,144 @@
+"""Divides the time of a job among six phases, from its record. Pure.
+
+With steps in the record (`progress` of the job), each moment has the phase that the steps show:
+
+    starting      until the first step
+    training      steps that were done for the first time, without checkpoints
+    checkpointing what the program reported as the time of its checkpoints, while training
+    recovering    from the last step of an attempt that failed to the first step of the next one
+    lost          steps that an attempt repeats, because they came after the last checkpoint; also what comes after the last
+                  step of a job that failed or was canceled
+
+Without steps, the controller's phases decide, and lost time is part of `training`.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, Literal
+
+Phase = Literal["queued", "starting", "training", "checkpointing", "lost", "recovering"]
+PHASES: Final[tuple[Phase, ...]] = ("queued", "starting", "training", "checkpointing", "lost", "recovering")
+
+OF_RECORD: Final[Mapping[str, Phase]] = {
+    "Queued": "queued",
+    "Setup": "starting",
+    "Starting": "starting",
+    "Running": "training",
+    "Restarting": "recovering",
+}
+Record = Mapping[str, Any]
+Mark = tuple[datetime, Phase]
+
+
+@dataclass(frozen=True)
+class Account:
+    """The time of one job, or of several."""
+
+    spent: Mapping[Phase, timedelta]
+    has_steps: bool
+    """False if the lost time is unknown."""
+    weighted: tuple[timedelta, timedelta]
+    """Training time, and all time outside the queue, times the number of GPUs."""
+
+    @property
+    def wall(self) -> timedelta:
+        return sum(self.spent.values(), timedelta())
+
+    @property
+    def goodput(self) -> float | None:
+        """Training time as a share of the time outside the queue, weighted by GPUs; None before a job has left the queue."""
+        useful, held = self.weighted
+        return useful / held if held else None
+
+
+def of_job(record: Record, now: datetime) -> Account:
+    """Return the account of one job until its end, or until now."""
+    spent: dict[Phase, timedelta] = dict.fromkeys(PHASES, timedelta())
+    for phase, seconds in _dropped(record).items():
+        spent[OF_RECORD[phase]] += timedelta(seconds=seconds)
+    marks = list(_marks(record))
+    for one, begin, end in _kept(record, now):
+        for phase, part in _parts(OF_RECORD[one], begin, end, marks):
+            spent[phase] += part
+    saved = timedelta(milliseconds=sum(one["steps"]["savedMs"] for one in _with_steps(record)))
+    saved = min(saved, spent["training"])
+    spent["training"] -= saved
+    spent["checkpointing"] += saved
+    weight = _weight(record)
+    held = sum(spent.values(), timedelta()) - spent["queued"]
+    return Account(spent, bool(_with_steps(record)), (weight * spent["training"], weight * held))
+
+
+def total(accounts: Sequence[Account]) -> Account:
+    spent = {phase: sum((one.spent[phase] for one in accounts), timedelta()) for phase in PHASES}
+    useful, held = (sum((one.weighted[index] for one in accounts), timedelta()) for index in (0, 1))
+    return Account(spent, all(one.has_steps for one in accounts), (useful, held))
+
+
+def _kept(record: Record, now: datetime) -> Iterator[tuple[str, datetime, datetime]]:
+    """Yield the phases in the record with their begin and end."""
+    for one in record["phases"]:
+        if one["phase"] in OF_RECORD:
+            begin = _time(one["from"])
+            yield one["phase"], begin, max(begin, _time(one["to"]) if one["to"] else now)
+
+
+def _dropped(record: Record) -> dict[str, float]:
+    """Return the seconds of the phases of which the record has only the sums."""
+    sums = {phase: float(seconds) for phase, seconds in record["seconds"].items() if phase in OF_RECORD}
+    for one in record["phases"]:
+        if one["to"] and one["phase"] in OF_RECORD:
+            sums[one["phase"]] -= (_time(one["to"]) - _time(one["from"])).total_seconds()
+    return sums
+
+
+def _parts(usual: Phase, begin: datetime, end: datetime, marks: Sequence[Mark]) -> Iterator[tuple[Phase, timedelta]]:
+    """Divide a phase of the record at the marks. Before the first mark, and in the queue, it keeps its own name."""
+    current, since = usual, begin
+    for when, phase in marks if usual != "queued" else ():
+        if when > since:
+            until = min(when, end)
+            yield current, until - since
+            since = until
+        current = phase
+    yield current, end - since
+
+
+def _marks(record: Record) -> Iterator[Mark]:
+    """Yield when a phase begins that the steps show, in order. Times of nodes and of the controller may differ a little."""
+    latest = _time(record["created"])
+    for when, phase in _unordered(record) if _with_steps(record) else ():
+        latest = max(latest, when)
+        yield latest, phase
+
+
+def _unordered(record: Record) -> Iterator[Mark]:
+    for one in record["attempts"]:
+        goes_on = one is not record["attempts"][-1] or not record["ended"]
+        failed = one["outcome"] not in (None, "Succeeded")
+        yield _time(one["from"]), "starting" if one["number"] == 1 else "recovering"
+        if steps := one.get("steps"):
+            yield _time(steps["first"]["at"]), "lost"
+            if steps["regained"]:
+                yield _time(steps["regained"]), "training"
+            if failed:
+                yield _time(steps["last"]["at"]), "recovering" if goes_on else "lost"
+        elif failed and goes_on:
+            yield _time(one["to"]), "recovering"
+        elif one["outcome"] == "Succeeded" and one["running"]:
+            yield _time(one["running"]), "training"
+
+
+def _with_steps(record: Record) -> list[Mapping[str, Any]]:
+    return [one for one in record["attempts"] if one.get("steps")]
+
+
+def _weight(record: Record) -> int:
+    """Return the number of GPUs of the job; for a job without GPUs, of its workers."""
+    each = max((one["gpus"] for one in record["workers"]), default=0)
+    return int(max(1, record.get("size", 1)) * (each or 1))
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text.replace("Z", "+00:00")).astimezone(UTC)

@@ -1,0 +1,50 @@
+"""`progress` of a job: where its steps can be read, and how long a step may take."""
+
+import re
+from typing import Final
+
+from pydantic import Field
+
+from infra.jobs.in_pods import PROGRESS_PATTERN
+from infra.settings.base import Model
+
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600}
+_PART: Final = re.compile(r"(\d+)([smh])")
+
+
+class Progress(Model):
+    """How the job controller learns the steps of a job."""
+
+    pattern: str | None = Field(
+        None,
+        examples=["'step (\\d+)'"],
+        description="Regular expression of Python that finds the number of the step in a line of the job's log: in the group "
+        "`step`, or else in the first group. A group `saved` may find the seconds that the last checkpoint took.",
+    )
+    file: str | None = Field(
+        None,
+        examples=["/shared/step"],
+        description="Instead of `pattern`: file on a volume of the job to which a rank writes the number of the step.",
+    )
+    within: str = Field(
+        examples=["10m"],
+        description="Longest time between two steps, such as `90s`, `10m` or `1h`, with checkpoints and evaluations; at least "
+        "`30s`. After it, the job restarts.",
+    )
+
+    @property
+    def found_by(self) -> str:
+        """Regular expression that finds the step in a line of the log."""
+        return self.pattern if self.pattern is not None else PROGRESS_PATTERN
+
+
+def seconds_of(duration: str) -> int:
+    """Return the seconds of a duration. Raises ValueError.
+
+    >>> seconds_of("90s"), seconds_of("1h30m")
+    (90, 5400)
+    """
+    parts = _PART.findall(duration)
+    if not parts or "".join(number + unit for number, unit in parts) != duration:
+        raise ValueError(duration)
+    return sum(int(number) * _UNITS[unit] for number, unit in parts)

@@ -1,0 +1,98 @@
+"""Rules for `progress`."""
+
+import importlib
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from infra.config.messages import shown
+from infra.config.problems import Problem
+from infra.jobs.cluster import ClusterDescription
+from infra.jobs.model import Job
+from infra.jobs.mount_paths import problem_of
+from infra.jobs.pods import writable_paths
+from infra.jobs.progress import seconds_of
+
+LEAST_SECONDS: Final = 30
+"""The controller reads logs every 5 seconds, and a rotated log may hide a line: a shorter time would end healthy jobs."""
+PATTERN_LIMIT: Final = 200
+_REPEATS: Final = ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT")
+REPEATS_LIMIT: Final = 4
+"""Unbounded repeats of a pattern. Python may try every way to divide a line among them."""
+
+
+def alone(job: Job) -> Iterator[Problem]:
+    progress = job.progress
+    if progress is None:
+        return
+    if (progress.pattern is None) == (progress.file is None):
+        found = "has neither pattern nor file" if progress.pattern is None else "has both pattern and file"
+        yield Problem("progress", f"{found}. Set exactly one of them.")
+    try:
+        seconds = seconds_of(progress.within)
+    except ValueError:
+        yield Problem("progress.within", f"{shown(progress.within)} is not a duration. Use one such as 90s, 10m or 1h30m.")
+    else:
+        if seconds < LEAST_SECONDS:
+            yield Problem("progress.within", f"{shown(progress.within)} is too short. Use at least {LEAST_SECONDS}s.")
+    if progress.pattern is not None and (wrong := problem_of_pattern(progress.pattern)):
+        yield Problem("progress.pattern", f"{shown(progress.pattern)} {wrong}")
+    if progress.file is not None and problem_of(progress.file):
+        yield Problem("progress.file", f"{shown(progress.file)} is not an absolute path. Use one such as /shared/step.")
+
+
+def file(job: Job, cluster: ClusterDescription) -> Iterator[Problem]:
+    """Reject a file that the pod of rank 0 or of the launcher does not see."""
+    path, space = job.progress and job.progress.file, cluster.namespace(job.namespace)
+    if not path or problem_of(path) or space is None:
+        return
+    folders = writable_paths(job, space)
+    if not any(path.startswith(f"{folder.rstrip('/')}/") for folder in folders):
+        fix = f"Use a path below {' or '.join(folders)}." if folders else "Add a volume without readOnly to volumes."
+        yield Problem("progress.file", f"{shown(path)} is not on a writable volume of the job. {fix}")
+
+
+def problem_of_pattern(pattern: str) -> str | None:
+    """Return what is wrong with a pattern and how to fix it; None if it is valid.
+
+    >>> problem_of_pattern(r"step (\\d+)")
+    >>> problem_of_pattern(r"(\\w+)*step")
+    'repeats a repeat, which can take forever. Use one repeat, such as step (\\\\d+).'
+    """
+    if len(pattern) > PATTERN_LIMIT:
+        return f"has {len(pattern)} characters. Use at most {PATTERN_LIMIT}."
+    try:
+        groups = re.compile(pattern).groups
+        parsed: Any = importlib.import_module("re._parser").parse(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        return f"is not a regular expression: {error}. Correct it."
+    if not groups:
+        return "has no group for the step. Put parentheses around it, such as step (\\d+)."
+    unbounded, nested = _repeats(parsed, inside=False)
+    if nested:
+        return "repeats a repeat, which can take forever. Use one repeat, such as step (\\d+)."
+    if unbounded > REPEATS_LIMIT:
+        return f"has {unbounded} repeats, which can take forever. Use at most {REPEATS_LIMIT}."
+    return None
+
+
+def _repeats(parsed: Any, *, inside: bool) -> tuple[int, bool]:
+    """Return the number of repeats with different numbers of turns, and whether one is inside another."""
+    number, nested = 0, False
+    for operation, argument in parsed:
+        is_repeat = str(operation) in _REPEATS and argument[0] != argument[1] and argument[1] != 1
+        number += is_repeat
+        nested |= is_repeat and inside
+        for one in _parts(argument):
+            more, within = _repeats(one, inside=inside or is_repeat)
+            number, nested = number + more, nested or within
+    return number, nested
+
+
+def _parts(argument: Any) -> Iterator[Any]:
+    """Yield the patterns in the argument of an operation: groups, branches, repeats."""
+    if hasattr(argument, "getwidth"):
+        yield argument
+    elif isinstance(argument, tuple | list):
+        for one in argument:
+            yield from _parts(one)

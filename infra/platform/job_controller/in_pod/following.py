@@ -1,0 +1,55 @@
+"""The steps of the jobs that the controller follows, between two writes of their records."""
+
+from dataclasses import dataclass, field
+
+from . import progress, steps
+from .api import Api
+from .job import ManagedJob
+from .logs import Logs, Source
+from .progress import LOG_LINES, Seen
+from .record import Record
+from .steps import Step
+
+
+@dataclass
+class _Followed:
+    source: Source
+    steps: list[Step] = field(default_factory=list)
+    tail: list[str] = field(default_factory=list)
+    is_too_slow: bool = False
+
+
+class Following:
+    """Steps by the UID of their job. Nothing is lost with it: a new controller reads the logs again."""
+
+    def __init__(self, api: Api) -> None:
+        self._logs = Logs(api)
+        self._followed: dict[str, _Followed] = {}
+
+    def start(self) -> None:
+        self._logs.start()
+
+    def look(self, job: ManagedJob, record: Record) -> Seen | None:
+        """Return what is known of the job's log. The record is the one that is stored."""
+        source, wanted = progress.source(record, job), progress.wanted(job)
+        if source is None or wanted is None:
+            self._followed.pop(job.uid, None)
+            return None
+        known = self._followed.get(job.uid)
+        if known is None or known.source.uid != source.uid:
+            known = self._followed[job.uid] = _Followed(source)
+        new = self._logs.take(source)
+        try:
+            known.steps += steps.find(new.lines, wanted[0])
+        except steps.TooSlow:
+            known.is_too_slow = True
+        known.steps = [one for one in known.steps if one.at > source.since]
+        known.tail = [*known.tail, *(text for _, text in new.lines[-LOG_LINES:])][-LOG_LINES:]
+        return Seen(source.uid, tuple(known.steps), tuple(known.tail), new.complete, known.is_too_slow)
+
+    def end_round(self) -> None:
+        """Read the logs of the jobs of this round."""
+        self._logs.follow({uid: one.source for uid, one in self._followed.items()})
+
+    def forget(self, uid: str) -> None:
+        self._followed.pop(uid, None)

@@ -1,0 +1,157 @@
+"""Concern: the steps of a job, and a job that hangs: without a new step for too long, its attempt fails.
+
+The record has the first and the last step of each attempt, and when the attempt had regained the steps of the attempts
+before it. From this, `scripts/cluster goodput` computes the time that was lost.
+"""
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from . import moments
+from .api import Object
+from .attempts import FAILED, Attempt, close_as, current
+from .job import ManagedJob, conditions, disruption, is_ready, labels, started_at
+from .logs import Source
+from .record import Record
+from .steps import Step
+
+START_SECONDS = 600
+"""Time until the first step of an attempt, in addition to `within`: libraries, data and compilation."""
+WRITE_SECONDS = 30
+"""A step is written to the record after this time: a record per step would be too much for etcd."""
+LOG_LINES, LOG_CHARACTERS, HANGS_WITH_LOG = 20, 200, 3
+"""Last lines of the log of a job that hangs, as the record keeps them for the last attempts."""
+PATTERN_LIMIT = 200
+INDEX = "batch.kubernetes.io/job-completion-index"
+TOO_SLOW = "progress.pattern takes too long, so the job is not watched"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What is known of the log of one pod."""
+
+    uid: str
+    steps: Sequence[Step] = ()
+    tail: Sequence[str] = ()
+    complete: str = ""
+    """Time until which the log has been read; empty if it could not be read to its end."""
+    is_too_slow: bool = False
+
+
+def source(record: Record, job: ManagedJob) -> Source | None:
+    """Return the log in which the steps of the last attempt are; None if there is nothing to read."""
+    if wanted(job) is None or not record["attempts"] or record.get("progressProblem") or job.verdict:
+        return None
+    attempt = record["attempts"][-1]
+    pods = [pod for pod in job.attempt_pods if pod["metadata"]["uid"] in attempt["pods"]]
+    if job.launcher == "torchrun":
+        pods = [pod for pod in pods if labels(pod).get(INDEX) == "0"]
+    if not pods or not started_at(pods[-1]):
+        return None
+    metadata, container = pods[-1]["metadata"], "worker" if job.launcher == "torchrun" else "launcher"
+    since = (attempt.get("steps") or {}).get("until", "")
+    return Source(metadata["namespace"], metadata["name"], metadata["uid"], container, since)
+
+
+def observe(record: Record, job: ManagedJob, seen: Seen | None, now: str) -> None:
+    """Write new steps into the record, and end an attempt that hangs."""
+    attempt = next((one for one in record["attempts"] if seen and seen.uid in one["pods"]), None)
+    if seen is None or attempt is None or wanted(job) is None:
+        return
+    if seen.is_too_slow:
+        record["progressProblem"] = TOO_SLOW
+        return
+    new = _with_steps(attempt, seen.steps, _goal(record, attempt))
+    hang = _hang(record, job, attempt, new, seen)
+    if hang or _is_worth_a_write(attempt, new):
+        attempt["steps"] = new
+    if hang:
+        for earlier in record["attempts"][:-HANGS_WITH_LOG]:
+            earlier.get("hang", {}).pop("log", None)
+        lines = [line[:LOG_CHARACTERS] for line in seen.tail[-LOG_LINES:]]
+        attempt["hang"] = {"at": now, "step": new and new["last"]["step"], "log": lines}
+        attempt["fault"] = hang
+        close_as(record, attempt, FAILED, hang, now)
+
+
+def wanted(job: ManagedJob) -> tuple[str, int] | None:
+    """Return pattern and seconds of a job; None without valid ones: users may write the annotation themselves."""
+    found = job.policy.get("progress")
+    pattern, within = (found.get("pattern"), found.get("within")) if isinstance(found, dict) else (None, None)
+    if not isinstance(pattern, str) or len(pattern) > PATTERN_LIMIT or not isinstance(within, int) or within < 1:
+        return None
+    return pattern, within
+
+
+def _goal(record: Record, attempt: Attempt) -> int | None:
+    """Return the highest step of the attempts before this one."""
+    earlier = [one["steps"] for one in record["attempts"] if one["number"] < attempt["number"] and one.get("steps")]
+    found = [number for one in earlier for number in (one["highest"], one["goal"]) if number is not None]
+    return max(found, default=None)
+
+
+def _with_steps(attempt: Attempt, steps: Sequence[Step], goal: int | None) -> dict[str, Any] | None:
+    """Return the steps of an attempt after these lines. Lines that are known change nothing."""
+    known = copy.deepcopy(attempt.get("steps"))
+    for one in steps:
+        if known is not None and one.at <= known["until"]:
+            continue
+        point = {"step": one.number, "at": one.at}
+        if known is None:
+            known = {"goal": goal, "first": point, "last": point, "highest": one.number, "regained": None, "savedMs": 0}
+        elif one.number != known["last"]["step"]:
+            known["last"] = point
+        known |= {"until": one.at, "highest": max(known["highest"], one.number)}
+        if known["regained"] is not None:
+            known["savedMs"] += one.saved_ms
+        elif goal is None or one.number >= goal:
+            known["regained"] = one.at
+    return known
+
+
+def _is_worth_a_write(attempt: Attempt, new: dict[str, Any] | None) -> bool:
+    old = attempt.get("steps")
+    if old is None or new is None or attempt["outcome"] or old["regained"] != new["regained"]:
+        return new != old
+    return moments.seconds(old["until"], new["until"]) >= WRITE_SECONDS
+
+
+def _hang(record: Record, job: ManagedJob, attempt: Attempt, steps: dict[str, Any] | None, seen: Seen) -> str:
+    """Return why an attempt hangs; empty if it does not. Only a log that was read to its end proves that nothing was
+    printed."""
+    _, within = wanted(job) or ("", 0)
+    running_since = _running_since(job, attempt)
+    if not within or attempt is not current(record) or _is_ending(record, job) or not running_since or not seen.complete:
+        return ""
+    if steps is not None:
+        silent = int(moments.seconds(steps["last"]["at"], seen.complete))
+        return f"hang: no new step for {silent} s after step {steps['last']['step']}" if silent > within else ""
+    silent = int(moments.seconds(running_since, seen.complete))
+    return f"hang: no step in the first {silent} s" if silent > within + START_SECONDS else ""
+
+
+def _is_ending(record: Record, job: ManagedJob) -> bool:
+    ends = job.attempts_job is not None and "FailureTarget" in conditions(job.attempts_job)
+    return job.is_suspended or "verdict" in record or job.verdict is not None or ends
+
+
+def _running_since(job: ManagedJob, attempt: Attempt) -> str:
+    """Return when the last pod of the attempt became ready; empty if one is not, or ends, or its node is lost: this
+    explains why no step comes."""
+    mine = [pod for pod in job.attempt_pods if pod["metadata"]["uid"] in attempt["pods"]]
+    pods = mine if job.launcher == "torchrun" else [*mine, *job.worker_pods]
+    wanted = job.size + (job.launcher != "torchrun")
+    if len(pods) < wanted or not all(_runs(pod) and not disruption(pod, job.nodes) for pod in pods):
+        return ""
+    return moments.latest(*map(_ready_since, pods))
+
+
+def _runs(pod: Object) -> bool:
+    is_done = pod["status"].get("phase") == "Succeeded"
+    return not pod["metadata"].get("deletionTimestamp") and (is_done or is_ready(pod)) and bool(started_at(pod))
+
+
+def _ready_since(pod: Object) -> str:
+    return str(conditions(pod).get("Ready", {}).get("lastTransitionTime") or started_at(pod))

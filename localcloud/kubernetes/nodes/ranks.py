@@ -1,0 +1,98 @@
+"""Ranks of jobs among the processes of local nodes: a rank hangs or becomes slow, as with a broken GPU or a busy node."""
+
+import re
+import signal
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+import psutil
+
+NUMBERS: Final = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
+"""Variables with the number of a rank: torchrun and rank.sh, Open MPI, Intel MPI and MPICH."""
+SLOW_SECONDS, STOPPED_SHARE = 0.5, 0.8
+"""Period of a slow rank, and the share of it for which the rank is stopped."""
+
+Ranks = Mapping[int, Sequence[psutil.Process]]
+
+
+class NoSuchRank(ValueError):
+    """The job has no such rank here. The message names the ones that it has."""
+
+
+def rank_of(environment: Mapping[str, str], job: str) -> int | None:
+    """Return the number of a process's rank; None if it is no rank of the job.
+
+    >>> rank_of({"MASTER_ADDR": "train-worker-0.train.mpi-jobs.svc", "OMPI_COMM_WORLD_RANK": "3"}, "train")
+    3
+    >>> rank_of({"MASTER_ADDR": "train-0.train.mpi-jobs.svc", "RANK": "1"}, "other")
+    """
+    name = re.escape(job)
+    if not re.fullmatch(rf"{name}-(worker-)?\d+\.{name}\.[^.]+\.svc", environment.get("MASTER_ADDR", "")):
+        return None
+    numbers = (environment[key] for key in NUMBERS if environment.get(key, "").isdigit())
+    return next(map(int, numbers), None)
+
+
+def of_job(roots: Iterable[psutil.Process], job: str) -> Ranks:
+    """Return the processes of each rank of a job, among the descendants of these processes."""
+    found: dict[int, list[psutil.Process]] = {}
+    for root in roots:
+        with suppress(psutil.NoSuchProcess):
+            for process in root.children(recursive=True):
+                with suppress(psutil.NoSuchProcess, psutil.AccessDenied, OSError):
+                    number = rank_of(process.environ(), job)
+                    if number is not None:
+                        found.setdefault(number, []).append(process)
+    return found
+
+
+class BrokenRanks:
+    """Ranks that were stopped or slowed down."""
+
+    def __init__(self) -> None:
+        self._slow: dict[str, threading.Event] = {}
+
+    def hang(self, ranks: Ranks, job: str, rank: int) -> None:
+        """Stop a rank. Raises NoSuchRank."""
+        _send(_wanted(ranks, job, rank), signal.SIGSTOP)
+
+    def slow(self, ranks: Ranks, job: str, rank: int) -> None:
+        """Stop a rank for a share of the time, until it ends or is restored. Raises NoSuchRank."""
+        processes = _wanted(ranks, job, rank)
+        over = self._slow.setdefault(job, threading.Event())
+        threading.Thread(target=_slow_down, args=(processes, over), daemon=True, name=f"slow {job} {rank}").start()
+
+    def restore(self, ranks: Ranks, job: str) -> None:
+        """Let all ranks of a job go on."""
+        over = self._slow.pop(job, None)
+        if over is not None:
+            over.set()
+        for processes in ranks.values():
+            _send(processes, signal.SIGCONT)
+
+
+def _wanted(ranks: Ranks, job: str, rank: int) -> Sequence[psutil.Process]:
+    if rank not in ranks:
+        names = ", ".join(map(str, sorted(ranks))) or "none, no rank of the job runs"
+        raise NoSuchRank(f"{job}: no rank {rank}; name one of: {names}")
+    return ranks[rank]
+
+
+def _send(processes: Iterable[psutil.Process], number: signal.Signals) -> bool:
+    """Send a signal. Return whether a process got it; psutil does not send it to a later process with the same pid."""
+    sent = False
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.send_signal(number)
+            sent = True
+    return sent
+
+
+def _slow_down(processes: Sequence[psutil.Process], over: threading.Event) -> None:
+    while _send(processes, signal.SIGSTOP) and not over.wait(SLOW_SECONDS * STOPPED_SHARE):
+        _send(processes, signal.SIGCONT)
+        if over.wait(SLOW_SECONDS * (1 - STOPPED_SHARE)):
+            return
+    _send(processes, signal.SIGCONT)

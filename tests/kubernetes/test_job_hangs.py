@@ -1,0 +1,102 @@
+"""A rank hangs on a real cluster: the job controller ends the job's ranks, and the job restarts and finishes."""
+
+import secrets
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testkit.job_cluster import NAMESPACE, JobCluster, job_file
+from testkit.waiting import wait_until
+
+pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("no_jobs_left")]
+
+STEPS = """
+import os, pathlib, time
+rank, folder = int(os.environ["RANK"]), pathlib.Path("/shared") / os.environ["FOLDER"]
+folder.mkdir(exist_ok=True)
+saved, others = folder / "saved", [folder / f"rank-{one}" for one in (0, 1)]
+first = int(saved.read_text()) if saved.exists() else 0
+for step in range(first, first + 12 if first else 10**6):
+    done = f"{first:06} {step:06}"
+    others[rank].write_text(done)
+    while not all(one.exists() and one.read_text() >= done for one in others):
+        time.sleep(0.05)
+    if rank == 0:
+        print("step", step, flush=True)
+        with (folder / "times").open("a") as times:
+            print("done", first, step, time.time(), file=times)
+        if step % 4 == 0:
+            saved.write_text(str(step))
+    time.sleep(0.2)
+if rank == 0:
+    print((folder / "times").read_text(), flush=True)
+"""
+"""The first attempt goes on until it is ended. The second one starts at the last checkpoint and does 12 steps."""
+COMMANDS = {
+    "mpijob": ["python3", "-u", "-c", STEPS],
+    "standalone": ["python3", "-u", "-c", STEPS],
+    # The image has no PyTorch. What starts the ranks does not matter here.
+    "torchrun": ["sh", "-c", 'torchrun() { RANK=$JOB_COMPLETION_INDEX python3 -u -c "$STEPS"; }; torchrun'],
+}
+
+
+@pytest.mark.parametrize(
+    "launcher",
+    [
+        "mpijob",
+        pytest.param("standalone", marks=pytest.mark.mission_only),
+        pytest.param("torchrun", marks=pytest.mark.mission_only),
+    ],
+)
+def test_a_job_with_a_rank_that_hangs_restarts_and_finishes(job_cluster: JobCluster, tmp_path: Path, launcher: str) -> None:
+    name = f"hangs-{launcher}"
+    job = job_file(
+        tmp_path,
+        name,
+        launcher=launcher,
+        command=COMMANDS[launcher],
+        env={"FOLDER": f"{name}-{secrets.token_hex(4)}", "STEPS": STEPS},
+        maxRestarts=1,
+        progress={"pattern": r"^step (\d+)$", "within": "30s"},
+    )
+    assert job_cluster.cluster("submit", job).code == 0
+    wait_until(lambda: job_cluster.cluster("logs", name).out, lambda log: "step 6" in log)
+    broken = job_cluster.cluster("local", "break", name, "--hang", "1", "--home", str(job_cluster.cloud.folder))
+    assert broken.code == 0, broken.err
+    wait_until(lambda: record_of(job_cluster, name)["failures"], lambda number: number == 1)
+    assert "restarted after a hang: no new step for" in row_of(job_cluster, name)["reason"]
+    assert job_cluster.await_phase(name, "Succeeded", "Failed") == "Succeeded"
+    log = job_cluster.cluster("logs", name).out
+
+    record = wait_until(lambda: record_of(job_cluster, name), lambda found: found["phases"][-1]["phase"] == "Succeeded")
+    hung, succeeded = record["attempts"]
+    assert (hung["outcome"], succeeded["outcome"], record["restarts"]) == ("Failed", "Succeeded", 1)
+    assert hung["hang"]["log"][-1] == f"step {hung['hang']['step']}"
+    assert not {*hung["companions"]} & {*succeeded["companions"]}, "the workers are new"
+    events = job_cluster.kubectl("get", "events", "-n", NAMESPACE, "--field-selector", "reason=Hang", "-o", "name").out
+    assert events.count(f"{name}.hang-1") == 1
+    goodput = job_cluster.cluster("goodput", name, "--json")
+    assert goodput.code == 0, goodput.err
+    agrees_with_the_program(goodput.json["jobs"][0]["seconds"], log)
+
+
+def agrees_with_the_program(seconds: dict[str, float], log: str) -> None:
+    """Compare lost and recovering time with the times that the program noted: its first step, step and time."""
+    lines = [line.split()[1:] for line in log.splitlines() if line.startswith("done ")]
+    times = [(int(first), int(step), float(when)) for first, step, when in lines]
+    before = [(step, when) for first, step, when in times if first == 0]
+    after = [(step, when) for first, step, when in times if first]
+    reached, stopped = before[-1]
+    regained = next(when for step, when in after if step >= reached)
+    assert seconds["lost"] + seconds["recovering"] == pytest.approx(regained - stopped, rel=0.02)
+    assert seconds["recovering"] == pytest.approx(after[0][1] - stopped, rel=0.02)
+
+
+def row_of(cluster: JobCluster, name: str) -> dict[str, Any]:
+    return next(one for one in cluster.cluster("jobs", "--json").json if one["name"] == name)
+
+
+def record_of(cluster: JobCluster, name: str) -> dict[str, Any]:
+    """Return the row of `jobs --all`, which has the record."""
+    return next(one for one in cluster.cluster("jobs", "--all", "--json").json if one["name"] == name)

@@ -1,0 +1,69 @@
+"""`local break JOB`: finds the processes of a rank, stops them, and lets them go on."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+from infra.jobs import hostfile
+from localcloud.kubernetes.nodes import ranks
+from testkit.waiting import wait_until
+
+
+@pytest.fixture
+def two_ranks() -> Iterator[dict[int, psutil.Process]]:
+    """Processes of rank 0 and 1 of the job `train`, and one of another job."""
+    made = []
+    for job, rank in (("train", 0), ("train", 1), ("other", 0)):
+        variables = {"MASTER_ADDR": hostfile.host(job, "mpi-jobs", 0), "RANK": str(rank), "PATH": os.environ["PATH"]}
+        made.append(subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env=variables))
+    try:
+        yield {number: psutil.Process(one.pid) for number, one in enumerate(made[:2])}
+    finally:
+        for one in made:
+            one.kill()
+            one.communicate()
+
+
+def found() -> ranks.Ranks:
+    return wait_until(lambda: ranks.of_job([psutil.Process()], "train"), lambda seen: set(seen) == {0, 1})
+
+
+def is_stopped(process: psutil.Process) -> bool:
+    return bool(process.status() == psutil.STATUS_STOPPED)
+
+
+def test_a_rank_hangs_alone_and_goes_on(two_ranks: dict[int, psutil.Process]) -> None:
+    broken = ranks.BrokenRanks()
+    broken.hang(found(), "train", 1)
+    wait_until(lambda: is_stopped(two_ranks[1]))
+    assert not is_stopped(two_ranks[0])
+    broken.restore(found(), "train")
+    wait_until(lambda: not is_stopped(two_ranks[1]))
+
+
+def test_a_slow_rank_stops_and_goes_on_again_and_again(two_ranks: dict[int, psutil.Process]) -> None:
+    broken = ranks.BrokenRanks()
+    broken.slow(found(), "train", 0)
+    for _ in range(2):
+        wait_until(lambda: is_stopped(two_ranks[0]))
+        wait_until(lambda: not is_stopped(two_ranks[0]))
+    broken.restore(found(), "train")
+    wait_until(lambda: not is_stopped(two_ranks[0]))
+
+
+@pytest.mark.usefixtures("two_ranks")
+def test_a_missing_rank_is_one_sentence() -> None:
+    with pytest.raises(ranks.NoSuchRank, match=r"^train: no rank 2; name one of: 0, 1$"):
+        ranks.BrokenRanks().hang(found(), "train", 2)
+    with pytest.raises(ranks.NoSuchRank, match=r"^gone: no rank 0; name one of: none, no rank of the job runs$"):
+        ranks.BrokenRanks().slow({}, "gone", 0)
+
+
+def test_processes_without_a_number_are_no_ranks() -> None:
+    launcher = {"MASTER_ADDR": hostfile.host("train", "mpi-jobs", 0)}
+    assert ranks.rank_of(launcher, "train") is None
+    assert ranks.rank_of({**launcher, "PMI_RANK": "5"}, "train") == 5

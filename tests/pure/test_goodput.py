@@ -1,0 +1,238 @@
+"""`goodput`: the time of a job in six phases, from its record."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from cli import cluster_access, main, records
+from cli.goodput import account
+from cli.goodput.account import PHASES, Account
+from cli.records import JobRecord
+from infra.platform.job_controller.in_pod.progress import Seen
+from infra.platform.job_controller.in_pod.steps import Step
+from tests.pure.controlled_jobs import Controlled, at, condition, job, launcher, workers
+from tests.pure.controlled_jobs import main as main_object
+
+NOW = datetime(2026, 11, 23, 13, tzinfo=UTC)
+POLICY = {"progress": {"pattern": r"(\d+)", "within": 60}, "maxRestarts": 50}
+
+
+def seconds(found: Account) -> dict[str, float]:
+    return {phase: spent.total_seconds() for phase, spent in found.spent.items() if spent}
+
+
+def run(*attempts: dict[int, int], ended: str = "Succeeded", end: int = 0, saved_ms: int = 0) -> Controlled:
+    """Return the record of a job whose attempts printed these steps: second -> step. Each fails at its last step."""
+    seen = Controlled()
+    queued = main_object(policy=POLICY)
+    queued["spec"]["runPolicy"] = {"suspend": True}
+    seen.look(job(queued, []), 1)
+    seen.look(job(main_object(policy=POLICY, startTime=at(5)), []), 7)
+    gone, found, pods = [], main_object(policy=POLICY, startTime=at(5)), workers()
+    for number, steps in enumerate(attempts, 1):
+        first, last = min(steps), max(steps)
+        running = launcher(number, since=first - 8)
+        log = Seen(running["metadata"]["uid"], [Step(at(second), step, saved_ms) for second, step in steps.items()])
+        seen.look(job(found, [*pods, *gone, running]), last, seen=log)
+        if number < len(attempts) or ended == "Failed":
+            gone.append(launcher(number, since=first - 8, phase="Failed", code=1, until=last))
+            seen.look(job(found, [*pods, *gone]), last, seen=log)
+    if ended == "Succeeded":
+        done = main_object(policy=POLICY, completionTime=at(end), conditions=[condition("Succeeded", end)])
+        seen.look(job(done, [*pods, *gone]), end)
+    elif ended == "Canceled":
+        seen.gone(end)
+    return seen
+
+
+def account_of(seen: Controlled) -> Account:
+    assert seen.record is not None
+    return account.of_job(seen.record, NOW)
+
+
+def test_a_job_that_never_restarts_starts_and_trains() -> None:
+    assert seconds(account_of(run({40: 1, 50: 2, 60: 3}, end=70))) == {"queued": 5, "starting": 35, "training": 30}
+
+
+def test_repeated_steps_are_lost_and_the_way_to_them_is_recovering() -> None:
+    """The checkpoint has step 2. The second attempt has regained step 4 at second 130."""
+    found = account_of(run({40: 1, 50: 2, 60: 3, 70: 4}, {120: 3, 130: 4, 140: 5}, end=150))
+    assert seconds(found) == {"queued": 5, "starting": 35, "training": 30 + 20, "lost": 10, "recovering": 50}
+    assert found.goodput == 50 / 145
+
+
+def test_a_job_that_resumes_at_its_last_step_loses_no_time() -> None:
+    found = account_of(run({40: 1, 50: 2}, {120: 2, 130: 3}, end=150))
+    assert seconds(found) == {"queued": 5, "starting": 35, "training": 10 + 30, "recovering": 70}
+
+
+def test_an_attempt_that_fails_before_it_has_regained_the_steps_adds_to_the_lost_time() -> None:
+    found = account_of(run({40: 0, 70: 30}, {120: 0, 130: 10}, {200: 0, 230: 30, 240: 40}, end=240))
+    assert seconds(found) == {"queued": 5, "starting": 35, "training": 40, "lost": 10 + 30, "recovering": 50 + 70}
+
+
+def test_the_time_of_checkpoints_is_not_training() -> None:
+    found = account_of(run({40: 1, 50: 2, 60: 3}, end=70, saved_ms=1500))
+    assert seconds(found) == {"queued": 5, "starting": 35, "training": 27, "checkpointing": 3}
+
+
+@pytest.mark.parametrize("ended", ["Failed", "Canceled"])
+def test_what_comes_after_the_last_step_of_a_job_that_does_not_finish_is_lost(ended: str) -> None:
+    seen = run({40: 1, 50: 2}, ended=ended, end=80)
+    if ended == "Failed":
+        failed = main_object(policy=POLICY, conditions=[condition("Failed", 80)])
+        seen.look(job(failed, []), 80)
+    assert seconds(account_of(seen)) == {"queued": 5, "starting": 35, "training": 10, "lost": 30}
+
+
+def test_without_steps_the_phases_decide_and_lost_time_is_unknown() -> None:
+    seen = Controlled()
+    found = main_object()
+    seen.look(job(found, []), 1)
+    seen.look(job(found, [*workers(), launcher()]), 20)
+    seen.look(job(found, [*workers(), launcher(phase="Failed", code=1, until=40)]), 41)
+    seen.look(job(found, [*workers(), launcher(phase="Failed", code=1, until=40), launcher(5)]), 60)
+    seen.gone(90)
+    found_account = account_of(seen)
+    assert seconds(found_account) == {"queued": 1, "starting": 14, "training": 25 + 35, "recovering": 15}
+    assert not found_account.has_steps
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(10, 40),  # from the last step to the first one of the next attempt
+            st.lists(st.integers(1, 9), min_size=1, max_size=6),  # seconds from step to step
+            st.integers(0, 5),  # steps after the last checkpoint
+        ),
+        min_size=1,
+        max_size=6,
+    ),
+    st.sampled_from(["Succeeded", "Canceled", "running"]),
+)
+def test_lost_and_recovering_time_agree_with_the_steps_of_the_program(
+    attempts: list[tuple[int, list[int], int]], ended: str
+) -> None:
+    """The program notes when each step ended. A step that it has done before was lost the second time."""
+    second, step, reached = 40, 0, 0
+    printed: list[dict[int, int]] = []
+    lost = recovering = 0
+    for number, (pause, durations, unsaved) in enumerate(attempts):
+        step = max(0, step - unsaved)
+        recovering += pause if number else 0
+        second += pause if number else 0
+        lines = {second: step}
+        for one in durations:
+            step, second = step + 1, second + one
+            lost += one if step <= reached else 0
+            lines[second] = step
+        reached = max(reached, step)
+        printed.append(lines)
+    created, spent = datetime(2026, 11, 23, 12, tzinfo=UTC), timedelta(seconds=second)
+    found = account.of_job(run(*printed, ended=ended, end=second).record or {}, created + spent)
+    assert (found.spent["lost"], found.spent["recovering"]) == (timedelta(seconds=lost), timedelta(seconds=recovering))
+    assert found.wall == spent
+
+
+moments = st.integers(0, 10_000_000).map(
+    lambda ms: f"2026-11-23T{ms // 3_600_000:02}:{ms // 60_000 % 60:02}:{ms / 1000 % 60:06.3f}Z"
+)
+points = st.fixed_dictionaries({"step": st.integers(0, 99), "at": moments})
+attempts_of_any_kind = st.fixed_dictionaries(
+    {
+        "number": st.integers(1, 9),
+        "from": moments,
+        "to": moments,
+        "running": st.none() | moments,
+        "outcome": st.sampled_from([None, "Succeeded", "Failed", "Disrupted"]),
+        "steps": st.none()
+        | st.fixed_dictionaries(
+            {"first": points, "last": points, "regained": st.none() | moments, "savedMs": st.integers(0, 9_000_000)}
+        ),
+    }
+)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(moments, min_size=1, max_size=8).map(sorted),
+    st.lists(st.sampled_from(sorted(account.OF_RECORD)), min_size=8, max_size=8),
+    st.lists(attempts_of_any_kind, max_size=5),
+    st.integers(0, 3),
+    st.booleans(),
+)
+def test_the_phases_of_any_record_sum_to_the_wall_clock(
+    times: list[str], names: list[str], attempts: list[Any], dropped: int, has_ended: bool
+) -> None:
+    """Also if the clocks of the nodes are wrong, and if the record has only the sums of its oldest phases."""
+    ends = [*times[1:], times[-1] if has_ended else None]
+    phases = [{"phase": name, "from": begin, "to": end} for name, begin, end in zip(names, times, ends, strict=False)]
+    sums: dict[str, float] = {}
+    for one in phases:
+        if one["to"]:
+            spent = (datetime.fromisoformat(one["to"]) - datetime.fromisoformat(str(one["from"]))).total_seconds()
+            sums[str(one["phase"])] = sums.get(str(one["phase"]), 0.0) + spent
+    phases = phases[min(dropped, len(phases) - 1) :]
+    record = {"created": times[0], "phases": phases, "seconds": sums, "attempts": attempts, "workers": []}
+    found = account.of_job({**record, "ended": times[-1] if has_ended else None}, NOW)
+    end = datetime.fromisoformat(times[-1]) if has_ended else NOW
+    assert found.wall == end - datetime.fromisoformat(times[0])
+    assert all(spent >= timedelta() for spent in found.spent.values()) and set(found.spent) == set(PHASES)
+
+
+# --- the verb ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def two_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records of a job that lost time, and of one without steps in another namespace."""
+    first = run({40: 1, 50: 2, 60: 3, 70: 4}, {120: 3, 130: 4, 140: 5}, end=150).record
+    other = Controlled()
+    other.look(job(main_object(), [*workers(), launcher()]), 20)
+    other.gone(115)
+    assert first and other.record
+    made = [JobRecord("a", first), JobRecord("b", {**other.record, "name": "plain", "namespace": "vision"})]
+    monkeypatch.setattr(cluster_access.Access, "connect", lambda self: None)
+    monkeypatch.setattr(records, "all_records", lambda cluster, namespace: made)
+
+
+@pytest.mark.usefixtures("two_jobs")
+def test_the_table_has_jobs_namespaces_and_the_cluster() -> None:
+    done = CliRunner().invoke(main.app, ["goodput"])
+    assert done.exit_code == 0, done.output
+    heading, *rows = [line.split() for line in done.stdout.splitlines()]
+    assert heading == ["namespace", "job", "time", *PHASES, "goodput"]
+    assert [row[:2] for row in rows] == [
+        ["mpi-jobs", "train"],
+        ["vision", "plain"],
+        ["mpi-jobs", "all"],
+        ["vision", "all"],
+        ["cluster", "all"],
+    ]
+    assert rows[0][2:] == ["2m30s", "5s", "35s", "50s", "0s", "10s", "50s", "34.5", "%"]
+    assert rows[1][-4] == "?", "the lost time of a job without steps is unknown"
+
+
+@pytest.mark.usefixtures("two_jobs")
+def test_json_has_the_same_numbers_and_totals_are_weighted_by_gpus() -> None:
+    found = json.loads(CliRunner().invoke(main.app, ["goodput", "--json"]).stdout)
+    train, plain = found["jobs"]
+    assert (train["step"], train["restarts"], train["lostIsKnown"], plain["lostIsKnown"]) == (5, 1, True, False)
+    for one in (train, plain, found["total"], *found["namespaces"].values()):
+        assert sum(one["seconds"].values()) == one["wallSeconds"]
+    assert found["total"]["wallSeconds"] == train["wallSeconds"] + plain["wallSeconds"]
+    useful = sum(one["seconds"]["training"] for one in (train, plain))
+    held = sum(one["wallSeconds"] - one["seconds"]["queued"] for one in (train, plain))
+    assert found["total"]["goodput"] == round(useful / held, 4)
+
+
+@pytest.mark.usefixtures("two_jobs")
+def test_a_job_without_a_record_is_one_sentence() -> None:
+    done = CliRunner().invoke(main.app, ["goodput", "other"])
+    assert (done.exit_code, done.stderr) == (4, "cluster goodput: job other has no record\n")

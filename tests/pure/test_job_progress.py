@@ -1,0 +1,119 @@
+"""`progress` of a job: what is accepted, and what the job's objects tell the controller."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.jobs import in_pods
+from infra.jobs.model import Job
+from infra.jobs.progress_rules import problem_of_pattern
+from infra.jobs.render import render
+from infra.jobs.validation import check
+from infra.naming import POLICY_ANNOTATION
+from tests.pure.job_world import KEYS, TEAM, cluster
+
+LEAST = {"name": "mnist", "pool": "train", "workers": 2, "image": "r.example.com/t:1", "command": ["true"]}
+
+
+def problems(progress: dict[str, Any], *, controller: bool = True) -> list[str]:
+    job = Job.model_validate({**LEAST, "progress": progress})
+    return list(map(str, check(job, cluster(job_controller=controller, namespaces=(TEAM,)))))
+
+
+def policy_of(launcher: str, **progress: Any) -> tuple[Any, Any]:
+    """Return the progress in the policy of a job, and the container whose log is the job's log."""
+    job = Job.model_validate({**LEAST, "launcher": launcher, "progress": progress})
+    main = render(job, cluster(job_controller=True, namespaces=(TEAM,)), lambda: KEYS)[0].manifest
+    spec = main["spec"]
+    pod = spec["mpiReplicaSpecs"]["Launcher"]["template"] if launcher == "mpijob" else spec["template"]
+    return json.loads(main["metadata"]["annotations"][POLICY_ANNOTATION])["progress"], pod["spec"]["containers"][0]
+
+
+@pytest.mark.parametrize(
+    ("progress", "problem"),
+    [
+        ({"within": "10m"}, "progress: has neither pattern nor file. Set exactly one of them."),
+        (
+            {"pattern": r"(\d+)", "file": "/shared/step", "within": "10m"},
+            "progress: has both pattern and file. Set exactly one of them.",
+        ),
+        ({"pattern": r"(\d+)", "within": "29s"}, 'progress.within: "29s" is too short. Use at least 30s.'),
+        (
+            {"pattern": r"(\d+)", "within": "soon"},
+            'progress.within: "soon" is not a duration. Use one such as 90s, 10m or 1h30m.',
+        ),
+        ({"file": "step", "within": "1m"}, 'progress.file: "step" is not an absolute path. Use one such as /shared/step.'),
+    ],
+)
+def test_a_wrong_progress_is_one_sentence(progress: dict[str, Any], problem: str) -> None:
+    assert problems(progress) == [problem]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "problem"),
+    [
+        ("step (", "is not a regular expression: "),
+        ("step", "has no group for the step. "),
+        ("(" + "x" * 200 + ")", "has 202 characters. "),
+        (r"(\d+)*x", "repeats a repeat, "),
+        (r"((a|b*)+)", "repeats a repeat, "),
+        (r"(.*).*.*.*.*", "has 5 repeats, "),
+    ],
+)
+def test_a_pattern_that_cannot_work_or_may_take_forever_is_refused(pattern: str, problem: str) -> None:
+    assert (problem_of_pattern(pattern) or "").startswith(problem)
+
+
+@pytest.mark.parametrize(
+    "pattern", [r"step (\d+)", r"^\[1,0\]<stdout>:epoch \d+ .*step[= ](?P<step>\d+)", r"(?:step )?(\d{1,9})"]
+)
+def test_usual_patterns_are_accepted(pattern: str) -> None:
+    assert problems({"pattern": pattern, "within": "1h30m"}) == []
+
+
+def test_a_file_is_on_a_volume_that_the_launcher_sees() -> None:
+    (path,) = {volume.mount_path for volume in TEAM.volumes[:1]}
+    assert problems({"file": f"{path}/step", "within": "10m"}) == []
+    (problem,) = problems({"file": "/tmp/step", "within": "10m"})
+    assert problem.startswith('progress.file: "/tmp/step" is not on a writable volume of the job. Use a path below /')
+
+
+def test_progress_needs_the_controller() -> None:
+    (problem,) = problems({"pattern": r"(\d+)", "within": "10m"}, controller=False)
+    assert problem.startswith("progress: needs the job controller")
+
+
+@pytest.mark.parametrize("launcher", ["mpijob", "standalone", "torchrun"])
+def test_the_policy_has_pattern_and_seconds(launcher: str) -> None:
+    found, container = policy_of(launcher, pattern=r"step (\d+)", within="2m")
+    assert found == {"pattern": r"step (\d+)", "within": 120}
+    assert "gpumpi-progress" not in container["command"][2]
+
+
+@pytest.mark.parametrize("launcher", ["mpijob", "standalone", "torchrun"])
+def test_the_pod_with_the_job_s_log_prints_the_steps_in_the_file(launcher: str) -> None:
+    found, container = policy_of(launcher, file="/shared/step", within="2m")
+    assert found["pattern"] == in_pods.PROGRESS_PATTERN
+    assert container["command"][2].startswith(in_pods.text("progress_file.sh"))
+    assert {"name": "GPUMPI_PROGRESS_FILE", "value": "/shared/step"} in container["env"]
+
+
+def test_the_pod_prints_each_new_step_and_not_the_one_of_an_earlier_attempt(tmp_path: Path) -> None:
+    file, asks, turn, out = (tmp_path / name for name in ("step", "asks", "turn", "out"))
+    os.mkfifo(asks)
+    os.mkfifo(turn)
+    file.write_text("7 of 100\n")
+    script = in_pods.text("progress_file.sh").replace("sleep 2", f"echo > {asks} && read -r _ < {turn}") + 'wait "$!"'
+    variables = {"GPUMPI_PROGRESS_FILE": str(file), "PATH": os.environ["PATH"]}
+    with out.open("w") as log, subprocess.Popen(["/bin/sh", "-c", script], stdout=log, env=variables):
+        for content in ("7 of 100\n", "step 9\n", "", "step 9 of 100, then 12\n", "none"):
+            asks.read_text()  # returns once the script waits for its next turn
+            file.write_text(content)
+            turn.write_text("go\n")
+        asks.read_text()
+        turn.write_text("")
+    assert out.read_text() == "gpumpi-progress step=9\ngpumpi-progress step=12\n"
