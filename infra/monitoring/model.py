@@ -10,6 +10,9 @@ Severity = Literal["info", "warning", "critical"]
 """info: needs no action. warning: a node, which something or a person replaces. critical: jobs cannot start or restart."""
 
 RUNBOOKS: Final = "docs/operations.md"
+TOKEN: Final = "/etc/gpumpi/remote-write/token"
+WEBHOOK: Final = "/etc/gpumpi/webhook/url"
+"""Files of the users' Secrets in the pods of Prometheus and Alertmanager."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +65,8 @@ class RemoteWrite:
     """Where Prometheus sends all samples."""
 
     url: str
-    token_file: str | None = None
-    """File with a bearer token."""
+    secret: str | None = None
+    """Secret of the user with a bearer token."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +84,8 @@ class Monitored:
     hourly_prices: Mapping[str, str] = field(default_factory=dict)
     """Pool -> USD per node and hour; pools without a known price are missing."""
     remote_write: RemoteWrite | None = None
-    webhook_file: str | None = None
-    """File with the URL to which Alertmanager sends alerts."""
+    webhook_secret: str | None = None
+    """Secret of the user with the URL to which Alertmanager sends alerts."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,7 @@ class Target:
 
     job: str
     namespace: str
-    labels: Mapping[str, str]
+    labels: Mapping[str, str] = field(hash=False)
     """Labels of the pods."""
     port: int
 

@@ -14,6 +14,8 @@ from infra.monitoring.model import (
     KUBE_STATE_METRICS,
     NODE_EXPORTER,
     PROMETHEUS,
+    TOKEN,
+    WEBHOOK,
     Monitored,
     Target,
 )
@@ -43,7 +45,7 @@ OF_CONTAINERS: Final = (
 
 def prometheus(cluster: Monitored) -> dict[str, Any]:
     written = cluster.remote_write
-    token = {"authorization": {"credentials_file": written.token_file}} if written and written.token_file else {}
+    token = {"authorization": {"credentials_file": TOKEN}} if written and written.secret else {}
     return {
         "global": {
             "scrape_interval": INTERVAL,
@@ -142,7 +144,7 @@ def _kubelets(cluster: Monitored) -> dict[str, Any]:
 
 def alertmanager(cluster: Monitored) -> dict[str, Any]:
     """Without a webhook, alerts are only shown."""
-    hook = {"webhook_configs": [{"url_file": cluster.webhook_file}]} if cluster.webhook_file else {}
+    hook = {"webhook_configs": [{"url_file": WEBHOOK}]} if cluster.webhook_secret else {}
     return {
         "route": {"receiver": "webhook" if hook else "nobody", "group_by": ["alertname", "cluster"], "repeat_interval": "12h"},
         "receivers": [{"name": "webhook" if hook else "nobody", **hook}],

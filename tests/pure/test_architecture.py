@@ -33,7 +33,7 @@ ARROWS: dict[str, set[str]] = {
     "platform": {*BASE, "jobs", "facts", "monitoring"},
     "recovery": {"facts"},
     "outputs": {"components", "plan", "jobs", "kubernetes"},
-    "clusters": {*BASE, "settings", "facts", "plan", "components", "monitoring", "platform", "jobs", "kubernetes", "outputs"},
+    "clusters": {*BASE, "settings", "facts", "plan", "components", "platform", "jobs", "kubernetes", "outputs"},
     "program": {"clusters", "config", "facts", "kubernetes", "settings"},
 }
 """Package or module in infra/ -> the others that it may import. CONTRIBUTING.md explains the order."""

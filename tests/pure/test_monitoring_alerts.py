@@ -232,12 +232,14 @@ def test_prometheus_accepts_the_configuration(cluster: Monitored, tmp_path: Path
 
 
 def test_remote_write_has_the_token_of_the_secret() -> None:
-    written = scrape.prometheus(Monitored("c", (), remote_write=RemoteWrite("https://r.example.com", "/secret/token")))
-    assert written["remote_write"] == [{"url": "https://r.example.com", "authorization": {"credentials_file": "/secret/token"}}]
+    written = scrape.prometheus(Monitored("c", (), remote_write=RemoteWrite("https://r.example.com", "login")))
+    assert written["remote_write"] == [
+        {"url": "https://r.example.com", "authorization": {"credentials_file": "/etc/gpumpi/remote-write/token"}}
+    ]
     assert "remote_write" not in scrape.prometheus(Monitored("c", ()))
 
 
 def test_alerts_go_to_the_webhook_only_if_there_is_one() -> None:
     assert scrape.alertmanager(Monitored("c", ()))["receivers"] == [{"name": "nobody"}]
-    (receiver,) = scrape.alertmanager(Monitored("c", (), webhook_file="/secret/url"))["receivers"]
-    assert receiver == {"name": "webhook", "webhook_configs": [{"url_file": "/secret/url"}]}
+    (receiver,) = scrape.alertmanager(Monitored("c", (), webhook_secret="hook"))["receivers"]
+    assert receiver == {"name": "webhook", "webhook_configs": [{"url_file": "/etc/gpumpi/webhook/url"}]}
