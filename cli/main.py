@@ -67,6 +67,7 @@ VERBS: Final = {
     "All clusters": {
         "status": Verb("cli.status.verb:command", "Show a cluster on one screen: pools, queues, jobs, volumes."),
         "health": Verb("cli.health.verb:command", "Show faults of nodes, what follows from them, and the history of a node."),
+        "dashboard": Verb("cli.dashboard.verb:command", "Serve a live page about a cluster on this machine, for a browser."),
         "acceptance": Verb(
             "cli.acceptance.verb:command", "Check a running stack row by row and write a report.", needs_clone=True
         ),

@@ -20,7 +20,7 @@ from cli.installation import NAME
 from cli.installation import command as program
 from cli.job_log import Follower
 from cli.job_state import JobState
-from cli.workdir.in_cluster import Files
+from cli.workdir import places
 from cli.workdir.selection import LIMIT_MIB
 from cli.worker_logs import Choice, FollowerOfPods
 from infra.config.problems import Problem
@@ -59,7 +59,7 @@ def command(
     if workdir is not None and (problems := tuple(pod_rules.working_dir(requested.model_copy(update={"workdir": str(workdir)})))):
         raise refused(job.name, problems)
     folder = workdir or (job.parent / requested.workdir if requested.workdir else None)
-    files = Files(PlacedJob.of(requested, described), folder, workdir_limit)
+    files = places.choose(PlacedJob.of(requested, described), folder, workdir_limit)
     pieces = files.used_by(render(requested, described))
     if dry_run:
         return _print_objects(pieces, as_json=as_json)
@@ -77,7 +77,7 @@ def refused(name: str, problems: Sequence[Problem]) -> CommandError:
 
 
 def create(
-    cluster: Cluster, job: Job, pieces: Sequence[Piece], files: Files | None = None, *, follow: bool, as_json: bool
+    cluster: Cluster, job: Job, pieces: Sequence[Piece], files: places.Place | None = None, *, follow: bool, as_json: bool
 ) -> int:
     """Create the objects of a job; with `follow`, wait for its end. Return the exit code."""
     namespace = pieces[0].manifest["metadata"]["namespace"]

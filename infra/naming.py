@@ -72,6 +72,11 @@ KEY_BUCKET_CONFIG: Final = "gpumpi-key-bucket"
 """ConfigMap in each job namespace with the name of the bucket through which pods exchange public keys."""
 KEY_BUCKET_KEY: Final = "bucket"
 
+WORKDIR_KEYS: Final = "workdirs"
+"""Prefix, in the key bucket, of the folders that `submit` sends for jobs without a shared volume."""
+WORKDIR_DAYS: Final = 30
+"""How long the files that `submit` sends are kept after their job is gone; in the bucket, after they were sent."""
+
 NAMESPACE_LIMIT: Final = 20
 """Maximum length of a namespace's name: the name of its job role contains it, and IAM role names have at most 64
 characters."""

@@ -41,9 +41,9 @@ def instances(settings: Settings) -> Ran:
     return Ran(found, prices, {name: one.gpus for name, one in described.items()})
 
 
-def so_far(settings: Settings, now: datetime) -> Spending:
-    """Return the spending since the first instance, without jobs. Raises Denied or FactsError."""
-    return _added(instances(settings), None, since=None, now=now)
+def so_far(settings: Settings, now: datetime, jobs: Sequence[JobState] | None = None) -> Spending:
+    """Return the spending since the first instance, of jobs only if they are given. Raises Denied or FactsError."""
+    return _added(instances(settings), jobs, since=None, now=now)
 
 
 def examine(settings: Settings, access: Access, *, since: datetime | None, now: datetime) -> Spending:

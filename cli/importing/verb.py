@@ -17,7 +17,7 @@ from cli.importing import formats, variables
 from cli.importing.draft import Draft
 from cli.importing.errors import NotImportable
 from cli.importing.formats import Imported
-from cli.workdir.in_cluster import Files
+from cli.workdir import places
 from cli.workdir.selection import LIMIT_MIB
 from infra.config import former_names
 from infra.config.problems import Problem, warning, without_echoes
@@ -136,7 +136,7 @@ def _submit(file: Path, imported: Imported, access: Access, namespace: str | Non
         job = judged(values, described, on_warning=submit.warn)
     except JobRefused as error:
         raise submit.refused(file.name, error.problems) from None
-    files = Files(PlacedJob.of(job, described), None, LIMIT_MIB)
+    files = places.choose(PlacedJob.of(job, described), None, LIMIT_MIB)
     return submit.create(cluster, job, files.used_by(render(job, described)), files, follow=follow, as_json=as_json)
 
 

@@ -57,7 +57,7 @@ def command(
     """
     access = Access(kubeconfig, context, namespace)
     with tempfile.TemporaryDirectory() as folder:
-        look = _look(stack, config_dir, access, Path(folder))
+        look = look_at(stack, config_dir, access, Path(folder))
         return _watched(look, as_json=as_json) if watch else _once(look, as_json=as_json)
 
 
@@ -105,7 +105,7 @@ def _again(look: Look, last: tuple[Status, int]) -> tuple[Status, int]:
 # --- what to query ------------------------------------------------------------------------------------------------------
 
 
-def _look(stack: str | None, folder: Path, access: Access, scratch: Path) -> Look:
+def look_at(stack: str | None, folder: Path, access: Access, scratch: Path, *, spending: bool = True) -> Look:
     """Return the function that queries the stack's cluster or, without a stack, the cluster of the kubeconfig."""
     if stack is None:
         cluster = access.connect()
@@ -113,10 +113,9 @@ def _look(stack: str | None, folder: Path, access: Access, scratch: Path) -> Loo
     raw = stack_file.read(stack_file.find(stack, folder))
     target = raw.values.get("target")
     kind = target.get("kind") if isinstance(target, dict) else None
-    if kind == "ec2":
-        return with_spending(raw, _ec2_look(stack, folder, access))
-    if kind == "eks":
-        return with_spending(raw, _EksLook(raw, access, scratch))
+    if kind in ("ec2", "eks"):
+        look = _ec2_look(stack, folder, access) if kind == "ec2" else _EksLook(raw, access, scratch)
+        return with_spending(raw, look) if spending else look
     return _kubernetes_look(raw, access, str(kind or ""))
 
 

@@ -14,17 +14,18 @@ from cli import job_objects, pod_streams
 from cli.cluster_access import Cluster, Object
 from cli.console import say
 from cli.errors import CommandError, NotFound
-from cli.exit_codes import REFUSED, UNREACHABLE
+from cli.exit_codes import UNREACHABLE
 from cli.installation import NAME
 from cli.job_state import STUCK, containers
 from cli.pod_streams import Container
+from cli.workdir import in_bucket
 from cli.workdir.selection import Selection, select
 from cli.workdir.sending import Sent, send
 from infra.jobs import files
 from infra.jobs.files import JobFiles
 from infra.jobs.pieces import Piece
 from infra.jobs.pods import PlacedJob
-from infra.naming import JOB_LABEL
+from infra.naming import JOB_LABEL, WORKDIR_DAYS
 
 START_SECONDS: Final = 300.0
 """Time limit for the queue, a node and the image of a pod that reads or writes files."""
@@ -41,8 +42,7 @@ class Files:
         self._files = files.of(placed, self._id)
         self._selection: Selection | None = None
         if folder is not None:
-            if self._files is None:
-                raise CommandError(no_volume(placed), REFUSED)
+            assert self._files is not None  # places.choose has checked this
             self._selection = select(folder, limit_mib)
 
     def used_by(self, pieces: Sequence[Piece]) -> list[Piece]:
@@ -88,12 +88,6 @@ class Files:
         return self._placed.namespace.name
 
 
-def no_volume(placed: PlacedJob) -> str:
-    name = placed.namespace.name
-    fix = "Mount one without readOnly, or add storage to the stack (storage.efs), or build the code into the image"
-    return f"workdir: the job mounts no writable volume of namespace {name}, so there is no place for the folder. {fix}."
-
-
 def remove_workdir(cluster: Cluster, namespace: str, job: str) -> bool:
     """Remove the sent folder and the kept logs of a job, even if the job no longer exists. Return whether there were any.
 
@@ -117,10 +111,13 @@ def remove_expired(cluster: Cluster, namespace: str) -> None:
 
 def is_old(record: Object, now: datetime) -> bool:
     created = datetime.fromisoformat(record["metadata"]["creationTimestamp"].replace("Z", "+00:00"))
-    return now - created > timedelta(days=files.KEPT_DAYS)
+    return now - created > timedelta(days=WORKDIR_DAYS)
 
 
 def _remove(cluster: Cluster, record: Object) -> None:
+    if in_bucket.is_record(record):
+        in_bucket.remove(cluster, record)
+        return
     metadata = record["metadata"]
     cluster.create(_renamed(json.loads(record["data"]["remover.json"])))
     cluster.delete("ConfigMap", metadata["name"], metadata["namespace"])
@@ -140,7 +137,8 @@ def _new_id() -> str:
 
 def kept_logs(cluster: Cluster, namespace: str, job: str) -> dict[str, list[str]]:
     """Return the lines of each pod of the job's last run that were kept on the volume. Raises NotFound if there are none."""
-    records = cluster.list("ConfigMap", namespace, {**files.SELECTOR, JOB_LABEL: job})
+    found = cluster.list("ConfigMap", namespace, {**files.SELECTOR, JOB_LABEL: job})
+    records = [one for one in found if not in_bucket.is_record(one)]
     if not records:
         raise NotFound(f"no logs of job {job} are kept in namespace {namespace}")
     last = max(records, key=lambda one: str(one["metadata"]["creationTimestamp"]))

@@ -46,12 +46,13 @@ def send(selection: Selection, place: Place, jobs: str, folder: str) -> Sent:
     known = set(offered.decode().splitlines())
     missing = [one for one in selection.files if one.path not in known]
     with tempfile.TemporaryFile(prefix="gpumpi-workdir-") as file:
-        _archive(selection, {one.path for one in missing}, file)
+        archive(selection, {one.path for one in missing}, file)
         _run(place, "take", jobs, folder, file)
     return Sent(len(missing), sum(one.size for one in missing), len(selection.files))
 
 
-def _archive(selection: Selection, paths: Collection[str], file: IO[bytes]) -> None:
+def archive(selection: Selection, paths: Collection[str], file: IO[bytes]) -> None:
+    """Write the files with these paths, and all links, to a compressed archive."""
     with tarfile.open(fileobj=file, mode="w:gz", compresslevel=1) as archive:
         for name in (*sorted(paths), *selection.links):
             archive.add(selection.root / name, arcname=name, recursive=False, filter=_without_owner)

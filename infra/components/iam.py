@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from infra.naming import WORKDIR_KEYS
+
 Statement: TypeAlias = Mapping[str, object]
 Policy: TypeAlias = Mapping[str, object]
 
@@ -197,20 +199,25 @@ def tls_only_bucket(bucket_arn: str) -> Policy:
 def exchange_node_keys(bucket_arn: str) -> Policy:
     """Allow a node to write its public key under its own identity (role ID and instance ID) and to read the keys of
     other nodes."""
-    return _exchange(bucket_arn, NODE_KEYS, own=f"{NODE_KEYS}/${{aws:userid}}")
+    return document(*_exchange(bucket_arn, NODE_KEYS, own=f"{NODE_KEYS}/${{aws:userid}}"))
 
 
 def exchange_job_keys(bucket_arn: str) -> Policy:
-    """Allow a job pod to write its public key under its own name and to read the keys of its namespace.
+    """Allow a job pod to write its public key under its own name, to read the keys of its namespace, and to read the folders
+    that `submit` sent to its namespace.
 
     Pod Identity sets both names as session tags: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-abac.html
     """
-    namespace = f"{JOB_KEYS}/${{aws:PrincipalTag/kubernetes-namespace}}"
-    return _exchange(bucket_arn, namespace, own=f"{namespace}/${{aws:PrincipalTag/kubernetes-pod-name}}")
+    tag = "${aws:PrincipalTag/kubernetes-namespace}"
+    namespace = f"{JOB_KEYS}/{tag}"
+    exchange = _exchange(bucket_arn, namespace, own=f"{namespace}/${{aws:PrincipalTag/kubernetes-pod-name}}")
+    folders = f"{bucket_arn}/{WORKDIR_KEYS}/{tag}/*"
+    read: Statement = {"Sid": "ReadWorkdirs", "Effect": "Allow", "Action": "s3:GetObject", "Resource": folders}
+    return document(*exchange, read)
 
 
-def _exchange(bucket_arn: str, shared: str, *, own: str) -> Policy:
-    return document(
+def _exchange(bucket_arn: str, shared: str, *, own: str) -> tuple[Statement, ...]:
+    return (
         {"Sid": "WriteOwn", "Effect": "Allow", "Action": "s3:PutObject", "Resource": f"{bucket_arn}/{own}/*"},
         {"Sid": "ReadAll", "Effect": "Allow", "Action": "s3:GetObject", "Resource": f"{bucket_arn}/{shared}/*"},
         {

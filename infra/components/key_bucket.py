@@ -1,4 +1,5 @@
-"""S3 bucket through which nodes and job pods exchange public SSH keys. Private keys never leave their machine."""
+"""S3 bucket through which nodes and job pods exchange public SSH keys, and which has the folders that `submit` sends to jobs
+without a shared volume. Private keys never leave their machine."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -7,7 +8,7 @@ import pulumi
 import pulumi_aws as aws
 
 from infra.components import iam
-from infra.naming import COMPONENT, Naming
+from infra.naming import COMPONENT, WORKDIR_DAYS, WORKDIR_KEYS, Naming
 
 EXPIRY_DAYS: Final = 1
 """Keys are exchanged within minutes, and running nodes publish their keys again."""
@@ -21,7 +22,7 @@ class KeyBucketArgs:
 class KeyBucket(pulumi.ComponentResource):
     """Creates a bucket that is
     - private, encrypted, without ACLs, and reachable with TLS only
-    - not versioned, emptied after a day, and deleted together with its content
+    - not versioned, and deleted together with its content; keys expire after a day, folders of jobs after a month
     """
 
     def __init__(self, name: str, args: KeyBucketArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -46,7 +47,7 @@ class KeyBucket(pulumi.ComponentResource):
         aws.s3.BucketServerSideEncryptionConfiguration(
             f"{name}-encryption",
             bucket=self._bucket.id,
-            # The bucket contains only public keys, and with a KMS key every reader would need an additional permission.
+            # With a KMS key every reader would need an additional permission.
             rules=[{"apply_server_side_encryption_by_default": {"sse_algorithm": "AES256"}}],
             opts=child,
         )
@@ -54,13 +55,9 @@ class KeyBucket(pulumi.ComponentResource):
             f"{name}-lifecycle",
             bucket=self._bucket.id,
             rules=[
-                {
-                    "id": "expire",
-                    "status": "Enabled",
-                    "filter": {"prefix": ""},
-                    "expiration": {"days": EXPIRY_DAYS},
-                    "abort_incomplete_multipart_upload": {"days_after_initiation": EXPIRY_DAYS},
-                }
+                _expire("expire", iam.NODE_KEYS, EXPIRY_DAYS),
+                _expire("expire-job-keys", iam.JOB_KEYS, EXPIRY_DAYS),
+                _expire("expire-workdirs", WORKDIR_KEYS, WORKDIR_DAYS),
             ],
             opts=child,
         )
@@ -80,3 +77,13 @@ class KeyBucket(pulumi.ComponentResource):
     @property
     def arn(self) -> pulumi.Output[str]:
         return self._bucket.arn
+
+
+def _expire(id: str, prefix: str, days: int) -> aws.s3.BucketLifecycleConfigurationRuleArgsDict:
+    return {
+        "id": id,
+        "status": "Enabled",
+        "filter": {"prefix": f"{prefix}/"},
+        "expiration": {"days": days},
+        "abort_incomplete_multipart_upload": {"days_after_initiation": 1},
+    }

@@ -36,7 +36,7 @@ class Node:
     gpus: int | None
     """GPUs that the node currently offers; None if no device plugin has ever registered."""
     has_plugin: bool = False
-    """True if NVIDIA's device plugin is ready on the node. If such a node offers no GPUs, the plugin found none."""
+    """True if NVIDIA's device plugin is ready on the node, or fails there. If the node offers no GPUs, it found none."""
     rdma: Mapping[str, int] = field(default_factory=dict)
     """RDMA devices that the node currently offers, by resource."""
 
@@ -78,7 +78,7 @@ def gather(settings: ExistingSettings) -> ClusterFacts:
     plugins = {
         pod["spec"].get("nodeName", "")
         for pod in api.items(f"api/v1/namespaces/{KUBE_SYSTEM}/pods", PLUGIN_SELECTOR)
-        if any(one["type"] == "Ready" and one["status"] == "True" for one in pod.get("status", {}).get("conditions", ()))
+        if _is_ready(pod) or _fails(pod)
     }
     return ClusterFacts(
         connection.server,
@@ -90,8 +90,22 @@ def gather(settings: ExistingSettings) -> ClusterFacts:
     )
 
 
+def _is_ready(pod: Mapping[str, Any]) -> bool:
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in pod.get("status", {}).get("conditions", ()))
+
+
+def _fails(pod: Mapping[str, Any]) -> bool:
+    """Return whether a container has ended with an error. The plugin does if the node has no driver."""
+    ended = [
+        container.get(when, {}).get("terminated", {})
+        for container in pod.get("status", {}).get("containerStatuses", ())
+        for when in ("state", "lastState")
+    ]
+    return any(one.get("exitCode", 0) != 0 for one in ended)
+
+
 def node_of(manifest: Mapping[str, Any], plugins: Iterable[str] = ()) -> Node:
-    """Convert a Kubernetes node object. `plugins` names the nodes on which NVIDIA's device plugin is ready."""
+    """Convert a Kubernetes node object. `plugins` names the nodes on which NVIDIA's device plugin is ready or fails."""
     metadata, spec, status = manifest["metadata"], manifest.get("spec", {}), manifest.get("status", {})
     offered = status.get("allocatable", {})
     taints = [Taint(one["key"], one.get("value", ""), one["effect"]) for one in spec.get("taints", ())]

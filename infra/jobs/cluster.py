@@ -106,6 +106,8 @@ class NamespaceDescription(_Described):
     key_bucket: bool = False
     """True if pods with the service account may exchange public keys through the S3 bucket that a ConfigMap in the
     namespace names."""
+    workdir_bucket: bool = False
+    """True if pods with the service account may read the folders that `submit` puts into that bucket."""
 
 
 class ClusterDescription(_Described):

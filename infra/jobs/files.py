@@ -22,8 +22,6 @@ HELPER_SECONDS: Final = 3600
 """Time limit of a pod that reads or writes the folder. Kubernetes deletes the pod if the command line was killed."""
 LOG_LIMIT_MIB: Final = 100
 """Size of the log of one pod, above which no more is kept."""
-KEPT_DAYS: Final = 30
-"""How long the files are kept after Kubernetes has deleted the job."""
 SELECTOR: Final = {ROLE_LABEL: ROLE}
 RANK_CONTAINERS: Final = ("launcher", "worker", "prepare", "setup")
 
@@ -66,7 +64,7 @@ def of(placed: PlacedJob, id: str) -> JobFiles | None:
 def used_by(pieces: Sequence[Piece], files: JobFiles, *, workdir: bool, logs: bool) -> list[Piece]:
     """Return a job's objects whose ranks start in the sent folder and whose logs are kept."""
     made = [Piece(deepcopy(piece.manifest), piece.owner) for piece in pieces]
-    for one in (one for piece in made for one in _rank_containers(piece.manifest)):
+    for one in (one for piece in made for pod in rank_pods(piece.manifest) for one in rank_containers(pod)):
         if workdir:
             one["workingDir"] = files.workdir
         if logs:
@@ -74,11 +72,16 @@ def used_by(pieces: Sequence[Piece], files: JobFiles, *, workdir: bool, logs: bo
     return made
 
 
-def _rank_containers(manifest: Manifest) -> list[Manifest]:
+def rank_pods(manifest: Manifest) -> list[Manifest]:
+    """Return the pod specs of an object of a job, which may run ranks."""
     spec: Mapping[str, Manifest] = manifest.get("spec", {})
     templates = [*(one["template"] for one in spec.get("mpiReplicaSpecs", {}).values()), spec.get("template", {})]
-    pods = [template.get("spec", {}) for template in templates]
-    found = [one for pod in pods for one in (*pod.get("initContainers", ()), *pod.get("containers", ()))]
+    return [template.get("spec", {}) for template in templates]
+
+
+def rank_containers(pod: Manifest) -> list[Manifest]:
+    """Return the containers of a pod that run the user's commands."""
+    found = (*pod.get("initContainers", ()), *pod.get("containers", ()))
     return [one for one in found if one["name"] in RANK_CONTAINERS]
 
 

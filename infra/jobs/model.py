@@ -127,7 +127,7 @@ class Job(Model):
         None,
         examples=["."],
         description="Folder on your machine, relative to the job file, that `submit` sends to the first writable volume of the "
-        "cluster that the job mounts. Ranks start in it.",
+        "cluster that the job mounts, or else to the stack's bucket. Ranks start in it.",
     )
     setup: Names = Field(
         (),

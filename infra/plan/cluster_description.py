@@ -69,4 +69,5 @@ def _namespace(wanted: JobNamespace, settings: Settings) -> NamespaceDescription
         volumes=volumes,
         priority_classes=tuple(PRIORITIES),
         key_bucket=True,
+        workdir_bucket=True,
     )

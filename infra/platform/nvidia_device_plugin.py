@@ -25,11 +25,15 @@ class NvidiaDevicePlugin(pulumi.ComponentResource):
     """Creates:
     - NVIDIA's DaemonSet on all GPU nodes, regardless of taints, with resource requests and without a service account
       token. Its privileges are upstream's: none, but root, and a root file system that the NVIDIA runtime can prepare.
+
+    Nothing waits for it: on a node without a working driver, it fails and starts again until there is one, and such a node must
+    not stop an `up`. `status`, and checks before an `up`, report nodes that offer no GPUs.
     """
 
     def __init__(self, name: str, args: NvidiaDevicePluginArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(f"{COMPONENT}:NvidiaDevicePlugin", name, None, opts)
         (daemon_set,) = objects.of_kind(args.manifests.of(NVIDIA_MANIFEST), "DaemonSet")
+        daemon_set["metadata"]["annotations"] = {"pulumi.com/skipAwait": "true"}
         self._adapt(daemon_set["spec"]["template"]["spec"], args.site, args.selectors)
         objects.register(name, daemon_set, args.site.options(self))
         self.register_outputs({})

@@ -198,7 +198,7 @@ def gpus(settings: ExistingSettings, facts: ClusterFacts) -> Iterator[Problem]:
         nodes = facts.matching(pool.node_selector)
         if without := [node.name for node in nodes if wanted and _offers_none(node, settings)]:
             fix = "Check the driver there with `nvidia-smi`, or remove the label."
-            yield Problem(where, f"is {wanted}, but {_few(without)} offers no GPU although the device plugin is running. {fix}")
+            yield Problem(where, f"is {wanted}, but {_few(without)} offers no GPU: the device plugin there finds none. {fix}")
         elif fewer := [node for node in nodes if node.gpus and node.gpus < wanted]:
             offers = f"{fewer[0].name} offers {fewer[0].gpus}"
             yield Problem(where, f"is {wanted}, but {offers}. Set {fewer[0].gpus}, or put that node into its own pool.")

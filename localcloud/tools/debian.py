@@ -16,6 +16,9 @@ from localcloud.tools.build import BuildError, Report, cache_folder, only_one
 SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 """Folders of system programs, which may be missing from a user's PATH."""
 
+PRIVATE_LIBRARIES = ("systemd", "pulseaudio")
+"""Folders of libraries that packages keep to themselves. Debian's programs find them by a path below /usr/lib."""
+
 
 @dataclass(frozen=True)
 class Package:
@@ -151,7 +154,7 @@ def _make_bin(package: Package, root: Path, target: Path) -> None:
     found = {path.name: path for folder in package.folders for path in (root / folder).glob("*")}
     found |= {name: root / file for name, file in package.links}
     libraries = [folder for folder in (root / "usr/lib").glob("*-linux-gnu*") if folder.is_dir()]
-    libraries += [own for folder in libraries if (own := folder / "systemd").is_dir()]
+    libraries += [own for folder in libraries for name in PRIVATE_LIBRARIES if (own := folder / name).is_dir()]
     part = target.with_name("bin.part")
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir()

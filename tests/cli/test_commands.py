@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 STACK_VERBS = {
     "jobs": [],
     "health": [],
+    "dashboard": [],
     **{name: ["some-run"] for name in ("cancel", "logs")},
     **{
         name: [] for name in ("validate", "plan", "cost", "kubeconfig", "status", "acceptance", "wait", "hosts", "ssh", "recover")

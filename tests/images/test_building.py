@@ -71,6 +71,7 @@ def test_without_apt_the_error_names_the_programs_to_install(monkeypatch: pytest
 
 
 @needs_roots
+@pytest.mark.mission_only
 def test_a_debian_root_is_built_without_mmdebstrap_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(debian, "_installed", lambda package: None)
     root.make(tmp_path / "debian", recipes.versions()["debian_suite"], print)

@@ -230,7 +230,7 @@ def tell_pools_that_do_not_fit(rack: Rack) -> None:
     # the plugin's pods were replaced; until the new ones report, the first pool's nodes offer no GPUs either
     (told,) = wait_until(lambda: rack.problems(admin, both), lambda told: len(told) == 1 and told[0].startswith("pools[1]"), 60)
     assert told.startswith("pools[1].gpusPerNode: is 1, but ip-10-0-")
-    assert "offers no GPU although the device plugin is running. Check the driver there with `nvidia-smi`" in told
+    assert "offers no GPU: the device plugin there finds none. Check the driver there with `nvidia-smi`" in told
     refused = stack.run("up")
     assert not refused.ok and not refused.changed and told in " ".join(refused.errors), refused.output[-4000:]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from localcloud.images import build
 from testkit.job_cluster import IMAGE, NAMESPACE, POOL, JobCluster, job_file, python
 from testkit.waiting import wait_until
 
@@ -74,12 +75,17 @@ def test_ranks_start_in_the_sent_folder_of_their_own_job(job_cluster: JobCluster
     wait_until(lambda: [path for path in jobs if path.exists()], lambda left: [one.name[:8] for one in left] == ["sent-two"])
 
 
-def test_a_folder_is_refused_if_the_job_has_no_volume_for_it(job_cluster: JobCluster, tmp_path: Path) -> None:
-    file = job_file(tmp_path, "nowhere", command=["true"], volumes=[], workdir=".")
-    done = job_cluster.cluster("submit", file)
-    assert done.code == 3
-    assert "workdir: the job mounts no writable volume of namespace mpi-jobs" in done.err
-    assert job_cluster.remains("nowhere") == []
+def test_ranks_without_a_shared_volume_start_in_a_copy_from_the_stacks_bucket(job_cluster: JobCluster, tmp_path: Path) -> None:
+    file = Path(folder(tmp_path, "unshared", 43))
+    values = yaml.safe_load(file.read_text())
+    file.write_text(yaml.safe_dump({**values, "image": "openmpi-boto3:5", "volumes": []}))
+    done = job_cluster.cluster("submit", str(file), "--follow")
+    assert done.code == 0, done.out + done.err
+    files = [".gitignore", "lib/answer.py", "train.py"]
+    assert {f"rank {rank} answer 43 files {files}" for rank in (0, 1)} <= set(done.out.splitlines())
+    assert "cluster: sent 3 files" in done.err and "/workdirs/mpi-jobs/" in done.err
+    assert job_cluster.cluster("cancel", "unshared").code == 0
+    assert job_cluster.remains("unshared") == []
 
 
 def test_running_pods_can_be_read_entered_and_reached_and_their_logs_outlive_them(
@@ -130,6 +136,7 @@ def forwarded(job_cluster: JobCluster, job: str, port: str, *more: str) -> Itera
 @pytest.mark.mission_only
 def test_tensorboard_is_reached_through_a_forwarded_port(job_cluster: JobCluster, tmp_path: Path) -> None:
     """The image of the TensorFlow workload has TensorBoard."""
+    build.ensure("tensorflow:1", print)  # takes longer than the wait for a job
     file = job_file(tmp_path, "board", image="tensorflow:1", workers=1, command=["sleep", "600"], launcher="mpijob")
     assert job_cluster.cluster("submit", file).code == 0
     job_cluster.await_phase("board", "Running")

@@ -4,11 +4,11 @@ import pytest
 
 from localcloud.instance import LocalCloud
 from localcloud.kubernetes.nodes import kubelets
+from localcloud.tools.build import ensure
 from localcloud.tools.catalogue import KUBELET, KUBELET_BEFORE
 from testkit.eks_clusters import Account, Running
 from testkit.node_groups import NodeGroup, node_group, pod, pod_in, pods
 
-# The first run compiles kubelet 1.34, which takes minutes.
 pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.mission_only]
 
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
@@ -31,6 +31,7 @@ def guard(cluster: Running, name: str) -> str:
 
 
 def test_new_nodes_run_the_kubelet_of_the_new_version(own_cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    ensure(KUBELET_BEFORE, print)  # the first run compiles it, longer than the wait for a node group
     monkeypatch.setenv(kubelets.VARIABLE, "1.34")
     own_cloud.start(print, kubernetes=True)
     cluster = Account(own_cloud).create("upgraded", version="1.34")

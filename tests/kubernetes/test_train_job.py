@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from tenacity import RetryError
 
 from localcloud.stack import LocalStack
 from testkit.job_cluster import SOURCE, STACK, JobCluster
@@ -54,7 +55,10 @@ def test_a_train_job_runs_on_two_nodes(job_cluster: JobCluster, trainer_installe
         "trainer.kubeflow.org/v1alpha1", "TrainJob", "train", runtimeRef={"name": "torch-distributed"}, trainer=trainer
     )
     name = apply(job_cluster, wanted)
-    seen = wait_until(lambda: job(job_cluster, name), lambda one: one["phase"] in ("Succeeded", "Failed"))
+    try:
+        seen = wait_until(lambda: job(job_cluster, name), lambda one: one["phase"] in ("Succeeded", "Failed"))
+    except RetryError:
+        pytest.fail(evidence(job_cluster))
     assert (seen["phase"], seen["launcher"], seen["workers"]) == ("Succeeded", "trainjob", 2), evidence(job_cluster)
     assert "rank 0 of 2 hears rank 1" in job_cluster.cluster("logs", name, "-n", NAMESPACE).out
     (workload,) = job_cluster.objects("workloads", namespace=NAMESPACE)

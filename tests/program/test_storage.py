@@ -105,9 +105,11 @@ def test_the_key_bucket_is_encrypted(usual: Deployment) -> None:
     assert rule["applyServerSideEncryptionByDefault"] == {"sseAlgorithm": "AES256"}
 
 
-def test_keys_and_their_versions_expire_after_a_day(usual: Deployment) -> None:
-    (rule,) = usual.only(engine.BUCKET_LIFECYCLE).inputs["rules"]
-    assert rule["status"] == "Enabled" and rule["expiration"] == {"days": 1} and rule["filter"] == {"prefix": ""}
+def test_keys_and_their_versions_expire_after_a_day_and_sent_folders_after_a_month(usual: Deployment) -> None:
+    rules = usual.only(engine.BUCKET_LIFECYCLE).inputs["rules"]
+    assert {rule["status"] for rule in rules} == {"Enabled"}
+    expire = {rule["filter"]["prefix"]: rule["expiration"]["days"] for rule in rules}
+    assert expire == {"nodes/": 1, "jobs/": 1, "workdirs/": 30}
     assert not [one.type for one in usual.resources if "Versioning" in one.type or "versioning" in one.inputs]
 
 

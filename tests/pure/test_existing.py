@@ -179,7 +179,7 @@ IN_CLUSTER: dict[str, tuple[dict[str, Any], ClusterFacts, str]] = {
     "device plugin that finds no GPU": (
         {},
         cluster(node("gpu1", gpus=8), node("gpu2", has_plugin=True)),
-        "pools[0].gpusPerNode: is 8, but gpu2 offers no GPU although the device plugin is running. Check the driver "
+        "pools[0].gpusPerNode: is 8, but gpu2 offers no GPU: the device plugin there finds none. Check the driver "
         "there with `nvidia-smi`, or remove the label.",
     ),
     "fewer GPUs": (

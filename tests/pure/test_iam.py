@@ -134,6 +134,9 @@ def test_a_caller_without_a_node_identity_writes_nowhere() -> None:
         ("s3:GetObject", "jobs/mpi-jobs/mnist-worker-1/id.pub", True),
         ("s3:GetObject", "jobs/other/mnist-worker-1/id.pub", False),
         ("s3:GetObject", "nodes/AROAEXAMPLE:i-0aaa/id.pub", False),
+        ("s3:GetObject", "workdirs/mpi-jobs/0f/7.tar.gz", True),
+        ("s3:GetObject", "workdirs/other/0f/7.tar.gz", False),
+        ("s3:PutObject", "workdirs/mpi-jobs/0f/7.tar.gz", False),
     ],
 )
 def test_a_job_pod_writes_its_own_keys_and_reads_those_of_its_namespace(action: str, key: str, allowed: bool) -> None:

@@ -33,7 +33,12 @@ def test_the_stacks_with_a_whole_lifecycle_use_every_feature_of_all_stacks() -> 
 
 
 @pytest.mark.mission("C", "network")
-@pytest.mark.parametrize("stack", sorted(DEMOS | set(coverage.LIFECYCLE)), indirect=True)
+@pytest.mark.parametrize(
+    "stack",
+    # the demos and tests/kubernetes also deploy these stacks
+    [*(pytest.param(name, marks=pytest.mark.mission_only) for name in sorted(DEMOS)), *sorted(coverage.LIFECYCLE)],
+    indirect=True,
+)
 def test_a_stack_is_deployed_stays_unchanged_and_leaves_nothing(stack: LocalStack, cloud: LocalCloud) -> None:
     control = cloud.control()
     control.accept()

@@ -1,0 +1,61 @@
+"""Screenshots of the dashboard for the documents: `python -m docs.screenshots [URL]`, from the root of the repository.
+
+Without URL, they show the sample cluster of testkit/dashboard_world.py. With URL, they show a running dashboard. The first
+run fetches Debian's headless Chromium (64 MB).
+"""
+
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from cli.dashboard.model import page
+from cli.dashboard.server import DashboardServer
+from testkit import browser
+from testkit.dashboard_world import NOW, SEEN
+
+FOLDER: Final = Path(__file__).parent / "pictures"
+PICTURES: Final = {
+    "dashboard": (1280, 1290, "light"),
+    "dashboard-dark": (1280, 1290, "dark"),
+    "dashboard-narrow": (375, 900, "light"),
+}
+"""File name -> width and height of the window, and the color scheme."""
+
+
+@contextmanager
+def sample() -> Iterator[str]:
+    """Serve the sample cluster; yield the URL."""
+    with DashboardServer(0, lambda: page(SEEN, NOW)) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server.url
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def write(url: str, folder: Path) -> None:
+    with tempfile.TemporaryDirectory() as files, browser.tab(Path(files), print) as tab:
+        for name, (width, height, scheme) in PICTURES.items():
+            tab.size(width, height)
+            tab.prefer(scheme)
+            tab.open(url)
+            tab.until("document.querySelector('#state').textContent.startsWith('Live')")
+            tab.screenshot(folder / f"{name}.png")
+
+
+def main(arguments: list[str]) -> None:
+    if arguments:
+        write(arguments[0], FOLDER)
+        return
+    with sample() as url:
+        write(url, FOLDER)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,140 @@
+"""A headless Chromium, driven over its DevTools protocol: https://chromedevtools.github.io/devtools-protocol/"""
+
+import base64
+import json
+import re
+import subprocess
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from localcloud.tools import debian
+from localcloud.tools.build import Report
+
+PROGRAM: Final = "chromium-headless-shell"
+PACKAGE: Final = debian.Package(PROGRAM, (PROGRAM,), folders=("usr/lib/chromium",))
+"""Debian's package, 64 MB to download. It is not one of `debian.PACKAGES`, so `make tools` does not fetch it."""
+OPTIONS: Final = (
+    "--no-sandbox",  # Chromium's sandbox refuses to run as root; the pages are ours
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+    "--remote-debugging-port=0",
+)
+ANSWER_SECONDS: Final = 60
+UNTIL: Final = """new Promise((done, failed) => {
+  const end = Date.now() + %d;
+  const look = () => (%s) ? done(true) : Date.now() > end ? failed(new Error("not within the time limit")) : setTimeout(look, 20);
+  look();
+})"""
+
+
+class PageError(Exception):
+    """A script of a test failed in the page."""
+
+
+class Tab:
+    """A page. Keeps the requests and errors of the page since it was opened."""
+
+    def __init__(self, address: str) -> None:
+        import websocket
+
+        self._socket = websocket.create_connection(address, suppress_origin=True, timeout=ANSWER_SECONDS)
+        self._number = 0
+        self.requests: list[str] = []
+        self.errors: list[str] = []
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.send(f"{domain}.enable")
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def send(self, method: str, **parameters: Any) -> Mapping[str, Any]:
+        """Send a command and return its result."""
+        self._number += 1
+        self._socket.send(json.dumps({"id": self._number, "method": method, "params": parameters}))
+        while True:
+            message: dict[str, Any] = json.loads(self._socket.recv())
+            if message.get("id") == self._number:
+                if "error" in message:
+                    raise PageError(f"{method}: {message['error']['message']}")
+                result: Mapping[str, Any] = message["result"]
+                return result
+            self._keep(message.get("method", ""), message.get("params", {}))
+
+    def _keep(self, event: str, found: Mapping[str, Any]) -> None:
+        match event:
+            case "Network.requestWillBeSent":
+                self.requests.append(found["request"]["url"])
+            case "Runtime.exceptionThrown":
+                self.errors.append(str(found["exceptionDetails"]))
+            case "Runtime.consoleAPICalled" if found["type"] in ("error", "warning", "assert"):
+                self.errors.append(str(found["args"]))
+            case "Log.entryAdded" if found["entry"]["level"] in ("error", "warning"):
+                self.errors.append(f"{found['entry']['text']} {found['entry'].get('url', '')}")
+
+    def evaluate(self, script: str) -> Any:
+        """Return the value of an expression in the page; a promise is awaited."""
+        found = self.send("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
+        if "exceptionDetails" in found:
+            raise PageError(f"{script}: {found['exceptionDetails'].get('exception', {}).get('description')}")
+        return found["result"].get("value")
+
+    def until(self, condition: str, seconds: float = 20) -> None:
+        """Wait until an expression in the page is true. Raises PageError."""
+        self.evaluate(UNTIL % (seconds * 1000, condition))
+
+    def size(self, width: int, height: int = 900, *, scale: float = 1) -> None:
+        self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=scale, mobile=False)
+
+    def prefer(self, scheme: str) -> None:
+        """Set the color scheme that the user prefers: `light` or `dark`."""
+        self.send("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+
+    def open(self, url: str) -> None:
+        self.send("Page.navigate", url=url)
+        self.until(f"location.href === {json.dumps(url)} && document.readyState === 'complete'")
+
+    def press(self, key: str, code: int) -> None:
+        """Press and release a key, such as `Tab` with the code 9."""
+        text = {"text": "\r"} if key == "Enter" else {}
+        for kind in ("keyDown", "keyUp"):
+            self.send("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, **text)
+
+    def screenshot(self, file: Path) -> None:
+        """Write a picture of the window."""
+        found = self.send("Page.captureScreenshot", format="png")
+        file.write_bytes(base64.b64decode(found["data"]))
+
+
+@contextmanager
+def tab(folder: Path, report: Report, options: Sequence[str] = ()) -> Iterator[Tab]:
+    """Yield a tab of a new browser, which keeps its files in `folder`. Raises BuildError if there is no Chromium."""
+    program = debian.ensure(PACKAGE, report) / PROGRAM
+    command = [str(program), *OPTIONS, *options, f"--user-data-dir={folder}", "about:blank"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
+        assert process.stderr is not None
+        try:
+            said = []
+            for line in process.stderr:
+                said.append(line)
+                if found := re.search(r"DevTools listening on ws://([\d.]+:\d+)/", line):
+                    break
+            else:
+                raise PageError(f"{PROGRAM} ended: {''.join(said)}")
+            with urllib.request.urlopen(f"http://{found[1]}/json/list", timeout=ANSWER_SECONDS) as answer:
+                (target,) = [one for one in json.load(answer) if one["type"] == "page"]
+            opened = Tab(target["webSocketDebuggerUrl"])
+            try:
+                yield opened
+            finally:
+                opened.close()
+        finally:
+            process.terminate()
+            process.stderr.close()

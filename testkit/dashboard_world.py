@@ -1,0 +1,170 @@
+"""A sample cluster for the dashboard's tests and screenshots, with everything that the page can show."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from itertools import pairwise
+from typing import Any, Final
+
+from cli.cost.spending import Spending, Spent
+from cli.dashboard.model import Seen
+from cli.health.model import Fault, NodeHealth
+from cli.job_state import JobState, Phase
+from cli.launches import FailedLaunch
+from cli.records import JobRecord
+from cli.status.model import JobLine, PoolStatus, QueueStatus, Status
+
+NOW: Final = datetime(2026, 11, 23, 12, tzinfo=UTC)
+NAMESPACE: Final = "mpi-jobs"
+
+
+def before(minutes: float) -> datetime:
+    return NOW - timedelta(minutes=minutes)
+
+
+def text(minutes: float) -> str:
+    return before(minutes).isoformat().replace("+00:00", "Z")
+
+
+def job(name: str, workers: int, phase: Phase, minutes: float, waits_for: str = "") -> JobLine:
+    state = JobState(name, NAMESPACE, "MPIJob", name, "mpijob", "train", workers, phase, "", 0, before(minutes), None)
+    return JobLine(state, waits_for)
+
+
+def is_over(phases: Sequence[tuple[str, float]]) -> bool:
+    return phases[-1][0] in ("Succeeded", "Failed", "Canceled")
+
+
+def record(
+    name: str,
+    phases: Sequence[tuple[str, float]],
+    *,
+    workers: int = 2,
+    causes: Sequence[str] = (),
+    reason: str = "",
+    steps: Mapping[str, Any] | None = None,
+) -> JobRecord:
+    """Return the record of a job. `phases` are those it entered, and how many minutes ago."""
+    attempts: list[dict[str, Any]] = [
+        {"number": number, "outcome": "Failed", "cause": cause} for number, cause in enumerate(causes, 1)
+    ]
+    if not is_over(phases):
+        attempts.append({"number": len(causes) + 1, "outcome": None, "cause": "", **({"steps": steps} if steps else {})})
+    over = is_over(phases)
+    ends = [text(minutes) for _, minutes in phases[1:]] + [text(phases[-1][1]) if over else None]
+    seconds: dict[str, float] = {}
+    for (phase, begin), (_, end) in pairwise(phases):
+        seconds[phase] = seconds.get(phase, 0.0) + (begin - end) * 60
+    begun = next((minutes for phase, minutes in phases if phase == "Running"), None)
+    worker = {"pod": f"{name}-worker-0", "node": "one", "from": text(begun or 0), "to": ends[-1], "gpus": 8 * workers}
+    gpu_seconds = (begun - phases[-1][1]) * 60 * 8 * workers if over and begun is not None else 0.0
+    content: Mapping[str, Any] = {
+        "version": 1,
+        "namespace": NAMESPACE,
+        "name": name,
+        "created": text(phases[0][1]),
+        "pool": "train",
+        "launcher": "mpijob",
+        "size": workers,
+        "phase": phases[-1][0],
+        "phases": [{"phase": one, "from": text(at), "to": end} for (one, at), end in zip(phases, ends, strict=True)],
+        "seconds": seconds,
+        "ended": ends[-1],
+        "reason": reason,
+        "restarts": len(causes),
+        "failures": len(causes),
+        "attempts": attempts,
+        "workers": [] if begun is None else [worker],
+        "gpuSeconds": gpu_seconds,
+    }
+    return JobRecord(f"{name}-record", content)
+
+
+LOST: Final = "llm-pretrain-worker-1: its node ip-10-0-1-17.us-west-2.compute.internal is not ready"
+BUS: Final = "NVRM: Xid (PCI:0000:10:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus"
+QUOTA: Final = "waits in the queue: insufficient unused quota for nvidia.com/gpu in flavor train, 8 more needed"
+RECORDS: Final = (
+    record(
+        "llm-pretrain",
+        [("Queued", 192), ("Starting", 185), ("Running", 176), ("Restarting", 61), ("Running", 55)],
+        causes=[LOST],
+        steps={"last": {"step": 41250, "at": text(0.1)}, "until": text(0.1)},
+    ),
+    record("allreduce-bench", [("Queued", 5), ("Starting", 4.9), ("Running", 4)], workers=1),
+    record("mnist", [("Queued", 1)]),
+    record("resnet-a", [("Queued", 400), ("Starting", 399), ("Running", 395), ("Succeeded", 220)]),
+    record(
+        "resnet-b",
+        [("Queued", 300), ("Starting", 299), ("Running", 297), ("Failed", 290)],
+        causes=["resnet-b-launcher-1: exit code 1"],
+        reason="BackoffLimitExceeded: Job has reached the specified backoff limit",
+    ),
+)
+
+
+def node(number: int, pool: str = "train", instance_type: str = "p5.48xlarge", whole: int = 8, **more: Any) -> NodeHealth:
+    return NodeHealth(
+        name=f"ip-10-0-1-{number}.us-west-2.compute.internal",
+        pool=pool,
+        instance=f"i-0{number:016x}",
+        instance_type=instance_type,
+        **{"state": "healthy", "gpus": (whole, whole), **more},
+    )
+
+
+NODES: Final = (
+    node(3, "system", "m7i.large", 0),
+    node(4, "system", "m7i.large", 0),
+    *(node(number, jobs=(f"{NAMESPACE}/llm-pretrain",)) for number in (15, 16)),
+    node(
+        17,
+        state="broken",
+        is_cordoned=True,
+        gpus=(7, 8),
+        faults=(Fault("AcceleratedHardwareReady", "NvidiaXID79Error", BUS, before(3)),),
+        next="EKS replaces it at 12:07 UTC, 10 min after the fault",
+    ),
+    node(
+        18,
+        jobs=(f"{NAMESPACE}/allreduce-bench",),
+        warnings=(Fault("AcceleratedHardwareReady", "NvidiaXID31Warning", "NVRM: Xid 31, MMU fault", before(22)),),
+        next="the node is fine: the application caused it",
+    ),
+)
+LAUNCH: Final = FailedLaunch(before(3), "InsufficientInstanceCapacity: not enough g6.8xlarge in us-west-2b", is_over=False)
+STATUS: Final = Status(
+    "gpumpi-mine",
+    "eks",
+    "ACTIVE",
+    "1.35",
+    "https://0123456789ABCDEF.gr7.us-west-2.eks.amazonaws.com",
+    pools=(
+        PoolStatus("system", "m7i.large", ready=2, there=2, wanted=2, minimum=1, maximum=3, gpus=0, gpus_used=0),
+        PoolStatus("train", "p5.48xlarge", ready=4, there=4, wanted=4, minimum=0, maximum=4, gpus=31, gpus_used=24),
+        PoolStatus(
+            "spare", "g6.8xlarge", ready=0, there=0, wanted=1, minimum=0, maximum=8, gpus=0, gpus_used=0, failed_launch=LAUNCH
+        ),
+    ),
+    queues=(QueueStatus(NAMESPACE, "default", admitted=2, waiting=1),),
+    jobs=(
+        job("llm-pretrain", 2, "Running", 192),
+        job("allreduce-bench", 1, "Running", 5),
+        job("mnist", 2, "Queued", 1, QUOTA),
+    ),
+    ended={"Succeeded": 7, "Failed": 1},
+)
+
+
+def _spent(usd: str, hours: str, gpus: int) -> Spent:
+    return Spent(Decimal(usd), Decimal(hours), Decimal(hours) * gpus)
+
+
+SPENDING: Final = Spending(
+    since=before(60 * 27),
+    until=NOW,
+    total=Spent(Decimal("1312.40"), Decimal("78.10"), Decimal("192.80")),
+    pools={"system": _spent("5.44", "54.00", 0), "train": _spent("1306.96", "24.10", 8)},
+    namespaces={NAMESPACE: _spent("1180.02", "21.76", 8)},
+    idle_gpu_hours={"train": Decimal("18.72")},
+)
+SEEN: Final = Seen(NOW, STATUS, NODES, RECORDS, SPENDING)

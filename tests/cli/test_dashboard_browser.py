@@ -1,0 +1,222 @@
+"""The dashboard's page in a real browser: Debian's headless Chromium, which the first run fetches (64 MB)."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from cli.dashboard.model import Seen, page
+from cli.dashboard.server import DashboardServer
+from testkit import browser
+from testkit.browser import Tab
+from testkit.dashboard_world import NOW, SEEN, STATUS
+
+pytestmark = pytest.mark.mission_only
+WIDTHS = (375, 768, 1280, 1600)
+MARKUP = "<img src=x onerror=document.body.dataset.attacked=1><b>bold</b>"
+CUT = """[...document.querySelectorAll("tbody th, td, dd, p, li")]
+  .filter((one) => one.checkVisibility() && one.scrollWidth > one.clientWidth + 1)
+  .map((one) => one.textContent)"""
+"""Texts that do not fit their boxes."""
+CONTRAST = """(() => {
+  const light = (color) => {
+    const parts = color.match(/[\\d.]+/g).slice(0, 3).map((one) => {
+      const part = one / 255;
+      return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
+  };
+  const behind = (element) => {
+    const color = getComputedStyle(element).backgroundColor;
+    return color === "rgba(0, 0, 0, 0)" ? behind(element.parentElement) : color;
+  };
+  return [...document.querySelectorAll("body *")]
+    .filter((one) => [...one.childNodes].some((node) => node.nodeType === 3 && node.data.trim()) && one.checkVisibility())
+    .map((one) => {
+      const [high, low] = [light(getComputedStyle(one).color), light(behind(one))].sort((a, b) => b - a);
+      return [one.tagName + "." + one.className + " " + one.textContent.slice(0, 20), (high + 0.05) / (low + 0.05)];
+    })
+    .filter(([, ratio]) => ratio < 4.5);
+})()"""
+"""Texts with less contrast than WCAG's level AA asks for: https://www.w3.org/TR/WCAG22/#contrast-minimum"""
+
+PAINTED = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => done(true)))))"
+"""Waits until the window shows what was drawn so far."""
+
+
+class World:
+    """A server whose data a test may change."""
+
+    def __init__(self) -> None:
+        self.seen: Seen = SEEN
+        self.second = 0
+        self.server = DashboardServer(0, self.document)
+        self._thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01})
+        self._thread.start()
+
+    def document(self) -> dict[str, Any]:
+        self.second += 1
+        return {**page(self.seen, NOW), "clock": f"read {self.second}"}
+
+    def stop(self) -> None:
+        self.server.shutdown()
+        self._thread.join()
+        self.server.server_close()
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    one = World()
+    yield one
+    one.stop()
+
+
+@pytest.fixture(scope="module")
+def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
+    with browser.tab(tmp_path_factory.mktemp("chromium"), print) as one:
+        yield one
+
+
+@pytest.fixture
+def opened(tab: Tab, world: World) -> Iterator[Callable[[int], Tab]]:
+    """Open the page in a window of a given width. At the end, the page must have made no error and no foreign request."""
+
+    def open_at(width: int, scheme: str = "light") -> Tab:
+        tab.errors.clear()
+        tab.requests.clear()
+        tab.size(width)
+        tab.prefer(scheme)
+        tab.open(world.server.url)
+        tab.until("document.querySelectorAll('#jobs tbody tr').length > 0 || !document.querySelector('#unknown').hidden")
+        return tab
+
+    yield open_at
+    tab.evaluate("1")  # receives the events so far
+    assert tab.errors == []
+    assert {urlsplit(url).netloc for url in tab.requests} == {f"127.0.0.1:{world.server.port}"}
+
+
+def refresh(tab: Tab) -> None:
+    """Read again at once: resuming does not wait for the next period."""
+    before = tab.evaluate("document.querySelector('#clock').textContent")
+    tab.evaluate("document.querySelector('#pause').click(), document.querySelector('#pause').click()")
+    tab.until(f"document.querySelector('#clock').textContent !== {json.dumps(before)}")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_nothing_is_wider_than_the_window_and_every_text_can_be_read(opened: Callable[..., Tab], width: int, scheme: str) -> None:
+    tab = opened(width, scheme)
+    assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert tab.evaluate(CUT) == []
+    narrowest = "Math.min(...[...document.querySelectorAll('tbody .text')].map((one) => one.clientWidth || Infinity))"
+    assert tab.evaluate(narrowest) >= 60, "a column is too narrow for its text"
+    assert tab.evaluate(CONTRAST) == []
+
+
+def test_light_and_dark_follow_the_user(opened: Callable[..., Tab]) -> None:
+    color = "getComputedStyle(document.body).backgroundColor"
+    assert opened(1280, "light").evaluate(color) == "rgb(246, 248, 250)"
+    assert opened(1280, "dark").evaluate(color) == "rgb(13, 17, 23)"
+
+
+def test_the_keyboard_reaches_everything_in_order_with_a_visible_focus(opened: Callable[..., Tab]) -> None:
+    tab = opened(1280)
+    found = []
+    for _ in range(8):
+        tab.press("Tab", 9)
+        name, outline = tab.evaluate(
+            "[document.activeElement.textContent, getComputedStyle(document.activeElement).outlineStyle]"
+        )
+        assert outline == "solid", name
+        found.append(name)
+    assert found == ["Skip to jobs", "Pause", "Jobs", "Nodes", "Pools", "Queues", "Cost", "Ended jobs"]
+
+
+def test_enter_on_the_first_link_skips_to_the_jobs(opened: Callable[..., Tab]) -> None:
+    tab = opened(1280)
+    tab.press("Tab", 9)
+    tab.press("Enter", 13)
+    tab.until("document.activeElement.id === 'jobs'")
+
+
+def test_pause_stops_reading_and_resume_reads_at_once(opened: Callable[..., Tab], world: World) -> None:
+    tab = opened(1280)
+    tab.evaluate("document.querySelector('#pause').focus()")
+    tab.press("Enter", 13)
+    tab.until("document.querySelector('#state').textContent === 'Paused'")
+    assert tab.evaluate("document.querySelector('#pause').getAttribute('aria-pressed')") == "true"
+    before = world.second
+    tab.press("Enter", 13)
+    tab.until("document.querySelector('#state').textContent.startsWith('Live')")
+    assert world.second == before + 1
+
+
+def test_a_refresh_moves_nothing_and_keeps_every_row(opened: Callable[..., Tab]) -> None:
+    tab = opened(768)
+    tab.evaluate(PAINTED)  # the first drawing moves everything
+    tab.evaluate("""(window.moved = [], window.row = document.querySelector('#nodes tbody tr'),
+      window.observer = new PerformanceObserver((list) => moved.push(...list.getEntries().map((one) => one.value))),
+      observer.observe({type: 'layout-shift', buffered: false}))""")
+    where = "JSON.stringify([...document.querySelectorAll('main *')].map((one) => one.getBoundingClientRect()))"
+    before = tab.evaluate(where)
+    for _ in range(3):
+        refresh(tab)
+    assert tab.evaluate(where) == before
+    tab.evaluate(PAINTED)
+    assert tab.evaluate("moved") == []
+    assert tab.evaluate("window.row === document.querySelector('#nodes tbody tr')")
+
+
+def test_a_change_of_the_cluster_changes_the_page(opened: Callable[..., Tab], world: World) -> None:
+    tab = opened(1280)
+    world.seen = replace(SEEN, status=replace(STATUS, jobs=(STATUS.jobs[2], STATUS.jobs[0])))
+    refresh(tab)
+    names = "[...document.querySelectorAll('#jobs tbody th .text')].map((one) => one.textContent)"
+    assert tab.evaluate(names) == ["llm-pretrain", "mnist"]
+
+
+def test_markup_in_data_stays_text(opened: Callable[..., Tab], world: World) -> None:
+    line = STATUS.jobs[0]
+    hostile = replace(line, state=replace(line.state, name=MARKUP, reason=MARKUP), waits_for=MARKUP)
+    world.seen = replace(SEEN, status=replace(STATUS, cluster=MARKUP, jobs=(hostile,), problems=(MARKUP,)), stale=MARKUP)
+    tab = opened(1280)
+    tab.until("document.querySelector('#state').textContent.startsWith('Not current')")
+    assert tab.evaluate("document.querySelector('h1').textContent") == MARKUP
+    assert tab.evaluate("document.querySelectorAll('main img, main b, h1 *').length") == 0
+    assert tab.evaluate("document.body.dataset.attacked ?? ''") == ""
+
+
+@pytest.mark.parametrize("width", [375, 1280])
+def test_a_page_about_which_nothing_could_be_read_shows_the_reasons(opened: Callable[..., Tab], world: World, width: int) -> None:
+    reason = "context ada may not list Nodes; ask for access"
+    world.seen = Seen(NOW, replace(STATUS, pools=(), jobs=(), queues=(), unknown=(reason,)), reason, reason, reason)
+    tab = opened(width)
+    assert tab.evaluate("document.querySelector('#unknown li').textContent") == reason
+    assert tab.evaluate("document.querySelector('#nodes .notes').textContent") == reason
+    assert tab.evaluate("[...document.querySelectorAll('table')].filter((one) => one.checkVisibility()).length") == 0
+
+
+@pytest.mark.parametrize(("number", "is_open"), [(3, True), (4, False)])
+def test_many_reasons_are_folded_until_the_reader_opens_them(
+    opened: Callable[..., Tab], world: World, number: int, is_open: bool
+) -> None:
+    world.seen = replace(SEEN, unknown=tuple(f"reason {one}" for one in range(number)))
+    tab = opened(1280)
+    assert tab.evaluate("document.querySelector('#unknown-heading').textContent") == f"Could not be read ({number})"
+    assert tab.evaluate("document.querySelector('#unknown details').open") == is_open
+    tab.evaluate("document.querySelector('#unknown summary').click()")
+    refresh(tab)
+    assert tab.evaluate("document.querySelector('#unknown details').open") != is_open, "a refresh keeps the reader's choice"
+
+
+def test_assistive_technology_gets_tables_also_on_a_narrow_screen(opened: Callable[..., Tab]) -> None:
+    nodes = opened(375).send("Accessibility.getFullAXTree")["nodes"]
+    roles = [one["role"]["value"] for one in nodes if not one.get("ignored")]
+    assert {"main", "navigation", "table", "row", "rowheader", "cell", "status", "banner"} <= set(roles)
+    names = [one.get("name", {}).get("value") for one in nodes if one["role"]["value"] == "region"]
+    assert names == ["Jobs", "Nodes", "Pools", "Queues", "Cost so far", "Jobs that ended last"]

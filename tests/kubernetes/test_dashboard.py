@@ -1,0 +1,106 @@
+"""`scripts/cluster dashboard` for a running cluster: its page has a job that restarted, and follows the caller's permissions."""
+
+import json
+import secrets
+import signal
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.exit_codes import INTERRUPTED
+from testkit.job_cluster import NAMESPACE, SOURCE, STACK, JobCluster, job_file, python
+from testkit.waiting import wait_until
+
+pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("no_jobs_left")]
+
+FAILS_ONCE = """
+import os, pathlib, signal, sys
+seen = pathlib.Path("/shared") / sys.argv[1]
+if os.environ["OMPI_COMM_WORLD_RANK"] == "0" and not seen.exists():
+    seen.touch()
+    sys.exit(3)
+signal.pause()
+"""
+"""Rank 0 fails in the first attempt."""
+
+
+@contextmanager
+def dashboard(cluster: JobCluster, *arguments: str) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
+    """Run the dashboard; yield its URL and its process."""
+    with cluster.running("dashboard", "--json", *arguments) as process:
+        assert process.stdout is not None
+        text = process.stdout.read(1)
+        while text.count("{") != text.count("}"):
+            text += process.stdout.readline()
+        yield json.loads(text)["url"], process
+
+
+def data(url: str) -> dict[str, Any]:
+    with urllib.request.urlopen(f"{url}data.json", timeout=60) as answer:
+        found: dict[str, Any] = json.load(answer)
+        return found
+
+
+def cells(document: dict[str, Any], section: str, name: str) -> dict[str, Any]:
+    rows = [one["cells"] for one in document[section]["rows"]]
+    found: dict[str, Any] = next((one for one in rows if next(iter(one.values()))["text"] == name), {})
+    return found
+
+
+def test_the_page_has_everything_of_a_cluster_with_a_job_that_restarted(job_cluster: JobCluster, tmp_path: Path) -> None:
+    file = job_file(tmp_path, "dash", command=[*python(FAILS_ONCE), f"dash-{secrets.token_hex(3)}"], maxRestarts=2)
+    assert job_cluster.cluster("submit", file).code == 0
+    with dashboard(job_cluster, "-s", STACK, "--config-dir", str(SOURCE)) as (url, process):
+
+        def has_restarted(document: dict[str, Any]) -> bool:
+            job = cells(document, "jobs", "dash")
+            return bool(job) and (job["phase"]["text"], job["restarts"]["text"]) == ("Running", "1")
+
+        found = wait_until(lambda: data(url), has_restarted)
+        found = wait_until(lambda: data(url), lambda one: one["cost"]["rows"])
+        assert (found["title"], found["stale"], found["unknown"]) == ("gpumpi-jobs", "", [])
+        job = cells(found, "jobs", "dash")
+        assert job["phase"]["note"].startswith("restarted: ") and "exit code 3" in job["phase"]["note"]
+        assert {"Starting", "Running", "Restarting"} <= {one["name"] for one in job["time"]["parts"]}
+        assert cells(found, "pools", "train")["gpus"]["text"] == "2 of 2"
+        nodes = [one["cells"] for one in found["nodes"]["rows"] if one["cells"]["pool"]["text"] == "train"]
+        assert {one["jobs"]["text"] for one in nodes} == {f"{NAMESPACE}/dash"}
+        assert cells(found, "cost", "pool train")["hours"]["text"] != "0.00"
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            data(url.rsplit("/", 2)[0] + "/")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == INTERRUPTED
+
+
+@pytest.fixture
+def restricted(job_cluster: JobCluster, tmp_path: Path) -> Iterator[Path]:
+    """Kubeconfig of a service account that may only view the job namespace."""
+    account = ("-n", NAMESPACE, "dashboard-viewer")
+    binding = ("rolebinding", "-n", NAMESPACE, "dashboard-viewer")
+    try:
+        assert job_cluster.kubectl("create", "serviceaccount", *account).code == 0
+        who = f"--serviceaccount={NAMESPACE}:dashboard-viewer"
+        assert job_cluster.kubectl("create", *binding, "--clusterrole=view", who).code == 0
+        token = job_cluster.kubectl("create", "token", *account).out.strip()
+        config = job_cluster.kubectl("config", "view", "--raw", "--minify", "-o", "json").json
+        config["users"] = [{"name": one["name"], "user": {"token": token}} for one in config["users"]]
+        file = tmp_path / "restricted"
+        file.write_text(json.dumps(config))
+        yield file
+    finally:
+        job_cluster.kubectl("delete", *binding)
+        job_cluster.kubectl("delete", "serviceaccount", *account)
+
+
+def test_what_the_caller_may_not_read_is_shown_with_the_reason(job_cluster: JobCluster, restricted: Path) -> None:
+    with dashboard(job_cluster, "--kubeconfig", str(restricted)) as (url, _):
+        found = data(url)
+    assert found["nodes"]["rows"] == [] and "may not list Nodes" in found["nodes"]["empty"]
+    assert found["tiles"][0]["value"] == "?" and found["stale"] == ""
+    assert any("may not" in sentence for sentence in found["unknown"])

@@ -1,0 +1,174 @@
+"""What the dashboard's page shows for given nodes, jobs, records and spending."""
+
+import json
+from dataclasses import replace
+from decimal import Decimal
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+from cli.cost.spending import Spending
+from cli.dashboard.model import Seen, page
+from cli.dashboard.server import PAGE
+from cli.status.model import PoolStatus, Status
+from testkit.dashboard_world import NODES, NOW, SEEN, SPENDING, STATUS, node
+
+REASON = "context ada may not list Nodes; ask for access"
+
+
+def shown(seen: Seen = SEEN) -> dict[str, Any]:
+    """Return the page's document as a browser reads it."""
+    document: dict[str, Any] = json.loads(json.dumps(page(seen, NOW)))
+    return document
+
+
+def row(document: dict[str, Any], section: str, name: str) -> dict[str, Any]:
+    """Return the cells of the row whose first cell is `name`."""
+    (found,) = [one["cells"] for one in document[section]["rows"] if next(iter(one["cells"].values()))["text"] == name]
+    cells: dict[str, Any] = found
+    return cells
+
+
+class Columns(HTMLParser):
+    """Collects the columns of each section of the page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.section = ""
+        self.found: dict[str, set[str]] = {}
+        self.feed((PAGE / "index.html").read_text())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        named = dict(attrs)
+        if tag == "section":
+            self.section = named.get("id") or ""
+        elif tag == "th":
+            self.found.setdefault(self.section, set()).add(named["data-key"] or "")
+
+
+def test_every_column_of_the_page_has_a_cell_in_every_row() -> None:
+    document = shown()
+    for section, columns in Columns().found.items():
+        assert document[section]["rows"], f"the sample has no {section}"
+        for one in document[section]["rows"]:
+            assert columns <= set(one["cells"]), section
+            assert all(set(value) >= {"text", "note", "tone"} for value in one["cells"].values())
+
+
+def test_rows_have_keys_that_identify_them() -> None:
+    document = shown()
+    for section in Columns().found:
+        keys = [one["key"] for one in document[section]["rows"]]
+        assert len(set(keys)) == len(keys), section
+
+
+def test_a_job_shows_its_phases_progress_and_why_it_restarted() -> None:
+    found = row(shown(), "jobs", "llm-pretrain")
+    assert (found["phase"]["text"], found["restarts"]["text"], found["progress"]["text"]) == ("Running", "1", "step 41,250")
+    assert found["phase"]["note"].startswith("restarted: llm-pretrain-worker-1: its node ip-10-0-1-17")
+    assert found["time"]["note"] == "queued 7m0s, starting 9m0s, running 2h50m, restarting 6m0s"
+    assert sum(part["seconds"] for part in found["time"]["parts"]) == 192 * 60
+    assert found["hours"]["text"] == "46.93"
+
+
+def test_a_waiting_job_shows_what_it_waits_for_below_the_running_ones() -> None:
+    document = shown()
+    assert row(document, "jobs", "mnist")["phase"]["note"] == "waits in the queue: 8 more nvidia.com/gpu of pool train needed"
+    assert [one["cells"]["phase"]["text"] for one in document["jobs"]["rows"]] == ["Running", "Running", "Queued"]
+
+
+def test_what_no_source_reports_is_not_invented() -> None:
+    document = shown(replace(SEEN, records=[], spending="cost so far: unknown without a stack"))
+    job = row(document, "jobs", "llm-pretrain")
+    assert (job["restarts"]["text"], job["hours"]["text"], job["progress"]["text"]) == ("?", "?", "not reported")
+    assert job["time"]["parts"] == []
+    assert document["pools"]["notes"][0].startswith("GPU utilization: no source.")
+    assert document["cost"]["rows"] == [] and document["cost"]["empty"] == "cost so far: unknown without a stack"
+    assert document["tiles"][3]["value"] == "?"
+
+
+def test_what_the_caller_may_not_read_is_shown_with_the_reason() -> None:
+    unread = Status("gpumpi-mine", pools=(PoolStatus("train", "p5.48xlarge", maximum=4),), unknown=(REASON,))
+    document = shown(Seen(NOW, unread, REASON, REASON, REASON, unknown=(REASON,)))
+    assert document["unknown"] == [REASON]
+    assert (document["nodes"]["rows"], document["nodes"]["empty"]) == ([], REASON)
+    assert document["jobs"]["notes"] == [f"restarts, progress and GPU hours: {REASON}"]
+    assert [tile["value"] for tile in document["tiles"]] == ["?", "?", "0", "?"]
+    assert row(document, "pools", "train")["gpus"]["text"] == "?"
+
+
+@pytest.mark.parametrize("status", [Status(""), Status("mine", unknown=("ada may not list MPIJobs in namespace a",))])
+def test_jobs_that_could_not_be_read_are_not_zero_jobs(status: Status) -> None:
+    document = shown(Seen(NOW, status, REASON, REASON, REASON))
+    assert document["tiles"][2]["value"] == "?"
+    assert document["jobs"]["empty"] == "no jobs could be read" and document["ended"]["empty"] == REASON
+
+
+def test_a_broken_node_comes_first_with_its_fault_and_what_is_next() -> None:
+    document = shown()
+    first = document["nodes"]["rows"][0]["cells"]
+    assert (first["state"]["text"], first["state"]["tone"], first["gpus"]["text"]) == ("broken, cordoned", "bad", "7 of 8")
+    assert first["what"]["text"].startswith("NvidiaXID79Error: NVRM: Xid")
+    assert first["what"]["note"] == "EKS replaces it at 12:07 UTC, 10 min after the fault"
+    assert document["nodes"]["rows"][1]["cells"]["what"]["note"] == "the node is fine: the application caused it"
+    assert (document["tiles"][0]["value"], document["tiles"][0]["note"]) == ("5 of 6", "1 broken")
+
+
+def test_thousands_of_nodes_leave_out_only_healthy_ones() -> None:
+    many = [node(number) for number in range(1000)] + [replace(NODES[4], name=f"broken-{number}") for number in range(3)]
+    found = shown(replace(SEEN, nodes=many))["nodes"]
+    assert [one["cells"]["state"]["text"] for one in found["rows"][:4]] == ["broken, cordoned"] * 3 + ["healthy"]
+    assert (len(found["rows"]), found["more"]) == (100, "903 more nodes, all of them healthy")
+
+
+def test_the_cost_is_a_lower_bound_if_a_price_is_unknown() -> None:
+    spent = replace(SPENDING, total=replace(SPENDING.total, unknown=True), unknown=["the spot price of p5.48xlarge"])
+    document = shown(replace(SEEN, spending=spent))
+    assert document["tiles"][3]["value"] == "at least 1,312.40"
+    assert document["cost"]["notes"][1:] == ["unknown: the spot price of p5.48xlarge"]
+    assert row(document, "cost", "pool train")["gpu"]["note"] == "18.72 without a job"
+
+
+def test_a_pool_whose_every_price_is_unknown_has_no_lower_bound() -> None:
+    unknown = replace(SPENDING.pools["train"], usd=Decimal(0), unknown=True)
+    document = shown(replace(SEEN, spending=replace(SPENDING, pools={"train": unknown})))
+    assert row(document, "cost", "pool train")["usd"] == {"text": "unknown", "note": "", "tone": "doubtful"}
+
+
+def test_a_stack_without_instances_has_cost_nothing() -> None:
+    document = shown(replace(SEEN, spending=Spending(NOW, NOW)))
+    assert (document["cost"]["rows"], document["cost"]["empty"]) == ([], "no instance has run")
+
+
+def test_jobs_that_ended_come_from_their_records_newest_first() -> None:
+    document = shown()
+    assert [one["cells"]["job"]["text"] for one in document["ended"]["rows"]] == ["resnet-a", "resnet-b"]
+    assert row(document, "ended", "resnet-b")["phase"]["note"].startswith("BackoffLimitExceeded")
+    assert document["ended"]["notes"] == ["ended and not deleted: 7 succeeded, 1 failed"]
+
+
+def test_a_failed_launch_is_shown_until_a_later_one_succeeds() -> None:
+    note = row(shown(), "pools", "spare")["notes"]
+    assert note["text"].startswith("last failed launch 3m0s ago: InsufficientInstanceCapacity") and note["tone"] == "bad"
+    launch = STATUS.pools[2].failed_launch
+    assert launch is not None
+    over = replace(STATUS, pools=(replace(STATUS.pools[2], failed_launch=replace(launch, is_over=True)),))
+    assert row(shown(replace(SEEN, status=over)), "pools", "spare")["notes"]["text"] == ""
+
+
+def test_an_ec2_cluster_names_the_commands_for_its_runs_and_nodes() -> None:
+    status = Status("gpumpi-mine", "ec2", "ready", pools=(PoolStatus("workers", "g5.xlarge", ready=2, there=2, wanted=2),))
+    document = shown(Seen(NOW, status, "see hosts", [], SPENDING))
+    assert "jobs -s STACK" in document["jobs"]["empty"]
+    assert (document["tiles"][0]["value"], document["nodes"]["empty"]) == ("2 of 2", "see hosts")
+    assert (document["tiles"][1]["value"], document["tiles"][2]["value"]) == ("?", "?")
+
+
+def test_a_log_that_cannot_be_watched_is_named_where_the_step_would_be() -> None:
+    assert not isinstance(SEEN.records, str)
+    problem = "progress.pattern takes too long, so the job is not watched"
+    records = [replace(one, content={**one.content, "progressProblem": problem}) for one in SEEN.records]
+    document = shown(replace(SEEN, records=records))
+    assert row(document, "jobs", "llm-pretrain")["progress"] == {"text": "step 41,250", "note": problem, "tone": ""}
+    assert row(document, "jobs", "mnist")["progress"] == {"text": "not reported", "note": problem, "tone": ""}

@@ -1,0 +1,336 @@
+"""The dashboard's server: who gets an answer, and what a browser may do with it."""
+
+import hmac
+import http.client
+import json
+import re
+import signal
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from cli import main
+from cli.dashboard import server as module
+from cli.dashboard import verb
+from cli.dashboard.reading import EVERY_SECONDS, SPENDING_SECONDS, Kubernetes, Reader, SpendingReader
+from cli.dashboard.server import FILES, PAGE, DashboardServer
+from cli.errors import CommandError, Forbidden
+from cli.exit_codes import UNREACHABLE
+from cli.status.model import Status
+from infra.config.stack_file import RawStack
+from testkit.dashboard_world import NOW, SPENDING, STATUS
+
+DOCUMENT = {"title": "a secret of the cluster"}
+
+
+@pytest.fixture
+def server() -> Iterator[DashboardServer]:
+    with DashboardServer(0, lambda: DOCUMENT) as one:
+        thread = threading.Thread(target=one.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield one
+        one.shutdown()
+        thread.join()
+
+
+def ask(server: DashboardServer, path: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], str]:
+    connection = http.client.HTTPConnection(*server.server_address, timeout=20)
+    connection.request(method, path, headers=headers)
+    answer = connection.getresponse()
+    body = answer.read().decode()
+    connection.close()
+    return answer.status, {name.lower(): value for name, value in answer.getheaders()}, body
+
+
+# --- who gets an answer -------------------------------------------------------------------------------------------------
+
+
+def test_the_url_of_the_command_gets_the_page_and_its_data(server: DashboardServer) -> None:
+    path = server.url.removeprefix(f"http://127.0.0.1:{server.port}")
+    assert path == f"/{server.token}/"
+    status, headers, body = ask(server, path)
+    assert (status, headers["content-type"]) == (200, "text/html; charset=utf-8") and body.startswith("<!doctype html>")
+    for name, (_, kind) in FILES.items():
+        assert ask(server, path + name)[:2][1]["content-type"] == kind
+    assert json.loads(ask(server, f"{path}data.json")[2]) == DOCUMENT
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/data.json", "/wrong/data.json", "/{token}", "/{part}/data.json", "/{token}x/data.json", "/?{token}"]
+)
+def test_without_the_token_there_is_no_answer(server: DashboardServer, path: str) -> None:
+    asked = path.format(token=server.token, part=server.token[:-1])
+    status, _, body = ask(server, asked)
+    assert status == 403 and "secret" not in body and server.token not in body
+
+
+def test_the_token_is_long_random_and_compared_in_constant_time(server: DashboardServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    with DashboardServer(0, lambda: DOCUMENT) as other:
+        assert server.token != other.token and len(server.token) >= 43  # 256 bits
+    compared: list[tuple[bytes, bytes]] = []
+    real = hmac.compare_digest
+    monkeypatch.setattr(module.hmac, "compare_digest", lambda a, b: compared.append((a, b)) or real(a, b))
+    ask(server, "/guess/data.json")
+    assert compared == [(b"guess", server.token.encode())]
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "user@127.0.0.1", "[bad", ""])
+def test_another_host_name_gets_no_answer_even_with_the_token(server: DashboardServer, host: str) -> None:
+    status, _, body = ask(server, f"/{server.token}/data.json", Host=host)
+    assert status == 403 and "secret" not in body
+
+
+def test_an_ssh_tunnel_may_use_another_port(server: DashboardServer) -> None:
+    assert ask(server, f"/{server.token}/data.json", Host="localhost:9999")[0] == 200
+
+
+@pytest.mark.parametrize(
+    "name", ["../server.py", "page/index.html", "index.html", "%2e%2e/server.py", "data.json/", "/etc/passwd"]
+)
+def test_nothing_but_the_files_of_the_page_is_served(server: DashboardServer, name: str) -> None:
+    assert ask(server, f"/{server.token}/{name}")[0] == 404
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"])
+def test_the_server_only_reads(server: DashboardServer, method: str) -> None:
+    status, headers, body = ask(server, f"/{server.token}/data.json", method, Origin="https://evil.example")
+    assert status == 501 and "secret" not in body and "access-control-allow-origin" not in headers
+
+
+def test_head_has_the_headers_without_the_body(server: DashboardServer) -> None:
+    status, headers, body = ask(server, f"/{server.token}/data.json", "HEAD")
+    assert (status, body) == (200, "") and int(headers["content-length"]) == len(json.dumps(DOCUMENT))
+
+
+def test_only_the_loopback_address_listens(server: DashboardServer) -> None:
+    assert server.server_address[0] == "127.0.0.1"
+    with pytest.raises(OSError):
+        socket.create_connection(("127.0.0.2", server.port), timeout=20).close()
+
+
+def test_a_port_in_use_is_one_sentence_with_the_fix(server: DashboardServer) -> None:
+    fix = re.escape(f"--port: cannot listen on 127.0.0.1:{server.port} (Address already in use). Choose another one: --port ")
+    with pytest.raises(CommandError, match=fix):
+        DashboardServer(server.port, lambda: DOCUMENT)
+
+
+# --- what a browser may do ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["/{token}/", "/{token}/data.json", "/{token}/page.js", "/{token}/absent", "/", "/wrong/"])
+def test_every_answer_forbids_everything_from_elsewhere(server: DashboardServer, path: str) -> None:
+    _, headers, _ = ask(server, path.format(token=server.token), Origin="https://evil.example")
+    policy = dict(part.strip().split(" ", 1) for part in headers["content-security-policy"].split(";"))
+    assert policy.pop("default-src") == "'none'"
+    assert {name: policy.pop(name) for name in ("script-src", "style-src", "connect-src", "img-src")} == dict.fromkeys(
+        ("script-src", "style-src", "connect-src", "img-src"), "'self'"
+    )
+    assert policy == {
+        "base-uri": "'none'",
+        "form-action": "'none'",
+        "frame-ancestors": "'none'",
+        "require-trusted-types-for": "'script'",
+    }
+    assert not [name for name in headers if name.startswith("access-control-") or name == "set-cookie"]
+    assert (headers["referrer-policy"], headers["cache-control"]) == ("no-referrer", "no-store")
+    assert (headers["x-content-type-options"], headers["cross-origin-resource-policy"]) == ("nosniff", "same-origin")
+    assert headers["server"] == "gpumpi"
+
+
+def test_the_page_turns_data_into_text_only() -> None:
+    scripts = "".join((PAGE / name).read_text() for name in ("page.js", "table.js"))
+    assert not re.search(
+        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|setAttribute\(\"on", scripts
+    )
+
+
+@pytest.mark.parametrize("path", sorted(PAGE.iterdir()), ids=lambda path: path.name)
+def test_the_page_needs_nothing_from_elsewhere(path: Path) -> None:
+    text = path.read_text().replace("http://www.w3.org/2000/svg", "")
+    assert not re.search(r"https?:|@import|@font-face|url\(", text)
+    assert not re.search(r"<style|<script(?![^>]*\bsrc=)|\bstyle=|\son\w+=", text) or path.suffix == ".js"
+    assert path.name in {name for name, _ in FILES.values()}
+
+
+# --- reading ------------------------------------------------------------------------------------------------------------
+
+
+class World:
+    """A clock, and a cluster that answers or fails."""
+
+    def __init__(self) -> None:
+        self.now, self.looks = 0.0, 0
+        self.error: CommandError | None = None
+
+    def clock(self) -> float:
+        return self.now
+
+    def look(self) -> tuple[Status, int]:
+        self.looks += 1
+        if self.error:
+            raise self.error
+        return STATUS, 0
+
+    def reader(self) -> Reader:
+        return Reader(self.look, None, SpendingReader(None, None), self.clock)
+
+
+def test_several_pages_share_what_was_read() -> None:
+    world = World()
+    reader = world.reader()
+    reader.start()
+    assert [reader.page()["title"] for _ in range(5)] == ["gpumpi-mine"] * 5 and world.looks == 1
+    world.now = EVERY_SECONDS
+    reader.page()
+    assert world.looks == 2
+
+
+def test_a_cluster_that_stops_answering_keeps_its_last_data_and_the_reason() -> None:
+    world = World()
+    reader = world.reader()
+    reader.start()
+    world.now, world.error = EVERY_SECONDS, CommandError("no cluster answers at https://a", UNREACHABLE)
+    found = reader.page()
+    assert (found["stale"], found["title"], len(found["jobs"]["rows"])) == ("no cluster answers at https://a", "gpumpi-mine", 3)
+    world.now, world.error = 2 * EVERY_SECONDS, None
+    assert reader.page()["stale"] == ""
+
+
+def test_a_cluster_that_never_answered_ends_the_command() -> None:
+    world = World()
+    world.error = CommandError("no cluster answers at https://a", UNREACHABLE)
+    with pytest.raises(CommandError, match="no cluster answers"):
+        world.reader().start()
+
+
+def test_a_caller_who_may_read_nothing_gets_a_page_with_the_reason() -> None:
+    world = World()
+    world.error = Forbidden("ada may not read ConfigMap gpumpi-cluster", UNREACHABLE)
+    reader = world.reader()
+    reader.start()
+    found = reader.page()
+    assert (found["title"], found["unknown"]) == ("unknown cluster", ["ada may not read ConfigMap gpumpi-cluster"])
+
+
+class Permitted:
+    """A cluster whose caller may list only some kinds, in some namespaces."""
+
+    def __init__(self, *allowed: str) -> None:
+        self.allowed = allowed
+
+    def description(self) -> Any:
+        self._check("ConfigMap")
+        return type("Described", (), {"namespaces": [type("N", (), {"name": name}) for name in ("red", "blue")]})
+
+    def list(self, kind: str, fields: Any = None) -> Sequence[Any]:
+        self._check(kind)
+        return [{"metadata": {"name": "one"}, "spec": {}, "status": {}}] if kind == "Node" else []
+
+    def list_labeled(self, kind: str, label: str, namespace: str) -> Sequence[Any]:
+        self._check(f"{kind} {namespace}")
+        return []
+
+    def _check(self, what: str) -> None:
+        if what not in self.allowed:
+            raise Forbidden(f"ada may not list {what}", UNREACHABLE)
+
+
+def kubernetes(*allowed: str) -> Kubernetes:
+    cluster: Any = Permitted(*allowed)
+    return Kubernetes(lambda: cluster)
+
+
+def test_records_of_one_namespace_are_read_if_another_is_forbidden() -> None:
+    found = kubernetes("ConfigMap", "ConfigMap blue")
+    assert found.records() == [] and found.unknown == ["records of jobs: ada may not list ConfigMap red"]
+
+
+def test_no_readable_records_are_not_an_empty_list() -> None:
+    assert kubernetes("ConfigMap").records() == "; ".join(
+        f"records of jobs: ada may not list ConfigMap {name}" for name in ("red", "blue")
+    )
+    assert kubernetes().records() == "ada may not list ConfigMap"
+
+
+def test_nodes_need_no_events_and_no_records() -> None:
+    found = kubernetes("Node")
+    nodes = found.nodes(found.records(), NOW)
+    assert not isinstance(nodes, str) and [node.name for node in nodes] == ["one"]
+    assert found.unknown == ["events of nodes: ada may not list Event"]
+    assert kubernetes().nodes([], NOW) == "ada may not list Node"
+
+
+def test_the_spending_is_read_in_the_background_once_per_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, read = World(), threading.Semaphore(0)
+    answers: list[int] = []
+
+    def so_far(self: SpendingReader, raw: RawStack) -> Any:
+        read.acquire()
+        answers.append(1)
+        return SPENDING
+
+    monkeypatch.setattr(SpendingReader, "_read", so_far)
+    reader = SpendingReader(RawStack("mine", "us-west-2", {"target": {"kind": "eks"}}), None, world.clock)
+    assert reader.latest() == "cost so far: reading prices" == reader.latest()
+    read.release()
+    assert reader._thread is not None
+    reader._thread.join()
+    assert reader.latest() is SPENDING and len(answers) == 1
+    world.now = SPENDING_SECONDS
+    read.release()
+    reader.latest()
+    reader._thread.join()
+    assert len(answers) == 2
+
+
+@pytest.mark.parametrize(("kind", "words"), [(None, "Start the dashboard with -s STACK"), ("existing", "not in AWS")])
+def test_a_cluster_without_prices_says_why_there_is_no_cost(kind: str | None, words: str) -> None:
+    raw = RawStack("mine", "", {"target": {"kind": kind}}) if kind else None
+    assert words in str(SpendingReader(raw, None).latest())
+
+
+# --- the verb -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> World:
+    world = World()
+    monkeypatch.setattr(verb, "look_at", lambda *_, **__: world.look)
+    nothing = kubernetes()
+    monkeypatch.setattr(verb.stack_cluster, "connect", lambda *_: nothing.cluster())
+    return world
+
+
+def interrupted(server: DashboardServer) -> None:
+    assert ask_once(server)["title"] == "gpumpi-mine"
+    signal.raise_signal(signal.SIGINT)
+
+
+def ask_once(server: DashboardServer) -> Any:
+    thread = threading.Thread(target=server.handle_request)
+    thread.start()
+    found = json.loads(ask(server, f"/{server.token}/data.json")[2])
+    thread.join()
+    return found
+
+
+@pytest.mark.parametrize("arguments", [[], ["--json"]], ids=["text", "json"])
+def test_the_verb_prints_its_url_and_serves_until_it_is_interrupted(
+    cluster: World, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    monkeypatch.setattr(DashboardServer, "serve_forever", interrupted)
+    done = CliRunner().invoke(main.app, ["dashboard", *arguments])
+    assert (done.exit_code, done.stderr) == (130, ""), done.output
+    url = json.loads(done.stdout)["url"] if arguments else done.stdout.splitlines()[0]
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/[\w-]{43}/", url)
+
+
+def test_the_verb_ends_with_the_reason_if_the_cluster_does_not_answer(cluster: World) -> None:
+    cluster.error = CommandError("no cluster answers at https://a", UNREACHABLE)
+    done = CliRunner().invoke(main.app, ["dashboard"])
+    assert (done.exit_code, done.stdout, done.stderr) == (5, "", "cluster dashboard: no cluster answers at https://a\n")

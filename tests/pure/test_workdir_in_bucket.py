@@ -1,0 +1,163 @@
+"""Folders of jobs without a writable shared volume: an archive in the stack's bucket, which each pod unpacks."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from cli.errors import CommandError
+from cli.workdir import in_cluster, places
+from infra.jobs.in_pods import UNUSABLE_IMAGE, workdir_from_bucket
+from infra.jobs.pods import PlacedJob
+from infra.naming import KEY_BUCKET_CONFIG
+from tests.pure.job_world import cluster, job, pieces
+
+BUCKET, REGION = "stack-bucket", "us-west-2"
+
+
+@pytest.fixture
+def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    with mock_aws():
+        client = boto3.client("s3")
+        client.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
+        yield client
+
+
+class Cluster:
+    """ConfigMaps of a namespace."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, dict[str, Any]] = {KEY_BUCKET_CONFIG: {"data": {"bucket": BUCKET}}}
+
+    def get(self, kind: str, name: str, namespace: str) -> dict[str, Any]:
+        return self.objects[name]
+
+    def create(self, manifest: dict[str, Any]) -> None:
+        self.objects[manifest["metadata"]["name"]] = manifest
+
+    def delete(self, kind: str, name: str, namespace: str) -> None:
+        del self.objects[name]
+
+    def list(self, kind: str, namespace: str, labels: dict[str, str]) -> list[dict[str, Any]]:
+        return [one for name, one in self.objects.items() if name != KEY_BUCKET_CONFIG]
+
+
+def placed(*, bucket: bool = True, **more: Any) -> PlacedJob:
+    described = cluster()
+    namespace = described.namespaces[0].model_copy(update={"workdir_bucket": bucket})
+    described = described.model_copy(update={"namespaces": (namespace,), "region": REGION})
+    return PlacedJob.of(job(volumes=[], **more), described)
+
+
+def code(tmp_path: Path, answer: int = 41) -> Path:
+    (tmp_path / "lib").mkdir(exist_ok=True)
+    (tmp_path / "lib" / "answer.py").write_text(str(answer))
+    (tmp_path / "train.sh").write_text("#!/bin/sh\n")
+    (tmp_path / "train.sh").chmod(0o755)
+    (tmp_path / "latest").unlink(missing_ok=True)
+    (tmp_path / "latest").symlink_to("train.sh")
+    return tmp_path
+
+
+def send(running: Cluster, folder: Path) -> str:
+    """Send the folder for a job; return the object's key."""
+    place = places.choose(placed(), folder, 200)
+    before = set(running.objects)
+    place.create(running)  # type: ignore[arg-type]
+    (record,) = set(running.objects) - before
+    key: str = running.objects[record]["data"]["object"]
+    return key
+
+
+def unpack(key: str, folder: Path, monkeypatch: pytest.MonkeyPatch, said: Path) -> None:
+    monkeypatch.setenv("GPUMPI_BUCKET", BUCKET)
+    monkeypatch.setattr(workdir_from_bucket, "SAID", said)
+    workdir_from_bucket.main(key, folder)
+
+
+def test_what_was_sent_arrives_with_modes_and_links(s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "code").mkdir()
+    (tmp_path / "pod").mkdir()
+    key = send(Cluster(), code(tmp_path / "code"))
+    unpack(key, tmp_path / "pod", monkeypatch, tmp_path / "said")
+    assert (tmp_path / "pod" / "lib" / "answer.py").read_text() == "41"
+    assert (tmp_path / "pod" / "train.sh").stat().st_mode & 0o111
+    assert (tmp_path / "pod" / "latest").readlink() == Path("train.sh")
+
+
+def test_an_unchanged_folder_is_copied_in_the_bucket_and_not_sent_again(
+    s3: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    running = Cluster()
+    first, second = send(running, code(tmp_path)), send(running, tmp_path)
+    assert first != second
+    assert "sent 2 files" in (told := capsys.readouterr().err) and "copied 2 unchanged files" in told
+    third = send(running, code(tmp_path, 42))
+    assert "copied" not in capsys.readouterr().err
+    assert third.split("/")[:-1] != first.split("/")[:-1]
+
+
+def test_the_folder_is_removed_with_the_job_and_that_of_another_job_stays(s3: Any, tmp_path: Path) -> None:
+    running = Cluster()
+    first = send(running, code(tmp_path))
+    alone = Cluster()
+    second = send(alone, tmp_path)
+    assert in_cluster.remove_workdir(running, "mpi-jobs", "mnist")  # type: ignore[arg-type]
+    assert [one["Key"] for one in s3.list_objects_v2(Bucket=BUCKET)["Contents"]] == [second]
+    assert first != second
+    assert list(running.objects) == [KEY_BUCKET_CONFIG]
+
+
+def test_nothing_is_left_if_the_folder_cannot_be_written(s3: Any, tmp_path: Path) -> None:
+    running = Cluster()
+    running.objects[KEY_BUCKET_CONFIG]["data"]["bucket"] = "another"
+    with pytest.raises(CommandError, match="NoSuchBucket"):
+        send(running, code(tmp_path))
+    assert list(running.objects) == [KEY_BUCKET_CONFIG]
+
+
+def test_a_stack_without_a_bucket_for_folders_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match="mounts no writable volume of namespace mpi-jobs, and its stack has no bucket"):
+        places.choose(placed(bucket=False), code(tmp_path), 200)
+
+
+@pytest.mark.parametrize("launcher", ["mpijob", "standalone", "torchrun"])
+def test_ranks_start_in_the_folder_after_it_was_unpacked(launcher: str, s3: Any, tmp_path: Path) -> None:
+    place = places.choose(placed(launcher=launcher), code(tmp_path), 200)
+    pods = [pod for piece in place.used_by(pieces(launcher=launcher, volumes=[])) for pod in pods_of(piece.manifest)]
+    ranks = [(pod, one) for pod in pods for one in pod["containers"] if one["name"] in ("launcher", "worker")]
+    assert ranks
+    for pod, one in ranks:
+        assert one["workingDir"] == "/gpumpi/workdir"
+        assert {"name": "workdir", "mountPath": "/gpumpi/workdir"} in one["volumeMounts"]
+        assert pod["initContainers"][0]["name"] == "workdir"
+        assert {"name": "workdir", "emptyDir": {}} in pod["volumes"]
+
+
+def pods_of(manifest: dict[str, Any]) -> list[dict[str, Any]]:
+    spec = manifest.get("spec", {})
+    templates = [one["template"] for one in spec.get("mpiReplicaSpecs", {}).values()] + [spec.get("template", {})]
+    return [one["spec"] for one in templates if "spec" in one]
+
+
+def test_an_expired_folder_is_named(s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SystemExit) as ended:
+        unpack("workdirs/mpi-jobs/gone.tar.gz", tmp_path, monkeypatch, tmp_path / "said")
+    assert ended.value.code == 1
+    assert (tmp_path / "said").read_text().endswith("workdirs/mpi-jobs/gone.tar.gz; submit the job again")
+
+
+def test_an_image_without_boto3_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "boto3", None)
+    with pytest.raises(SystemExit) as ended:
+        unpack("any", tmp_path, monkeypatch, tmp_path / "said")
+    assert ended.value.code == UNUSABLE_IMAGE
+    assert "python3 of the image has no boto3, which workdir needs" in (tmp_path / "said").read_text()
