@@ -96,7 +96,8 @@ def _unverified(settings: Settings) -> dict[str, str]:
     if not settings.is_eks:
         return {}
     unused = () if settings.storage.lustre else (FSX_CSI_DRIVER,)
-    return not_verified(settings.eks.kubernetes_version, {*settings.eks.addon_versions, *unused})
+    platform, own = settings.platform, {*settings.eks.addon_versions, *unused}
+    return not_verified(settings.eks.kubernetes_version, own, monitoring=platform.monitoring and settings.installs_platform)
 
 
 def _of_existing(path: Path, raw: RawStack, offline: bool) -> Verdict:

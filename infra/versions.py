@@ -96,13 +96,16 @@ def addon_versions(kubernetes_version: str, *, lustre: bool = True) -> dict[str,
     return {name: version for name, version in found.items() if lustre or name != FSX_CSI_DRIVER}
 
 
-def not_verified(kubernetes_version: str, own_addons: Collection[str] = ()) -> dict[str, str]:
+def not_verified(kubernetes_version: str, own_addons: Collection[str] = (), *, monitoring: bool = False) -> dict[str, str]:
     """Return pinned version -> what is known, for the pins without a source. `own_addons` have versions of the user."""
     pins = _ADDONS.get(kubernetes_version, {})
     return {
-        f"add-on {name} {pins[name]} with Kubernetes {version}": known
-        for (version, name), known in _NOT_VERIFIED.items()
-        if version == kubernetes_version and name not in own_addons
+        **(_MONITORING if monitoring else {}),
+        **{
+            f"add-on {name} {pins[name]} with Kubernetes {version}": known
+            for (version, name), known in _NOT_VERIFIED.items()
+            if version == kubernetes_version and name not in own_addons
+        },
     }
 
 
@@ -126,6 +129,20 @@ EFA_DEVICE_PLUGIN: Final = "v0.5.20"  # in chart aws-efa-k8s-device-plugin v0.5.
 PYTHON_IMAGE: Final = "public.ecr.aws/docker/library/python:3.13.15-slim-trixie"
 AMAZON_LINUX: Final = "public.ecr.aws/amazonlinux/amazonlinux:2023.6.20250218.2"  # a public Dockerfile, with its digest
 """Image of the Job that runs `chown` on a new Lustre file system."""
+
+# Images of `platform.monitoring`, seen in manifests and image lists of public clusters in 2026; NOT VERIFIED in an account.
+PROMETHEUS: Final = "v3.13.1"  # v3.14.0 is newer
+ALERTMANAGER: Final = "v0.34.1"
+KUBE_STATE_METRICS: Final = "v2.18.0"
+NODE_EXPORTER: Final = "v1.12.1"
+DCGM_EXPORTER: Final = "4.6.0-4.8.3-distroless"  # never run by this project: it needs a GPU
+_MONITORING: Final = MappingProxyType(
+    {
+        "Prometheus, Alertmanager, kube-state-metrics and node-exporter": "seen in image lists of public clusters, 2026-11-23; "
+        "not pulled",
+        f"NVIDIA's DCGM exporter {DCGM_EXPORTER}": "seen in public programs, 2026-11-23; never run, because it needs a GPU",
+    }
+)
 
 _CLUSTER_AUTOSCALER: Final = MappingProxyType(
     {

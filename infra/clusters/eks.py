@@ -20,7 +20,7 @@ from infra.facts.registries import eks_registry
 from infra.jobs.cluster import ClusterDescription
 from infra.kubernetes.reachability import Check
 from infra.naming import AUTOSCALER_ACCOUNT, AUTOSCALER_TAG, JOB_SERVICE_ACCOUNT, KUBE_SYSTEM, Naming
-from infra.plan import eks_pools, image_repositories
+from infra.plan import eks_pools, image_repositories, monitoring
 from infra.plan import lustre as lustre_plan
 from infra.plan.cluster_description import describe
 from infra.plan.eks_pools import PoolPlan
@@ -203,6 +203,7 @@ def _platform(
         access=cluster.access,
         system_nodes=(system.node_group,),
         autoscaler=AutoscalerSpec(settings.region, wanted.idle_minutes, scaler.association) if scaler else None,
+        monitoring=monitoring.of_eks(settings, description),
         job_keys=JobKeys(base.keys.name, roles.jobs),
         jobs=settings.jobs,
     )

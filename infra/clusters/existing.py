@@ -7,6 +7,7 @@ from infra import outputs
 from infra.facts.existing_cluster import ClusterFacts, kubeconfig_file
 from infra.kubernetes import kubeconfigs
 from infra.naming import Naming
+from infra.plan import monitoring
 from infra.plan.existing_cluster_description import describe
 from infra.settings.existing import ClassOfStorage, ExistingSettings, Nfs
 
@@ -39,6 +40,7 @@ def build(settings: ExistingSettings, facts: ClusterFacts) -> Mapping[str, objec
         description=description,
         volume=_volume(settings),
         system_selector=settings.target.system.node_selector,
+        monitoring=monitoring.of_existing(settings, description),
         jobs=settings.jobs,
     )
     Platform(naming.name("platform"), args)

@@ -34,9 +34,13 @@ def pull_secrets(job: Job) -> Iterator[Problem]:
     yield from secret_names("imagePullSecrets", job.image_pull_secrets or ())
 
 
+def is_secret_name(name: str) -> bool:
+    return len(name) <= SECRET_NAME_LIMIT and _SECRET_NAME.fullmatch(name) is not None
+
+
 def secret_names(path: str, names: Sequence[str]) -> Iterator[Problem]:
     for index, one in enumerate(names):
-        if len(one) > SECRET_NAME_LIMIT or not _SECRET_NAME.fullmatch(one):
+        if not is_secret_name(one):
             fix = "Use the name shown by `kubectl get secrets`, such as registry-login."
             yield Problem(f"{path}[{index}]", f"{shown(one)} is not a valid Secret name. {fix}")
         elif one in names[:index]:

@@ -12,6 +12,7 @@ from infra.facts.manifests import Manifests
 from infra.jobs.cluster import ClusterDescription
 from infra.jobs.component import StackJobs, StackJobsArgs
 from infra.jobs.model import Job
+from infra.monitoring.model import Monitored
 from infra.naming import COMPONENT, LUSTRE_CLAIM, LUSTRE_VOLUME_LABEL, POOL_LABEL, SYSTEM_POOL, Naming
 from infra.platform import jobset, queue, trainer
 from infra.platform.cluster_autoscaler import ClusterAutoscaler, ClusterAutoscalerArgs
@@ -19,6 +20,7 @@ from infra.platform.cluster_description import DescribedCluster, DescribedCluste
 from infra.platform.efa_device_plugin import EfaDevicePlugin, EfaDevicePluginArgs
 from infra.platform.job_controller.component import JobController, JobControllerArgs
 from infra.platform.lustre_directories import LustreDirectories, LustreDirectoriesArgs
+from infra.platform.monitoring.component import Monitoring, MonitoringArgs
 from infra.platform.mpi_operator import MpiOperator, MpiOperatorArgs
 from infra.platform.namespaces import Namespaces, NamespacesArgs
 from infra.platform.nvidia_device_plugin import NvidiaDevicePlugin, NvidiaDevicePluginArgs
@@ -108,6 +110,7 @@ class PlatformArgs:
     """EKS's own registry in the Region. If given, the EFA device plugin is installed."""
     hardened_efa_plugin: bool = False
     autoscaler: AutoscalerSpec | None = None
+    monitoring: Monitored | None = None
     job_keys: JobKeys | None = None
     jobs: Sequence[Job] = ()
 
@@ -134,6 +137,7 @@ class Platform(pulumi.ComponentResource):
         operators = self._install_operators()
         namespaces, before_jobs = self._install_namespaces(operators)
         self._install_autoscaler()
+        self._install_monitoring(operators)
         if args.jobs:
             wanted = StackJobsArgs(self._site, args.description, args.jobs, after=before_jobs)
             StackJobs(self._naming.name("jobs"), wanted, self._child)
@@ -235,6 +239,14 @@ class Platform(pulumi.ComponentResource):
             needs.append(LustreDirectories(self._naming.name("lustre-directories"), wanted, self._child).done)
         volume = SharedVolumeArgs(site, lustre.volume, created.namespaces, needs, LUSTRE_CLAIM, LUSTRE_VOLUME_LABEL)
         return [SharedVolume(self._naming.name("lustre-volume"), volume, self._child)]
+
+    def _install_monitoring(self, operators: Sequence[pulumi.Resource]) -> None:
+        args, wanted = self._args, self._args.monitoring
+        if wanted is None:
+            return
+        selectors = [pool.labels for pool in args.description.pools if pool.gpus]
+        after = (*args.system_nodes, *operators)
+        Monitoring(self._naming.name("monitoring"), MonitoringArgs(self._site, wanted, selectors, after), self._child)
 
     def _install_autoscaler(self) -> None:
         args, wanted = self._args, self._args.autoscaler

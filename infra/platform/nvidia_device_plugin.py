@@ -42,7 +42,7 @@ class NvidiaDevicePlugin(pulumi.ComponentResource):
         # Upstream tolerates a single taint key. On nodes with another taint, there would be no plugin and no GPUs, but
         # also no error: https://github.com/NVIDIA/k8s-device-plugin/issues/1934
         pod["tolerations"] = [{"operator": "Exists"}]
-        pod |= _node_selection(selectors)
+        pod |= node_selection(selectors)
         pod["automountServiceAccountToken"] = False
         pod["securityContext"] = {"seccompProfile": {"type": "RuntimeDefault"}}
         (container,) = pod["containers"]
@@ -50,7 +50,7 @@ class NvidiaDevicePlugin(pulumi.ComponentResource):
         container["resources"] = {"requests": {"cpu": site.cpu(10), "memory": "64Mi"}, "limits": {"memory": "256Mi"}}
 
 
-def _node_selection(selectors: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+def node_selection(selectors: Sequence[Mapping[str, str]]) -> dict[str, Any]:
     """Select nodes by the GPU label or, if the pools' nodes do not have it, by the labels of the pools."""
     if all(GPU_LABEL in selector for selector in selectors):
         return {"nodeSelector": {GPU_LABEL: "true"}}

@@ -47,6 +47,25 @@ class CommonPlatformSettings(Model):
         "once all their GPUs work. In existing clusters, broken nodes are only cordoned. Needs EKS's node monitoring agent, or "
         "another program that reports its node conditions. Change: in place.",
     )
+    monitoring: bool = Field(
+        False,
+        description="Prometheus with alerts, Alertmanager, exporters and dashboards for Grafana, in the namespace "
+        "gpumpi-monitoring. Change: in place; false deletes all metrics.",
+    )
+    remote_write: str | None = Field(
+        None,
+        description="URL to which Prometheus also sends all metrics: a receiver of its remote-write protocol. Change: in place.",
+    )
+    remote_write_login: str | None = Field(
+        None,
+        description="Name of a Secret in the namespace gpumpi-monitoring whose key `token` has the receiver's bearer token; you "
+        "create it. Change: in place; restarts Prometheus, which loses its metrics.",
+    )
+    alert_receiver: str | None = Field(
+        None,
+        description="Name of a Secret in the namespace gpumpi-monitoring whose key `url` has the webhook to which Alertmanager "
+        "sends alerts; you create it. Without it, alerts are only shown. Change: in place; restarts Alertmanager.",
+    )
     queue: bool = Field(
         True,
         description="Kueue: a job starts only when all of its workers fit. Change: in place, and the stack's jobs run again; "

@@ -80,6 +80,7 @@ OFFLINE_EKS: Offline = (
     platform.image_repositories,
     platform.image_pull_secrets,
     platform.manifest_mirror,
+    platform.monitoring,
     jobs.need_the_platform,
     jobs.unique,
 )

@@ -139,6 +139,7 @@ OFFLINE: tuple[Callable[[ExistingSettings], Iterator[Problem]], ...] = (
     platform.image_repository,
     platform.image_pull_secrets,
     platform.manifest_mirror,
+    platform.monitoring,
     jobs.unique,
 )
 

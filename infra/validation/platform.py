@@ -2,15 +2,17 @@
 
 import re
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 from infra.config.messages import all_of, shown
 from infra.config.problems import Problem, warning
 from infra.facts.manifests import MIRROR_VARIABLE, Manifests
 from infra.facts.model import Facts
 from infra.jobs.image_names import is_repository_name, is_short
-from infra.jobs.image_rules import secret_names
+from infra.jobs.image_rules import is_secret_name, secret_names
 from infra.naming import (
     JOBSET_NAMESPACE,
+    MONITORING_NAMESPACE,
     MPI_OPERATOR_NAMESPACE,
     NAMESPACE_LIMIT,
     PLATFORM_NAMESPACE,
@@ -21,7 +23,12 @@ from infra.settings.stack import Settings
 from infra.validation.pool_paths import AnyStack
 
 _DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
-_TAKEN = frozenset({"default", JOBSET_NAMESPACE, MPI_OPERATOR_NAMESPACE, PLATFORM_NAMESPACE, QUEUE_NAMESPACE, TRAINER_NAMESPACE})
+_TAKEN = frozenset(
+    {
+        *("default", JOBSET_NAMESPACE, MONITORING_NAMESPACE, MPI_OPERATOR_NAMESPACE, PLATFORM_NAMESPACE, QUEUE_NAMESPACE),
+        TRAINER_NAMESPACE,
+    }
+)
 _REGISTRY = re.compile(r"[a-z0-9][a-z0-9.-]*(:[0-9]+)?(/[a-z0-9][a-z0-9._-]*)*")
 """https://github.com/distribution/reference/blob/main/reference.go"""
 
@@ -88,6 +95,35 @@ def image_repositories(settings: Settings) -> Iterator[Problem]:
 
 def image_pull_secrets(settings: AnyStack) -> Iterator[Problem]:
     yield from secret_names("platform.imagePullSecrets", settings.platform.image_pull_secrets)
+
+
+def monitoring(settings: AnyStack) -> Iterator[Problem]:
+    wanted = settings.platform
+    receiver, token, webhook = wanted.remote_write, wanted.remote_write_login, wanted.alert_receiver
+    if receiver is not None:
+        yield from _receiver(receiver)
+    for name, secret in (("remoteWriteLogin", token), ("alertReceiver", webhook)):
+        if secret is not None and not is_secret_name(secret):
+            fix = "Use the name shown by `kubectl get secrets`, such as metrics-receiver."
+            yield Problem(f"platform.{name}", f"{shown(secret)} is not a valid Secret name. {fix}")
+    if token is not None and receiver is None:
+        yield Problem("platform.remoteWriteLogin", "has no effect without platform.remoteWrite. Set it, or remove the key.")
+    for name, value in (("remoteWrite", receiver), ("alertReceiver", webhook)):
+        if value is not None and not wanted.monitoring:
+            yield Problem(f"platform.{name}", "has no effect without platform.monitoring. Set it to true, or remove the key.")
+
+
+def _receiver(text: str) -> Iterator[Problem]:
+    where, fix = "platform.remoteWrite", "Use one such as https://metrics.example.com/api/v1/push."
+    try:
+        url = urlsplit(text)
+        found = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+    except ValueError:
+        url, found = urlsplit(""), False
+    if not found or re.search(r"\s", text):
+        yield Problem(where, f"{shown(text)} is not an http or https URL. {fix}")
+    elif url.username or url.password:
+        yield Problem(where, "contains a user or password, which the stack file would show. Use platform.remoteWriteLogin.")
 
 
 def job_policies(settings: Settings) -> Iterator[Problem]:

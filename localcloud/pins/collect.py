@@ -62,6 +62,11 @@ def _of_program() -> Iterator[Pin]:
     ):
         yield Pin(upstream.repository.partition("/")[2], upstream.version, file, "Go", MODULES[upstream.repository])
     yield Pin("aws-efa-k8s-device-plugin", versions.EFA_DEVICE_PLUGIN, file)
+    yield Pin("prometheus", versions.PROMETHEUS, file)
+    yield Pin("alertmanager", versions.ALERTMANAGER, file, "Go", "github.com/prometheus/alertmanager")
+    yield Pin("kube-state-metrics", versions.KUBE_STATE_METRICS, file, "Go", "k8s.io/kube-state-metrics/v2")
+    yield Pin("node-exporter", versions.NODE_EXPORTER, file, "Go", "github.com/prometheus/node_exporter")
+    yield Pin("dcgm-exporter", versions.DCGM_EXPORTER, file)
     for kubernetes in versions.LIVE_KUBERNETES_VERSIONS:
         yield Pin(f"cluster-autoscaler {kubernetes}", versions.cluster_autoscaler(kubernetes), file)
     for kubernetes in versions.LIVE_KUBERNETES_VERSIONS:

@@ -19,12 +19,15 @@ class Recorded:
 _EKS = "aws eks describe-addon-versions --kubernetes-version {kubernetes} --addon-name {name}"
 """The question to EKS: nothing else lists the versions of add-ons."""
 _PUBLIC = "public clusters and upgrade logs"
+_IMAGES = "manifests of public programs"
 _CHANGELOG = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-changelog.html"
 _DLAMI = "https://docs.aws.amazon.com/dlami/latest/devguide/appendix-ami-release-notes.html"
 _AUTOSCALER = "kubernetes/autoscaler, releases"
 
 RECORDED: Final = {
     "aws-efa-k8s-device-plugin": Recorded("v0.5.20", "aws/eks-charts@5239609 (chart v0.5.30)", "2026-08-03"),
+    "prometheus": Recorded("v3.14.0", _IMAGES, "2026-11-23"),
+    "dcgm-exporter": Recorded("4.6.1-4.8.4-distroless", _IMAGES, "2026-11-23"),
     "cluster-autoscaler 1.34": Recorded("v1.34.5", _AUTOSCALER, "2026-08"),
     "cluster-autoscaler 1.35": Recorded("v1.35.2", _AUTOSCALER, "2026-08"),
     "cluster-autoscaler 1.36": Recorded("v1.36.1", _AUTOSCALER, "2026-08"),

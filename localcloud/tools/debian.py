@@ -32,6 +32,8 @@ class Package:
     """Folders to search for the installed package, instead of the folders on PATH."""
     links: tuple[tuple[str, str], ...] = ()
     """Symlinks that the package creates when it is installed: (program, its target in the package)."""
+    alone: bool = False
+    """Whether the programs need none of the packages that it depends on, such as pages for browsers."""
 
 
 ETCD = Package("etcd-server", ("etcd",))
@@ -49,7 +51,8 @@ CONNTRACK = Package("conntrack", ("conntrack",))
 NFTABLES = Package("nftables", ("nft",))
 NSPAWN = Package("systemd-container", ("systemd-nspawn",))
 DNSMASQ = Package("dnsmasq-base", ("dnsmasq",))
-PACKAGES = (ETCD, CONTAINERD, RUNC, CNI_PLUGINS, IPTABLES, CONNTRACK, NFTABLES, NSPAWN, DNSMASQ)
+PROMETHEUS = Package("prometheus", ("prometheus", "promtool"), alone=True)
+PACKAGES = (ETCD, CONTAINERD, RUNC, CNI_PLUGINS, IPTABLES, CONNTRACK, NFTABLES, NSPAWN, DNSMASQ, PROMETHEUS)
 
 
 def ensure(package: Package, report: Report) -> Path:
@@ -105,7 +108,7 @@ def _fetch(package: Package, root: Path, downloads: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
     for options in _ways(downloads.parent):
-        wanted = _missing_packages(package.name, options)
+        wanted = [package.name] if package.alone else _missing_packages(package.name, options)
         if wanted and _run([*_apt(options), "download", *wanted], downloads)[0] == 0:
             break
     else:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.audit.exceptions import Exceptions
 from tests.audit.scanner import Report, scan_manifests
-from tests.program.platform_world import objects, usual
+from tests.program.platform_world import asked, deployed, objects
 
 EXCEPTIONS = Exceptions("exceptions_platform.yaml")
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.xdist_group("checkov")
 
 def judged() -> list[dict[str, Any]]:
     """Return all objects except CRDs, which are large and which no check covers."""
-    return [one for one in objects(usual()) if one["kind"] != "CustomResourceDefinition"]
+    return [one for one in objects(deployed(asked(monitoring=True))) if one["kind"] != "CustomResourceDefinition"]
 
 
 @pytest.fixture(scope="module")

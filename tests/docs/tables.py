@@ -7,6 +7,7 @@ from cli import exit_codes
 from cli.main import markdown as verbs
 from cli.settings import existing_markdown, job_markdown, markdown
 from infra.checks.table import markdown as checks
+from infra.monitoring.runbooks import markdown as alerts
 from localcloud.aws.durations import DURATIONS
 from localcloud.aws.quotas import QUOTAS
 from localcloud.engine.aws.resource import RESOURCES
@@ -63,6 +64,7 @@ TABLES = [
         existing_markdown,
     ),
     ("docs/plan.md", "the checks", "the checks", checks),
+    ("docs/operations.md", "the alerts", "the alerts", alerts),
     ("docs/iam/README.md", "the actions", "the actions", actions),
     ("docs/jobs.md", "the job table: scripts/cluster settings --of job --format markdown", "the job table", job_markdown),
     ("docs/local-cloud.md", "the durations", "the durations", durations),

@@ -6,6 +6,7 @@ from typing import Any
 
 import boto3.session
 import pytest
+import yaml
 from pulumi.runtime.config import set_all_config
 
 from cli.settings import rows
@@ -126,6 +127,20 @@ def test_up_fails_at_once_with_a_clear_message_if_the_cluster_is_unreachable() -
         set_all_config({})
 
 
+def test_monitoring_expects_nothing_that_only_eks_has() -> None:
+    facts = cluster(*(node(name, gpus=8, rdma={"rdma/ib": 8}) for name in ("gpu1", "gpu2")))
+    stack = deployed({**BASE, "platform": {"monitoring": True}}, facts)
+    (files,) = [
+        one.inputs["data"]
+        for one in stack.resources
+        if one.type.endswith(":ConfigMap") and "prometheus.yml" in one.inputs["data"]
+    ]
+    scraped = {one["job_name"]: one for one in yaml.safe_load(files["prometheus.yml"])["scrape_configs"]}
+    assert set(scraped) == {"prometheus", "alertmanager", "kube-state-metrics", "node-exporter", "kueue", "kubelet"}
+    assert scraped["kubelet"]["tls_config"] == {"insecure_skip_verify": True}, "kubelets sign their certificates themselves"
+    assert "EfsCsiDriverDown" not in files["rules.yml"] and "ClusterAutoscalerDown" not in files["rules.yml"]
+
+
 # --- effect of changing each setting
 
 
@@ -209,6 +224,7 @@ TRIED_ELSEWHERE = {
         "platform.namespaces[].name",
         "platform.imageRegistry",
         "platform.cpuRequestFactor",
+        *("platform.monitoring", "platform.remoteWrite", "platform.remoteWriteLogin", "platform.alertReceiver"),
     ),
 }
 """Settings tested above, and platform settings that tests/stacks/test_platform_changes.py tests for all targets."""

@@ -21,9 +21,7 @@ TEMPLATE_TAG = f"{AUTOSCALER_TAG}/node-template"
 CLUSTER_GROUP, NODES_GROUP = "sg-cluster", "gpumpi-test-nodes-id"
 
 
-def pool(
-    instance_type: str = "g5.8xlarge", *, autoscaler: bool = True, platform: Any = None, **more: Any
-) -> Deployment:
+def pool(instance_type: str = "g5.8xlarge", *, autoscaler: bool = True, platform: Any = None, **more: Any) -> Deployment:
     wanted = {"autoscaler": autoscaler, **(platform or {})}
     settings = world.settings(world.pool("train", instance_type, **{"maxSize": 4, **more}), platform=wanted)
     reservation = ReservationFact(world.RESERVATION, "default", "active", instance_type, "us-west-2b", total=4, available=4)

@@ -50,9 +50,9 @@ ALONE: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "platform component that needs AWS": (
         {"platform": {"autoscaler": True}},
-        "platform.autoscaler: is not a setting; the settings here are cpuRequestFactor, devicePlugin, "
-        "imagePullSecrets, imageRegistry, imageRepository, jobController, manifestMirror, mpiOperator, namespaces, "
-        "nodeHealing, queue, queueOrder, startAttempts, trainer and transport",
+        "platform.autoscaler: is not a setting; the settings here are alertReceiver, cpuRequestFactor, devicePlugin, "
+        "imagePullSecrets, imageRegistry, imageRepository, jobController, manifestMirror, monitoring, mpiOperator, namespaces, "
+        "nodeHealing, queue, queueOrder, remoteWrite, remoteWriteLogin, startAttempts, trainer and transport",
     ),
     "a version": (
         {"target": {"kind": "existing", "kubernetesVersion": "1.35"}},

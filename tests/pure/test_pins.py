@@ -120,7 +120,7 @@ def test_every_pin_has_a_registry_or_a_source() -> None:
 def test_every_version_of_the_program_is_listed() -> None:
     listed = {pin.version for pin in every_pin() if pin.file == "infra/versions.py"}
     text = (ROOT / "infra" / "versions.py").read_text(encoding="utf-8")
-    pinned = re.findall(r'^[^#\n]*"(v\d[^"]*)"', text, re.MULTILINE)
+    pinned = re.findall(r'^[^#\n]*"(v?\d+\.\d+\.\d+[^"]*)"', text, re.MULTILINE)
     assert len(pinned) > 30 and set(pinned) == listed
     assert versions.KUEUE in listed
 

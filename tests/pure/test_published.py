@@ -74,6 +74,12 @@ def test_an_addon_whose_version_the_user_sets_has_no_mark() -> None:
     assert versions.not_verified("1.34") and not versions.not_verified("1.34", own)
 
 
+def test_images_of_monitoring_are_marked_as_not_verified() -> None:
+    marked = versions.not_verified("1.35", monitoring=True)
+    assert versions.not_verified("1.35").items() < marked.items()
+    assert any("DCGM exporter" in pin and "never run" in known for pin, known in marked.items())
+
+
 def image_pins() -> Iterator[tuple[str, str]]:
     for kubernetes in versions.LIVE_KUBERNETES_VERSIONS:
         yield AUTOSCALER, versions.cluster_autoscaler(kubernetes)

@@ -78,6 +78,24 @@ def test_a_program_that_an_older_release_did_not_want_is_fetched(tmp_path: Path,
     assert sorted(path.name for path in older.iterdir()) == ["one", "two"]
 
 
+def test_a_package_whose_dependencies_serve_browsers_is_fetched_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(debian, "_must_be_debian", lambda package: None)
+    commands: list[list[str]] = []
+
+    def run(command: list[str], folder: Path) -> tuple[int, str]:
+        commands.append(command)
+        return 1, ""
+
+    monkeypatch.setattr(debian, "_run", run)
+    with pytest.raises(BuildError, match=r"^prometheus, promtool: not found on PATH, and apt-get could not download"):
+        debian.ensure(debian.PROMETHEUS, print)
+    downloads = [command for command in commands if "download" in command]
+    assert [command[-2:] for command in downloads] == [["download", "prometheus"]] * 2, "with the system's lists and fresh ones"
+    assert not [command for command in commands if "--simulate" in command]
+
+
 def test_where_debian_is_not_the_missing_program_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

@@ -86,6 +86,12 @@ PREVIEWS: dict[str, list[Change]] = {
         ),
     ],
     "TrainJobs": [change("platform.trainer", True, creates("jobset-*", "trainer-*"))],
+    "monitoring": [
+        change("platform.monitoring", True, creates("monitoring-*")),
+        change("platform.remoteWrite", "https://metrics.example.com/api/v1/push", NOTHING),
+        change("platform.remoteWriteLogin", "metrics-receiver", NOTHING),
+        change("platform.alertReceiver", "chat", NOTHING),
+    ],
     "without a job controller": [
         change("platform.jobController", False, both(deletes("job-controller-*"), updates("train"), DESCRIPTION)),
     ],

@@ -268,6 +268,56 @@ CASES: dict[str, OfflineCase] = {
         'platform.manifestMirror: "mirror" depends on the working directory of `pulumi`. Use an absolute path or an '
         "https:// URL.",
     ),
+    # monitoring
+    "receiver without a scheme": (
+        {"platform": {"monitoring": True, "remoteWrite": "metrics.example.com/push"}},
+        [],
+        'platform.remoteWrite: "metrics.example.com/push" is not an http or https URL. Use one such as '
+        "https://metrics.example.com/api/v1/push.",
+    ),
+    "receiver without a host": (
+        {"platform": {"monitoring": True, "remoteWrite": "https:///push"}},
+        [],
+        'platform.remoteWrite: "https:///push" is not an http or https URL. Use one such as '
+        "https://metrics.example.com/api/v1/push.",
+    ),
+    "receiver with an impossible port": (
+        {"platform": {"monitoring": True, "remoteWrite": "https://a.example.com:99999/push"}},
+        [],
+        'platform.remoteWrite: "https://a.example.com:99999/push" is not an http or https URL. Use one such as '
+        "https://metrics.example.com/api/v1/push.",
+    ),
+    "receiver with a user": (
+        {"platform": {"monitoring": True, "remoteWrite": "https://ada@metrics.example.com/push"}},
+        [],
+        "platform.remoteWrite: contains a user or password, which the stack file would show. Use platform.remoteWriteLogin.",
+    ),
+    "receiver without monitoring": (
+        {"platform": {"remoteWrite": "https://metrics.example.com/push"}},
+        [],
+        "platform.remoteWrite: has no effect without platform.monitoring. Set it to true, or remove the key.",
+    ),
+    "login without a receiver": (
+        {"platform": {"monitoring": True, "remoteWriteLogin": "metrics"}},
+        [],
+        "platform.remoteWriteLogin: has no effect without platform.remoteWrite. Set it, or remove the key.",
+    ),
+    "alerts to no Secret": (
+        {"platform": {"monitoring": True, "alertReceiver": "https://chat.example.com/hook"}},
+        [],
+        'platform.alertReceiver: "https://chat.example.com/hook" is not a valid Secret name. Use the name shown by '
+        "`kubectl get secrets`, such as metrics-receiver.",
+    ),
+    "alerts without monitoring": (
+        {"platform": {"alertReceiver": "chat"}},
+        [],
+        "platform.alertReceiver: has no effect without platform.monitoring. Set it to true, or remove the key.",
+    ),
+    "jobs among the monitoring": (
+        {"platform": {"namespaces": ["gpumpi-monitoring"]}},
+        [],
+        'platform.namespaces[0]: "gpumpi-monitoring" is reserved: the cluster\'s own pods run there. Choose another.',
+    ),
     # tags
     "tag of AWS": (
         {"tags": {"aws:owner": "ada"}},

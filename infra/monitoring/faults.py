@@ -1,0 +1,138 @@
+"""One alert per fault of `infra.health.faults`: what EKS's node monitoring agent reports about a node.
+
+The node's condition tells whether the fault lasts; Kubernetes's metrics of conditions lack the reason. The agent's counter
+has it, restarts with the agent as the conditions do, and counts some reasons before they become a condition. An alert
+needs both.
+
+https://github.com/aws/eks-node-monitoring-agent/blob/51af5494/pkg/manager/manager.go
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from infra.health import faults, xids
+from infra.health.faults import Action, Decision
+from infra.monitoring.model import Alert, Severity
+
+HEALTH_CODE: Final = "DCGMHealthCode"
+_HEALTH_CODES: Final = rf"{HEALTH_CODE}\\d+"
+"""Regular expression in a PromQL string, which needs the second backslash."""
+
+_NAMED: Final = {
+    "NvidiaDoubleBitError": "A GPU's memory has an error that its ECC could not correct.",
+    "NvidiaNVLinkError": "A link between GPUs of the node failed.",
+    "NvidiaFabricError": "The GPUs could not join the NVLink fabric.",
+    "NvidiaDeviceCountMismatch": "The driver sees fewer GPUs than the instance type has.",
+    "FabricManagerNotRunning": "NVIDIA's fabric manager does not run, so the node's GPUs cannot use NVSwitch.",
+    "DCGMDiagnosticFailure": "NVIDIA's diagnostics of a GPU failed.",
+    "DCGMError": "The agent could not talk to DCGM. That says nothing about the GPUs, but their faults are not noticed.",
+    HEALTH_CODE: "DCGM's health check of a GPU failed. The code is in the node's condition.",
+}
+_CONDITIONS: Final = {
+    faults.READY: ("NodeNotReady", "The kubelet has not reported for 50 seconds: it, the network or the instance has failed."),
+    "NetworkingReady": ("NodeNetworkingNotReady", "An interface, a route or the VPC CNI of the node does not work."),
+    "KernelReady": ("NodeKernelNotReady", "The node's kernel has a fault, or can start no more processes."),
+    "StorageReady": ("NodeStorageNotReady", "A disk of the node does not answer, or I/O takes too long."),
+    "ContainerRuntimeReady": ("NodeContainerRuntimeNotReady", "The container runtime cannot start or end containers."),
+}
+_FOLLOWS: Final[dict[Action, str]] = {
+    "none": "costs no node",
+    "cordon": "needs a person's judgment: no job should start there",
+    "reboot": "is repaired by a reboot",
+    "replace": "is repaired by replacing the node",
+}
+CATCH_ALL: Final = "NodeGpuNotReady"
+OF_APPLICATIONS: Final = "NvidiaXIDOfApplication"
+
+
+def alerts() -> Iterator[Alert]:
+    for reason in (*faults.reasons(), HEALTH_CODE):
+        yield _of_reason(reason)
+    yield _catch_all()
+    yield _of_applications()
+    for condition in (faults.READY, *(one for one in faults.AGENT_CONDITIONS if one != faults.GPU_CONDITION)):
+        yield _of_condition(condition)
+
+
+def _of_reason(reason: str) -> Alert:
+    decision = faults.decide(faults.GPU_CONDITION, reason if reason != HEALTH_CODE else f"{HEALTH_CODE}1")
+    number = faults.xid_of(reason)
+    text = f"The driver reported Xid {number}: {xids.of(number).text}." if number is not None else _NAMED[reason]
+    match = f'reason=~"{_HEALTH_CODES}"' if reason == HEALTH_CODE else f'reason="{reason}"'
+    counted = f"max by (node) (problem_condition_count{{{match}}}) > 0"
+    lasting = decision.owner != "nobody"
+    return Alert(
+        name=reason,
+        # An event sets no condition. It is over when it has not been repeated for a while.
+        expr=f"({counted}) and on (node) ({_is_false(faults.GPU_CONDITION)})" if lasting else _recent(match),
+        summary=f"Node {{{{ $labels.node }}}}: {reason}",
+        meaning=f"{text} The fault {_FOLLOWS[decision.action]}.",
+        fix=_fix(decision),
+        severity=_severity(decision),
+    )
+
+
+def _is_false(condition: str) -> str:
+    return f'max by (node) (kube_node_status_condition{{condition="{condition}",status="false"}}) == 1'
+
+
+def _recent(match: str) -> str:
+    """The first report creates the series, which is no increase: compare with the value a while ago, or with none."""
+    now = f"sum by (node) (problem_condition_count{{{match}}})"
+    before = f"sum by (node) (problem_condition_count{{{match}}} offset 10m)"
+    return f"({now} > {before}) or ({now} unless {before})"
+
+
+def _severity(decision: Decision) -> Severity:
+    return "warning" if decision.costs_node else "info"
+
+
+def _fix(decision: Decision) -> str:
+    if not decision.costs_node:
+        return "Look at the log of the agent on this node: `kubectl logs -n kube-system -l k8s-app=dcgm-server`."
+    if decision.action == "cordon":
+        return (
+            "Cordon the node with `kubectl cordon NODE`, let its jobs end, run NVIDIA's diagnostics, and replace it if they fail."
+        )
+    return f"Nothing, unless `scripts/cluster health NODE` shows that nothing acts. Then drain the node and {decision.action} it."
+
+
+def _catch_all() -> Alert:
+    known = "|".join((*faults.reasons(), _HEALTH_CODES))
+    counted = f'max by (node) (problem_condition_count{{reason=~"{known}"}}) > 0'
+    return Alert(
+        name=CATCH_ALL,
+        expr=f"({_is_false(faults.GPU_CONDITION)}) unless on (node) ({counted})",
+        summary="Node {{ $labels.node }}: a GPU is not ready, for another reason",
+        meaning="The condition AcceleratedHardwareReady is False, for a reason that this program does not know, or the agent's "
+        "metrics cannot be read.",
+        fix="Read the reason with `scripts/cluster health NODE`. Cordon the node until you know whether its GPUs work.",
+    )
+
+
+def _of_applications() -> Alert:
+    return Alert(
+        name=OF_APPLICATIONS,
+        expr=_recent(r'reason=~"NvidiaXID\\d+Warning"'),
+        summary="Node {{ $labels.node }}: an Xid that the application causes",
+        meaning="The driver reported an Xid that harms only the application, such as 13, 31, 43, 45 or 94. The GPU is fine.",
+        fix="Look at the log of the job on this node. If the same node reports it for several jobs, run NVIDIA's diagnostics.",
+        severity="info",
+    )
+
+
+def _of_condition(condition: str) -> Alert:
+    name, text = _CONDITIONS[condition]
+    is_kubelets = condition == faults.READY
+    minutes = int(faults.wait(condition).total_seconds() // 60)
+    return Alert(
+        name=name,
+        # The kubelet's condition becomes Unknown, not False, when the kubelet is dead.
+        expr='max by (node) (kube_node_status_condition{condition="Ready",status="true"}) == 0'
+        if is_kubelets
+        else _is_false(condition),
+        summary=f"Node {{{{ $labels.node }}}}: {condition} is not True",
+        meaning=f"{text} EKS replaces the node after {minutes} minutes; on other clusters, nothing does.",
+        fix="Nothing on EKS. On other clusters, drain the node and replace it: see `scripts/cluster health NODE`.",
+        hold="2m" if is_kubelets else "0m",
+    )

@@ -1,0 +1,106 @@
+"""The model: alerts, parts of the platform, and what a cluster has of them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from infra.naming import KUBE_SYSTEM, MONITORING_NAMESPACE
+
+Severity = Literal["info", "warning", "critical"]
+"""info: needs no action. warning: a node, which something or a person replaces. critical: jobs cannot start or restart."""
+
+RUNBOOKS: Final = "docs/operations.md"
+TOKEN: Final = "/etc/gpumpi/remote-write/token"
+WEBHOOK: Final = "/etc/gpumpi/webhook/url"
+"""Files of the users' Secrets in the pods of Prometheus and Alertmanager."""
+
+
+@dataclass(frozen=True)
+class Alert:
+    """One alert, with its runbook."""
+
+    name: str
+    expr: str
+    summary: str
+    """One line for the message; `{{ $labels.x }}` is replaced by Prometheus."""
+    meaning: str
+    """What happened and what follows from it, for the runbook."""
+    fix: str
+    """What a person does, for the runbook."""
+    severity: Severity = "warning"
+    hold: str = "0m"
+    """How long the expression must hold before the alert fires."""
+
+    @property
+    def runbook(self) -> str:
+        return f"{RUNBOOKS}#{anchor(self.name)}"
+
+
+def anchor(heading: str) -> str:
+    """Return the anchor of a heading.
+
+    >>> anchor("NvidiaXID79Error")
+    'nvidiaxid79error'
+    """
+    return heading.lower().replace(" ", "-")
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the platform whose failure is an alert."""
+
+    alert: str
+    title: str
+    kind: Literal["Deployment", "DaemonSet"]
+    namespace: str
+    name: str
+    effect: str
+    """What does not work while the part is down."""
+    ours: bool = True
+    """Whether `pulumi up` creates the object. Otherwise an add-on of EKS does, perhaps under other names in a local cloud."""
+
+
+@dataclass(frozen=True)
+class RemoteWrite:
+    """Where Prometheus sends all samples."""
+
+    url: str
+    secret: str | None = None
+    """Secret of the user with a bearer token."""
+
+
+@dataclass(frozen=True)
+class Monitored:
+    """What a cluster has."""
+
+    cluster: str
+    parts: tuple[Part, ...]
+    eks: bool = True
+    """Whether EKS's node monitoring agent runs, and kubelets have certificates of the cluster's CA."""
+    queue: bool = True
+    autoscaler: bool = True
+    gpus: bool = True
+    """Whether a pool has NVIDIA GPUs."""
+    hourly_prices: Mapping[str, str] = field(default_factory=dict)
+    """Pool -> USD per node and hour; pools without a known price are missing."""
+    remote_write: RemoteWrite | None = None
+    webhook_secret: str | None = None
+    """Secret of the user with the URL to which Alertmanager sends alerts."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """Pods with metrics."""
+
+    job: str
+    namespace: str
+    labels: Mapping[str, str] = field(hash=False)
+    """Labels of the pods."""
+    port: int
+
+
+PROMETHEUS: Final = Target("prometheus", MONITORING_NAMESPACE, {"app": "prometheus"}, 9090)
+ALERTMANAGER: Final = Target("alertmanager", MONITORING_NAMESPACE, {"app": "alertmanager"}, 9093)
+KUBE_STATE_METRICS: Final = Target("kube-state-metrics", MONITORING_NAMESPACE, {"app": "kube-state-metrics"}, 8080)
+NODE_EXPORTER: Final = Target("node-exporter", KUBE_SYSTEM, {"app": "node-exporter"}, 9100)
+DCGM_EXPORTER: Final = Target("dcgm-exporter", KUBE_SYSTEM, {"app": "dcgm-exporter"}, 9400)

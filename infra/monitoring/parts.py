@@ -1,0 +1,192 @@
+"""One alert per part of the platform, and alerts about the monitoring itself."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from infra.monitoring.model import KUBE_STATE_METRICS, Alert, Monitored, Part
+from infra.naming import (
+    JOBSET_NAMESPACE,
+    KUBE_SYSTEM,
+    MPI_OPERATOR_NAMESPACE,
+    PLATFORM_NAMESPACE,
+    QUEUE_NAMESPACE,
+    TRAINER_NAMESPACE,
+)
+
+JOB_CONTROLLER: Final = Part(
+    "JobControllerDown",
+    "job controller",
+    "Deployment",
+    PLATFORM_NAMESPACE,
+    "gpumpi-job-controller",
+    "Running jobs continue, but no job is restarted, no `setup` ends, and the records of jobs are out of date.",
+)
+QUEUE: Final = Part(
+    "KueueDown",
+    "Kueue",
+    "Deployment",
+    QUEUE_NAMESPACE,
+    "kueue-controller-manager",
+    "Running jobs continue, but no job starts, and `scripts/cluster submit` fails because Kueue's webhook does not answer.",
+)
+MPI_OPERATOR: Final = Part(
+    "MpiOperatorDown",
+    "MPI operator",
+    "Deployment",
+    MPI_OPERATOR_NAMESPACE,
+    "mpi-operator",
+    "Running MPIJobs continue, but none starts, and lost workers are not created again.",
+)
+JOBSET: Final = Part(
+    "JobSetDown",
+    "JobSet",
+    "Deployment",
+    JOBSET_NAMESPACE,
+    "jobset-controller-manager",
+    "Running JobSets and TrainJobs continue, but none starts or restarts.",
+)
+TRAINER: Final = Part(
+    "TrainerDown",
+    "Kubeflow Trainer",
+    "Deployment",
+    TRAINER_NAMESPACE,
+    "kubeflow-trainer-controller-manager",
+    "Running TrainJobs continue, but none starts, and creating one fails because the webhook does not answer.",
+)
+AUTOSCALER: Final = Part(
+    "ClusterAutoscalerDown",
+    "cluster autoscaler",
+    "Deployment",
+    KUBE_SYSTEM,
+    "cluster-autoscaler",
+    "No pool grows for waiting jobs, and idle nodes stay and cost money.",
+)
+NVIDIA_DEVICE_PLUGIN: Final = Part(
+    "NvidiaDevicePluginDown",
+    "NVIDIA's device plugin",
+    "DaemonSet",
+    KUBE_SYSTEM,
+    "nvidia-device-plugin-daemonset",
+    "Nodes without it offer no GPUs: running jobs continue, but none starts there.",
+)
+EFA_DEVICE_PLUGIN: Final = Part(
+    "EfaDevicePluginDown",
+    "AWS's EFA device plugin",
+    "DaemonSet",
+    KUBE_SYSTEM,
+    "aws-efa-k8s-device-plugin-daemonset",
+    "Nodes without it offer no EFA: running jobs continue, but none starts there.",
+)
+EFS_DRIVER: Final = Part(
+    "EfsCsiDriverDown",
+    "EFS's CSI driver",
+    "DaemonSet",
+    KUBE_SYSTEM,
+    "efs-csi-node",
+    "Pods on nodes without it wait for the shared volume. Mounted volumes depend on its mount helper, which may end with it.",
+    ours=False,
+)
+LUSTRE_DRIVER: Final = Part(
+    "FsxCsiDriverDown",
+    "FSx's CSI driver",
+    "DaemonSet",
+    KUBE_SYSTEM,
+    "fsx-csi-node",
+    "Pods on nodes without it wait for the Lustre volume. Mounted volumes stay.",
+    ours=False,
+)
+NODE_MONITORING: Final = Part(
+    "NodeMonitoringAgentDown",
+    "EKS's node monitoring agent (in the local cloud: node-problem-detector)",
+    "DaemonSet",
+    KUBE_SYSTEM,
+    "eks-node-monitoring-agent",
+    "Faults of nodes without it are not noticed, and their conditions are out of date.",
+    ours=False,
+)
+PARTS: Final = (
+    *(JOB_CONTROLLER, QUEUE, MPI_OPERATOR, JOBSET, TRAINER, AUTOSCALER),
+    *(NVIDIA_DEVICE_PLUGIN, EFA_DEVICE_PLUGIN, EFS_DRIVER, LUSTRE_DRIVER, NODE_MONITORING),
+)
+"""Every part that a cluster can have."""
+
+_REMOTE_WRITE: Final = "RemoteWriteFailing"
+
+
+def alerts(parts: tuple[Part, ...]) -> Iterator[Alert]:
+    yield from map(_of_part, parts)
+
+
+def of_monitoring(cluster: Monitored) -> Iterator[Alert]:
+    """Yield the alerts about the monitoring itself."""
+    states = KUBE_STATE_METRICS.job
+    yield Alert(
+        name="KubeStateMetricsDown",
+        expr=f'absent(up{{job="{states}"}} == 1)',
+        summary="kube-state-metrics cannot be read",
+        meaning="Prometheus knows neither nodes nor pods: alerts about faults and parts of the platform cannot fire.",
+        fix="See why its pod does not run: `kubectl describe pod -n gpumpi-monitoring -l app=kube-state-metrics`.",
+        severity="critical",
+        hold="5m",
+    )
+    yield Alert(
+        name="TargetDown",
+        expr=f'up{{job!="{states}"}} == 0',
+        summary="{{ $labels.job }} on node {{ $labels.node }} cannot be read",
+        meaning="A pod or kubelet with metrics runs, but does not answer Prometheus. Dashboards have gaps, and alerts that use "
+        "its metrics cannot fire.",
+        fix="If the node has an alert of its own, begin there. Otherwise read the log of the pod, and look at the reason in "
+        "Prometheus: `kubectl port-forward -n gpumpi-monitoring deploy/prometheus 9090`, then /targets.",
+        hold="10m",
+    )
+    if cluster.remote_write is not None:
+        yield Alert(
+            name=_REMOTE_WRITE,
+            # v2.42 counts failed samples under the same name as v3.
+            expr="rate(prometheus_remote_storage_samples_failed_total[5m]) > 0",
+            summary="Samples do not reach {{ $labels.url }}",
+            meaning="The receiver of `platform.remoteWrite` rejects samples. They are lost there; Prometheus in the cluster has "
+            "them.",
+            fix="Read the reason in the log: `kubectl logs -n gpumpi-monitoring deploy/prometheus`. Usually the token expired.",
+            hold="10m",
+        )
+
+
+def _of_part(part: Part) -> Alert:
+    read = f"`kubectl describe {part.kind.lower()} -n {part.namespace} {part.name}`"
+    if part.kind == "Deployment":
+        return Alert(
+            name=part.alert,
+            expr=_none_available(part),
+            summary=f"{part.title}: no pod is ready",
+            meaning=f"No pod of the {part.title} is ready. {part.effect}",
+            fix=f"Find the reason with {read} and the log of its pod. Usually no system node has room, or an image is missing.",
+            severity="critical",
+            hold="5m",
+        )
+    fix = f"If a node has an alert of its own, begin there. Otherwise find the reason with {read} and the log of its pod."
+    return Alert(
+        name=part.alert,
+        expr=_some_unavailable(part),
+        summary=f"{part.title}: not ready on {{{{ $value }}}} nodes",
+        meaning=f"A node lacks a ready pod of {part.title}. {part.effect}",
+        fix=fix,
+        # A new GPU node takes some minutes to pull the images of its agents.
+        hold="15m",
+    )
+
+
+def _none_available(part: Part) -> str:
+    name = f'namespace="{part.namespace}",deployment="{part.name}"'
+    return f"kube_deployment_status_replicas_available{{{name}}} == 0{_or_absent(f'kube_deployment_created{{{name}}}')}"
+
+
+def _some_unavailable(part: Part) -> str:
+    name = f'namespace="{part.namespace}",daemonset="{part.name}"'
+    absent = _or_absent(f"kube_daemonset_created{{{name}}}") if part.ours else ""
+    return f"kube_daemonset_status_number_unavailable{{{name}}} > 0{absent}"
+
+
+def _or_absent(series: str) -> str:
+    """An object that was deleted has no metrics. Without kube-state-metrics, no object has."""
+    return f' or (absent({series}) and on () (up{{job="{KUBE_STATE_METRICS.job}"}} == 1))'

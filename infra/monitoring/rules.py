@@ -1,0 +1,46 @@
+"""Prometheus's rule file."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from infra.monitoring import faults, parts
+from infra.monitoring.model import Alert, Monitored
+
+NODE_POOL: Final = "gpumpi_node_pool"
+"""1 for each node, with its pool."""
+PRICE: Final = "gpumpi_pool_dollars_per_node_hour"
+"""On-demand price of a node of each pool, as known when `pulumi up` ran."""
+
+
+def alerts(cluster: Monitored) -> tuple[Alert, ...]:
+    return (*faults.alerts(), *parts.alerts(cluster.parts), *parts.of_monitoring(cluster))
+
+
+def rule_file(cluster: Monitored) -> dict[str, Any]:
+    """https://prometheus.io/docs/prometheus/latest/configuration/alerting_rules/"""
+    return {
+        "groups": [
+            {"name": "nodes-and-prices", "rules": _recorded(cluster.hourly_prices)},
+            {"name": "faults-of-nodes", "rules": [_rule(one) for one in faults.alerts()]},
+            {"name": "platform", "rules": [_rule(one) for one in parts.alerts(cluster.parts)]},
+            {"name": "monitoring", "rules": [_rule(one) for one in parts.of_monitoring(cluster)]},
+        ]
+    }
+
+
+def _rule(alert: Alert) -> dict[str, Any]:
+    return {
+        "alert": alert.name,
+        "expr": alert.expr,
+        "for": alert.hold,
+        "labels": {"severity": alert.severity},
+        "annotations": {"summary": alert.summary, "runbook": alert.runbook},
+    }
+
+
+def _recorded(prices: Mapping[str, str]) -> list[dict[str, Any]]:
+    pools = 'label_replace(kube_node_labels{label_gpumpi_io_pool!=""}, "pool", "$1", "label_gpumpi_io_pool", "(.+)")'
+    return [
+        {"record": NODE_POOL, "expr": f"max by (node, pool) ({pools})"},
+        *({"record": PRICE, "expr": f"vector({price})", "labels": {"pool": pool}} for pool, price in prices.items()),
+    ]

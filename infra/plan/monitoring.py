@@ -1,0 +1,61 @@
+"""What Prometheus watches in a cluster. Pure."""
+
+from infra.cost import prices
+from infra.jobs.cluster import ClusterDescription
+from infra.monitoring import parts
+from infra.monitoring.model import Monitored, Part, RemoteWrite
+from infra.settings.existing import ExistingSettings
+from infra.settings.platform import CommonPlatformSettings
+from infra.settings.stack import Settings
+
+
+def of_eks(settings: Settings, description: ClusterDescription) -> Monitored | None:
+    platform = settings.platform
+    if not platform.monitoring:
+        return None
+    has_efa = bool(platform.efa_plugin) and any(pool.efa for pool in description.pools)
+    more = (
+        *([parts.AUTOSCALER] if platform.autoscaler else []),
+        *([parts.EFA_DEVICE_PLUGIN] if has_efa else []),
+        *([parts.EFS_DRIVER] if settings.storage.efs != "none" else []),
+        *([parts.LUSTRE_DRIVER] if settings.storage.lustre else []),
+        parts.NODE_MONITORING,
+    )
+    return _monitored(platform, description, more, eks=True, autoscaler=platform.autoscaler)
+
+
+def of_existing(settings: ExistingSettings, description: ClusterDescription) -> Monitored | None:
+    return _monitored(settings.platform, description, (), eks=False, autoscaler=False) if settings.platform.monitoring else None
+
+
+def _monitored(
+    platform: CommonPlatformSettings, description: ClusterDescription, more: tuple[Part, ...], *, eks: bool, autoscaler: bool
+) -> Monitored:
+    gpus = any(pool.gpus for pool in description.pools)
+    found = {
+        parts.JOB_CONTROLLER: platform.job_controller,
+        parts.QUEUE: platform.queue,
+        parts.MPI_OPERATOR: platform.mpi_operator,
+        parts.JOBSET: platform.trainer,
+        parts.TRAINER: platform.trainer,
+        parts.NVIDIA_DEVICE_PLUGIN: platform.device_plugin and gpus,
+    }
+    url = platform.remote_write
+    return Monitored(
+        description.cluster,
+        (*(part for part, wanted in found.items() if wanted), *more),
+        eks=eks,
+        queue=platform.queue,
+        autoscaler=autoscaler,
+        gpus=gpus and eks,
+        hourly_prices=_prices(description) if eks else {},
+        remote_write=RemoteWrite(url, platform.remote_write_login) if url else None,
+        webhook_secret=platform.alert_receiver,
+    )
+
+
+def _prices(description: ClusterDescription) -> dict[str, str]:
+    """Return pool -> USD per node and hour, from the dated snapshot: another price would change the rules at each `up`."""
+    known = prices.snapshot(description.region)
+    found = {pool.name: known.on_demand(pool.instance_type) for pool in description.pools}
+    return {name: f"{price.usd:f}" for name, price in found.items() if price is not None}

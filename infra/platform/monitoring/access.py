@@ -1,0 +1,50 @@
+"""Permissions of Prometheus and kube-state-metrics, and network policies that keep job pods away from metrics."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from infra.monitoring.model import PROMETHEUS
+from infra.naming import MONITORING_NAMESPACE
+from infra.platform.monitoring.servers import RESOURCES
+
+READ: Final = ["get", "list", "watch"]
+_GROUPS: Final = {"daemonsets": "apps", "deployments": "apps", "jobs": "batch", "nodes": "", "pods": ""}
+
+
+def prometheus_in_cluster() -> list[Any]:
+    """Find nodes, read the metrics of kubelets (without `nodes/proxy`, which would allow commands in pods), and of Kueue."""
+    return [
+        {"api_groups": [""], "resources": ["nodes"], "verbs": READ},
+        {"api_groups": [""], "resources": ["nodes/metrics"], "verbs": ["get"]},
+        {"non_resource_urls": ["/metrics"], "verbs": ["get"]},
+    ]
+
+
+def prometheus_in_namespace() -> list[Any]:
+    """Find pods with metrics."""
+    return [{"api_groups": [""], "resources": ["pods"], "verbs": READ}]
+
+
+def kube_state_metrics() -> list[Any]:
+    groups: dict[str, list[str]] = {}
+    for resource in RESOURCES:
+        groups.setdefault(_GROUPS[resource], []).append(resource)
+    return [{"api_groups": [group], "resources": found, "verbs": ["list", "watch"]} for group, found in sorted(groups.items())]
+
+
+def within_monitoring() -> Any:
+    """Only pods of the namespace reach its pods. `kubectl port-forward` does too: it connects inside the pod."""
+    return {"pod_selector": {}, "policy_types": ["Ingress"], "ingress": [{"from_": [{"pod_selector": {}}]}]}
+
+
+def only_prometheus(labels: Mapping[str, str], ports: Sequence[int]) -> Any:
+    """Only Prometheus reaches these pods."""
+    source = {
+        "namespace_selector": {"match_labels": {"kubernetes.io/metadata.name": MONITORING_NAMESPACE}},
+        "pod_selector": {"match_labels": dict(PROMETHEUS.labels)},
+    }
+    return {
+        "pod_selector": {"match_labels": dict(labels)},
+        "policy_types": ["Ingress"],
+        "ingress": [{"from_": [source], "ports": [{"port": port, "protocol": "TCP"} for port in ports]}],
+    }

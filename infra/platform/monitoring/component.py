@@ -1,0 +1,196 @@
+"""Monitoring in the cluster."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+import yaml
+
+from infra.monitoring import grafana, rules, scrape
+from infra.monitoring.model import ALERTMANAGER, DCGM_EXPORTER, KUBE_STATE_METRICS, NODE_EXPORTER, PROMETHEUS, Monitored, Target
+from infra.naming import COMPONENT, KUBE_SYSTEM, MONITORING_NAMESPACE, QUEUE_NAMESPACE
+from infra.platform.monitoring import access, agents, servers
+from infra.platform.site import Site
+
+DASHBOARDS: Final = "gpumpi-dashboards"
+FOR_GRAFANA: Final = {"grafana_dashboard": "1"}
+"""Label by which the sidecar of Grafana's chart finds dashboards."""
+
+
+@dataclass(frozen=True)
+class MonitoringArgs:
+    site: Site
+    cluster: Monitored
+    gpu_selectors: Sequence[Mapping[str, str]]
+    """Labels of the GPU nodes, per pool."""
+    after: tuple[pulumi.Resource, ...] = ()
+    """Resources that the pods need: nodes, and the namespaces that Prometheus may read."""
+
+
+class Monitoring(pulumi.ComponentResource):
+    """Creates:
+    - a namespace that rejects privileged pods, with Prometheus, Alertmanager and kube-state-metrics
+    - a DaemonSet of node-exporter and, on nodes with GPUs, of NVIDIA's DCGM exporter
+    - permissions to read what is monitored, and network policies that let only Prometheus read metrics
+    - a ConfigMap with dashboards for Grafana
+    """
+
+    def __init__(self, name: str, args: MonitoringArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(f"{COMPONENT}:Monitoring", name, None, opts)
+        self._name, self._args, self._site = name, args, args.site
+        self._namespace = kubernetes.core.v1.Namespace(
+            f"{name}-namespace",
+            metadata={"name": MONITORING_NAMESPACE, "labels": self._site.pod_security("restricted")},
+            opts=self._site.options(self),
+        )
+        self._inside = self._site.options(self, inside=self._namespace)
+        needs = [*self._create_permissions(), *self._create_policies()]
+        self._create_servers(needs)
+        self._create_agents()
+        self._create_config_map(DASHBOARDS, grafana.files(), FOR_GRAFANA)
+        self.register_outputs({})
+
+    # --- permissions ---------------------------------------------------------------------------------------------------
+
+    def _create_permissions(self) -> list[pulumi.Resource]:
+        reader, states = PROMETHEUS.job, KUBE_STATE_METRICS.job
+        accounts = [
+            kubernetes.core.v1.ServiceAccount(
+                f"{self._name}-{account}-account",
+                metadata={"name": account, "namespace": MONITORING_NAMESPACE},
+                automount_service_account_token=False,
+                opts=self._inside,
+            )
+            for account in (reader, states, ALERTMANAGER.job)
+        ]
+        namespaces = [MONITORING_NAMESPACE, KUBE_SYSTEM, *([QUEUE_NAMESPACE] if self._args.cluster.queue else [])]
+        return [
+            *accounts,
+            *self._create_cluster_role(reader, access.prometheus_in_cluster()),
+            *self._create_cluster_role(states, access.kube_state_metrics()),
+            *(one for namespace in namespaces for one in self._create_role(reader, namespace)),
+        ]
+
+    def _create_cluster_role(self, account: str, allowed: Any) -> list[pulumi.Resource]:
+        metadata: Any = {"name": f"gpumpi-{account}"}
+        role = kubernetes.rbac.v1.ClusterRole(
+            f"{self._name}-{account}", metadata=metadata, rules=allowed, opts=self._site.options(self)
+        )
+        binding = kubernetes.rbac.v1.ClusterRoleBinding(
+            f"{self._name}-{account}",
+            metadata=metadata,
+            role_ref=_reference("ClusterRole", account),
+            subjects=_subjects(account),
+            opts=self._site.options(self, role),
+        )
+        return [role, binding]
+
+    def _create_role(self, account: str, namespace: str) -> list[pulumi.Resource]:
+        metadata: Any = {"name": f"gpumpi-{account}", "namespace": namespace}
+        own = namespace == MONITORING_NAMESPACE
+        options = self._inside if own else self._site.options(self, *self._args.after)
+        role = kubernetes.rbac.v1.Role(
+            f"{self._name}-{account}-{namespace}", metadata=metadata, rules=access.prometheus_in_namespace(), opts=options
+        )
+        binding = kubernetes.rbac.v1.RoleBinding(
+            f"{self._name}-{account}-{namespace}",
+            metadata=metadata,
+            role_ref=_reference("Role", account),
+            subjects=_subjects(account),
+            opts=pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(depends_on=[role])),
+        )
+        return [role, binding]
+
+    def _create_policies(self) -> list[pulumi.Resource]:
+        own = self._create_policy("only-monitoring", MONITORING_NAMESPACE, access.within_monitoring(), self._inside)
+        cluster = self._args.cluster
+        guarded: list[Target] = [NODE_EXPORTER, *([DCGM_EXPORTER] if cluster.gpus else [])]
+        guarded += [scrape.AUTOSCALER] if cluster.autoscaler else []
+        others = [
+            self._create_policy(
+                f"{one.job}-metrics", one.namespace, access.only_prometheus(one.labels, [one.port]), self._site.options(self)
+            )
+            for one in guarded
+        ]
+        return [own, *others]
+
+    def _create_policy(self, policy: str, namespace: str, spec: Any, options: pulumi.ResourceOptions) -> pulumi.Resource:
+        metadata: Any = {"name": policy, "namespace": namespace}
+        return kubernetes.networking.v1.NetworkPolicy(f"{self._name}-{policy}", metadata=metadata, spec=spec, opts=options)
+
+    # --- pods ----------------------------------------------------------------------------------------------------------
+
+    def _create_servers(self, needs: Sequence[pulumi.Resource]) -> None:
+        site, cluster = self._site, self._args.cluster
+        watched = {"prometheus.yml": _yaml(scrape.prometheus(cluster)), "rules.yml": _yaml(rules.rule_file(cluster))}
+        routes = {"alertmanager.yml": _yaml(scrape.alertmanager(cluster))}
+        pods = {
+            PROMETHEUS: servers.prometheus(site, cluster),
+            ALERTMANAGER: servers.alertmanager(site, cluster),
+            KUBE_STATE_METRICS: servers.kube_state_metrics(site),
+        }
+        configured = [self._create_config_map(PROMETHEUS.job, watched), self._create_config_map(ALERTMANAGER.job, routes)]
+        after = [*needs, *configured]
+        for target, pod in pods.items():
+            # Alertmanager does not notice a new configuration.
+            notes = {"gpumpi.io/configuration": _digest(routes)} if target is ALERTMANAGER else {}
+            self._create_deployment(target, pod, notes, after)
+        kubernetes.core.v1.Service(
+            f"{self._name}-service",
+            # Do not wait for endpoints: the Deployment may still be starting.
+            metadata={
+                "name": PROMETHEUS.job,
+                "namespace": MONITORING_NAMESPACE,
+                "annotations": {"pulumi.com/skipAwait": "true"},
+            },
+            spec={"selector": dict(PROMETHEUS.labels), "ports": [{"name": "http", "port": PROMETHEUS.port}]},
+            opts=self._inside,
+        )
+
+    def _create_config_map(
+        self, config_map: str, files: Mapping[str, str], labels: Mapping[str, str] | None = None
+    ) -> pulumi.Resource:
+        metadata: Any = {"name": config_map, "namespace": MONITORING_NAMESPACE, **({"labels": labels} if labels else {})}
+        return kubernetes.core.v1.ConfigMap(f"{self._name}-{config_map}", metadata=metadata, data=dict(files), opts=self._inside)
+
+    def _create_deployment(self, target: Target, pod: Any, notes: Mapping[str, str], after: Sequence[pulumi.Resource]) -> None:
+        labels = dict(target.labels)
+        metadata: Any = {"labels": labels, **({"annotations": notes} if notes else {})}
+        kubernetes.apps.v1.Deployment(
+            f"{self._name}-{target.job}",
+            metadata={"name": target.job, "namespace": MONITORING_NAMESPACE, "labels": labels},
+            spec={"replicas": 1, "selector": {"match_labels": labels}, "template": {"metadata": metadata, "spec": pod}},
+            opts=self._site.options(self, self._namespace, *after, *self._args.after),
+        )
+
+    def _create_agents(self) -> None:
+        pods = {NODE_EXPORTER: agents.node_exporter(self._site)}
+        if self._args.cluster.gpus:
+            pods[DCGM_EXPORTER] = agents.dcgm_exporter(self._site, self._args.gpu_selectors)
+        for target, pod in pods.items():
+            labels = dict(target.labels)
+            kubernetes.apps.v1.DaemonSet(
+                f"{self._name}-{target.job}",
+                metadata={"name": target.job, "namespace": target.namespace, "labels": labels},
+                spec={"selector": {"match_labels": labels}, "template": {"metadata": {"labels": labels}, "spec": pod}},
+                opts=self._site.options(self),
+            )
+
+
+def _yaml(content: Mapping[str, Any]) -> str:
+    return yaml.safe_dump(dict(content), sort_keys=False, width=1000)
+
+
+def _digest(files: Mapping[str, str]) -> str:
+    return hashlib.sha256("".join(files.values()).encode()).hexdigest()[:16]
+
+
+def _reference(kind: str, account: str) -> Any:
+    return {"api_group": "rbac.authorization.k8s.io", "kind": kind, "name": f"gpumpi-{account}"}
+
+
+def _subjects(account: str) -> Any:
+    return [{"kind": "ServiceAccount", "name": account, "namespace": MONITORING_NAMESPACE}]

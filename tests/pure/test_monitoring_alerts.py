@@ -1,0 +1,245 @@
+"""Every fault of nodes and every part of the platform has an alert that fires, resolves, and has a runbook."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+
+from infra.health import faults, xids
+from infra.monitoring import parts, rules, scrape
+from infra.monitoring.faults import CATCH_ALL, HEALTH_CODE, OF_APPLICATIONS
+from infra.monitoring.model import Alert, Monitored, RemoteWrite, anchor
+from infra.monitoring.runbooks import EVERYTHING, every_alert
+from tests.pure import promtool
+
+ROOT = Path(__file__).parents[2]
+ALERTS = {one.name: one for one in every_alert()}
+SECTION = "What the alerts mean"
+EXPORTER = {'up{job="kube-state-metrics"}': "1x60"}
+BROKEN = range(10, 30)
+"""Minutes in which something is broken in each case below."""
+
+
+class Case(NamedTuple):
+    """What Prometheus sees while something is broken for 20 minutes, and works before and after."""
+
+    alert: str
+    series: Mapping[str, str]
+    labels: Mapping[str, str]
+    """Labels of the alert, besides its severity."""
+    over_at: int = 45
+    """Minute at which the alert must have been resolved."""
+
+
+def broken(working: str, failing: str) -> str:
+    """Return a series' values for an hour, one per minute."""
+    return f"{working}x{BROKEN.start - 1} {failing}x{len(BROKEN) - 1} {working}x30"
+
+
+def condition(name: str, status: str, values: str, node: str = "n1") -> dict[str, str]:
+    return {f'kube_node_status_condition{{condition="{name}",node="{node}",status="{status}"}}': values}
+
+
+def counted(reason: str, values: str, severity: str = "Fatal") -> dict[str, str]:
+    return {f'problem_condition_count{{node="n1",pod="agent",reason="{reason}",severity="{severity}"}}': values}
+
+
+GPU = condition(faults.GPU_CONDITION, "false", broken("0", "1"))
+SINCE_THE_FAULT = f"_x{BROKEN.start} 1x50"
+"""The agent's counter exists from the first fault on, and stays when the fault is over."""
+NODE = {"node": "n1"}
+
+
+def of_reasons() -> list[Case]:
+    lasting = [one for one in faults.reasons() if faults.decide(faults.GPU_CONDITION, one).owner != "nobody"]
+    return [
+        *(Case(one, {**GPU, **counted(one, SINCE_THE_FAULT)}, NODE) for one in lasting),
+        Case("DCGMError", counted("DCGMError", SINCE_THE_FAULT), NODE),
+        Case(HEALTH_CODE, {**GPU, **counted("DCGMHealthCode12", SINCE_THE_FAULT)}, NODE),
+        Case(CATCH_ALL, {**GPU, **counted("NewReason", SINCE_THE_FAULT)}, NODE),
+        Case(OF_APPLICATIONS, counted("NvidiaXID31Warning", SINCE_THE_FAULT, "Warning"), NODE),
+        Case("NodeNotReady", condition("Ready", "true", broken("1", "0")), NODE),
+        *(
+            Case(f"Node{one.removesuffix('Ready')}NotReady", condition(one, "false", broken("0", "1")), NODE)
+            for one in faults.AGENT_CONDITIONS
+            if one != faults.GPU_CONDITION
+        ),
+    ]
+
+
+def of_parts() -> list[Case]:
+    found = []
+    for part in parts.PARTS:
+        labels = {"namespace": part.namespace, part.kind.lower(): part.name}
+        text = ",".join(f'{key}="{value}"' for key, value in labels.items())
+        if part.kind == "Deployment":
+            series = {f"kube_deployment_status_replicas_available{{{text}}}": broken("1", "0")}
+        else:
+            series = {f"kube_daemonset_status_number_unavailable{{{text}}}": broken("0", "2")}
+        created = {f"kube_{part.kind.lower()}_created{{{text}}}": "1x60"} if part.ours else {}
+        found.append(Case(part.alert, {**EXPORTER, **series, **created}, labels))
+    return found
+
+
+def of_deleted_parts() -> list[Case]:
+    found = []
+    for part in parts.PARTS:
+        if part.ours:
+            labels = {"namespace": part.namespace, part.kind.lower(): part.name}
+            text = ",".join(f'{key}="{value}"' for key, value in labels.items())
+            created = {f"kube_{part.kind.lower()}_created{{{text}}}": f"1x{BROKEN.start - 1} stale _x{len(BROKEN) - 1} 1x30"}
+            found.append(Case(part.alert, {**EXPORTER, **created}, labels))
+    return found
+
+
+def of_monitoring() -> list[Case]:
+    target = {"job": "node-exporter", "node": "n1"}
+    sending = {"job": "prometheus", "url": "https://receiver.example.com"}
+    failed = 'prometheus_remote_storage_samples_failed_total{job="prometheus",url="https://receiver.example.com"}'
+    return [
+        Case("KubeStateMetricsDown", {'up{job="kube-state-metrics"}': broken("1", "0")}, {}),
+        Case("TargetDown", {**EXPORTER, 'up{job="node-exporter",node="n1"}': broken("1", "0")}, target),
+        Case("RemoteWriteFailing", {**EXPORTER, failed: "0x9 0+60x20 1200x30"}, sending),
+    ]
+
+
+CASES = [*of_reasons(), *of_parts(), *of_monitoring()]
+
+
+def test_the_cases_are_of_all_alerts() -> None:
+    assert sorted(case.alert for case in CASES) == sorted(ALERTS)
+
+
+def promtool_test(case: Case) -> dict[str, Any]:
+    labels = {**case.labels, "severity": ALERTS[case.alert].severity}
+    alert = ALERTS[case.alert]
+    values = {"node": case.labels.get("node", ""), "job": case.labels.get("job", ""), "url": case.labels.get("url", "")}
+    summary = re.sub(r"{{ \$labels\.(\w+) }}", lambda found: values[found[1]], alert.summary)
+    deleted = any("stale" in series for series in case.series.values())
+    summary = summary.replace("{{ $value }}", "1" if deleted else "2")
+    firing = {"exp_labels": labels, "exp_annotations": {"summary": summary, "runbook": alert.runbook}}
+    last = BROKEN.stop - 1 if alert.hold != "0m" or alert.severity != "info" else BROKEN.start + 5
+    return {
+        "name": case.alert,
+        "interval": "1m",
+        "input_series": [{"series": series, "values": values} for series, values in case.series.items()],
+        "alert_rule_test": [
+            {"alertname": case.alert, "eval_time": f"{BROKEN.start - 1}m", "exp_alerts": []},
+            {"alertname": case.alert, "eval_time": f"{last}m", "exp_alerts": [firing]},
+            {"alertname": case.alert, "eval_time": f"{case.over_at}m", "exp_alerts": []},
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    "cases", [of_reasons(), of_parts(), of_deleted_parts(), of_monitoring()], ids=["faults", "parts", "deleted", "monitoring"]
+)
+def test_an_alert_fires_while_something_is_broken_and_then_resolves(cases: Sequence[Case], tmp_path: Path) -> None:
+    promtool.run_tests(tmp_path, rules.rule_file(EVERYTHING), [promtool_test(case) for case in cases])
+
+
+def test_a_known_fault_raises_its_own_alert_and_not_the_general_one(tmp_path: Path) -> None:
+    series = {**GPU, **counted("NvidiaXID79Error", SINCE_THE_FAULT)}
+    quiet = [{"alertname": one, "eval_time": "20m", "exp_alerts": []} for one in (CATCH_ALL, "NvidiaXID74Error", "NodeNotReady")]
+    case = {
+        "interval": "1m",
+        "input_series": [{"series": name, "values": values} for name, values in series.items()],
+        "alert_rule_test": quiet,
+    }
+    promtool.run_tests(tmp_path, rules.rule_file(EVERYTHING), [case])
+
+
+def test_without_kube_state_metrics_only_its_own_alert_fires(tmp_path: Path) -> None:
+    others = [part.alert for part in parts.PARTS]
+    case = {
+        "interval": "1m",
+        "input_series": [{"series": 'up{job="kube-state-metrics"}', "values": "0x60"}],
+        "alert_rule_test": [{"alertname": one, "eval_time": "40m", "exp_alerts": []} for one in (*others, "TargetDown")],
+    }
+    promtool.run_tests(tmp_path, rules.rule_file(EVERYTHING), [case])
+
+
+def test_a_wrong_expectation_fails(tmp_path: Path) -> None:
+    case = promtool_test(CASES[0])
+    case["alert_rule_test"][1]["exp_alerts"] = []
+    with pytest.raises(AssertionError, match=CASES[0].alert):
+        promtool.run_tests(tmp_path, rules.rule_file(EVERYTHING), [case])
+
+
+# --- the table of faults
+
+
+def test_every_reason_of_the_table_of_faults_has_an_alert_with_its_name() -> None:
+    assert {*faults.reasons(), HEALTH_CODE} <= set(ALERTS)
+    assert faults.decide(faults.GPU_CONDITION, f"{HEALTH_CODE}7").costs_node
+    assert len(ALERTS) == len(every_alert()), "two alerts with one name"
+
+
+def test_a_fault_that_costs_no_node_needs_no_action() -> None:
+    severity = {name: alert.severity for name, alert in ALERTS.items()}
+    for reason in faults.reasons():
+        costs = faults.decide(faults.GPU_CONDITION, reason).costs_node
+        assert severity[reason] == ("warning" if costs else "info")
+    assert severity[OF_APPLICATIONS] == "info"
+    assert all(re.search(r"NvidiaXID\d+Warning", xids.reason(number)) for number in xids.APPLICATION)
+
+
+def test_a_cluster_has_alerts_only_for_the_parts_that_it_has() -> None:
+    small = rules.rule_file(Monitored("small", (parts.JOB_CONTROLLER,)))
+    named = {rule["alert"] for group in small["groups"] for rule in group["rules"] if "alert" in rule}
+    of_parts = {part.alert for part in parts.PARTS}
+    assert named & of_parts == {"JobControllerDown"} and "RemoteWriteFailing" not in named
+
+
+# --- runbooks
+
+
+def test_every_alert_has_its_heading_and_every_heading_its_alert() -> None:
+    text = (ROOT / "docs" / "operations.md").read_text()
+    section = text.split(f"\n## {SECTION}\n")[1].split("\n## ")[0]
+    assert re.findall(r"^#### (.+)", section, re.MULTILINE) == list(ALERTS)
+
+
+@pytest.mark.parametrize("alert", ALERTS.values(), ids=ALERTS)
+def test_a_runbook_has_a_meaning_a_fix_and_a_link(alert: Alert) -> None:
+    assert alert.runbook == f"docs/operations.md#{anchor(alert.name)}"
+    assert alert.meaning.endswith(".") and alert.fix.endswith(".")
+
+
+# --- configuration
+
+
+@pytest.mark.parametrize(
+    "cluster",
+    [EVERYTHING, Monitored("bare", (), eks=False, queue=False, autoscaler=False, gpus=False)],
+    ids=["everything", "bare"],
+)
+def test_prometheus_accepts_the_configuration(cluster: Monitored, tmp_path: Path) -> None:
+    wanted = scrape.prometheus(cluster)
+    (tmp_path / "rules.yml").write_text(yaml.safe_dump(rules.rule_file(cluster)))
+    text = yaml.safe_dump({**wanted, "rule_files": ["rules.yml"]})
+    # Debian builds Prometheus without the discovery of Kubernetes's pods and nodes, whose fields it cannot check.
+    assert text.count("kubernetes_sd_configs") == len(wanted["scrape_configs"]) + 1
+    text = re.sub(r"kubernetes_sd_configs:\n((\s*)- .*\n(\2  .*\n)*)", "static_configs: []\n", text)
+    # The account's files exist only in a pod.
+    (tmp_path / "prometheus.yml").write_text(text.replace(scrape.ACCOUNT, str(tmp_path)))
+    for name in ("token", "ca.crt"):
+        (tmp_path / name).touch()
+    promtool.run(tmp_path, "check", "config", "prometheus.yml")
+
+
+def test_remote_write_has_the_token_of_the_secret() -> None:
+    written = scrape.prometheus(Monitored("c", (), remote_write=RemoteWrite("https://r.example.com", "login")))
+    assert written["remote_write"] == [
+        {"url": "https://r.example.com", "authorization": {"credentials_file": "/etc/gpumpi/remote-write/token"}}
+    ]
+    assert "remote_write" not in scrape.prometheus(Monitored("c", ()))
+
+
+def test_alerts_go_to_the_webhook_only_if_there_is_one() -> None:
+    assert scrape.alertmanager(Monitored("c", ()))["receivers"] == [{"name": "nobody"}]
+    (receiver,) = scrape.alertmanager(Monitored("c", (), webhook_secret="hook"))["receivers"]
+    assert receiver == {"name": "webhook", "webhook_configs": [{"url_file": "/etc/gpumpi/webhook/url"}]}
