@@ -85,7 +85,7 @@ def _kept(record: Record, now: datetime) -> Iterator[tuple[str, datetime, dateti
 
 
 def _dropped(record: Record) -> dict[str, float]:
-    """Return the seconds of the phases of which the record has only the sums."""
+    """Return the seconds of phases that the record no longer lists, only sums up."""
     sums = {phase: float(seconds) for phase, seconds in record["seconds"].items() if phase in OF_RECORD}
     for one in record["phases"]:
         if one["to"] and one["phase"] in OF_RECORD:

@@ -12,6 +12,7 @@ from moto import mock_aws
 
 from localcloud.aws import extend, quotas
 from localcloud.aws.ec2.limits import INTERNET_GATEWAYS, VPCS
+from localcloud.aws.eks.clusters import CLUSTERS
 from localcloud.aws.iam import ROLES
 from localcloud.engine.aws import resources  # noqa: F401  the import registers the handlers
 from localcloud.engine.aws.resource import Aws
@@ -27,7 +28,9 @@ _numbers = itertools.count(1)
 def one_account() -> Iterator[Aws]:
     """An account in this process's local AWS. One per module: moto needs a second to load IAM's managed policies."""
     with mock_aws():
-        quotas.set_values({VPCS: 1000, INTERNET_GATEWAYS: 1000, ROLES: 5000})  # the resources of all tests of a module add up
+        quotas.set_values(
+            dict.fromkeys((VPCS, INTERNET_GATEWAYS, ROLES, CLUSTERS), 5000)
+        )  # the resources of all tests of a module add up
         yield Aws(REGION, endpoint=None, poll_seconds=0.001)
 
 

@@ -198,8 +198,12 @@ CHANGES: dict[str, tuple[Mapping[str, Any], set[str]]] = {
 def differences(before: Deployment, after: Deployment) -> set[str]:
     """Return the names of created, deleted and changed resources, without the cluster's prefix."""
 
-    def by_name(stack: Deployment) -> dict[str, str]:
-        return {one.name.removeprefix("gpumpi-test-"): repr(one.inputs) for one in stack.resources}
+    def by_name(stack: Deployment) -> dict[str, dict[str, str]]:
+        """A role and its binding have the same name."""
+        found: dict[str, dict[str, str]] = {}
+        for one in stack.resources:
+            found.setdefault(one.name.removeprefix("gpumpi-test-"), {})[one.type] = repr(one.inputs)
+        return found
 
     old, new = by_name(before), by_name(after)
     return {name for name in {*old, *new} if old.get(name) != new.get(name)}

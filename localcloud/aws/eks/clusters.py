@@ -26,6 +26,7 @@ from localcloud.aws.eks.state import (
 )
 from localcloud.aws.patching import operation, state_of
 
+CLUSTERS = "L-1194D53C"
 NAME = re.compile(r"[0-9A-Za-z][A-Za-z0-9\-_]{0,99}")
 
 
@@ -61,7 +62,7 @@ def create_cluster(call: Call) -> Record:
             return {"cluster": known.record}
         raise in_use(f"Cluster already exists with name: {name}", clusterName=name)
     cluster_settings.refuse_not_emulated(call.params)
-    refuse_over_quota("L-1194D53C", "Cluster", len(clusters(call)), clusterName=name)
+    refuse_over_quota(CLUSTERS, "Cluster", len(clusters(call)), clusterName=name)
     record = _checked_record(call)
     vpc = record["resourcesVpcConfig"]
     ec2 = call.backend_of("ec2")
