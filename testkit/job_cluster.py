@@ -140,19 +140,19 @@ def python(text: str) -> list[str]:
     return ["python3", "-u", "-c", text]
 
 
-def bring_up(folder: Path) -> Iterator[JobCluster]:
-    """Deploy the stack, yield its cluster, and stop the local cloud at the end."""
+def bring_up(folder: Path, name: str = STACK) -> Iterator[JobCluster]:
+    """Deploy the stack with this name, yield its cluster, and stop the local cloud at the end."""
     home = os.environ.get(HOME_VARIABLE)
     cloud = LocalCloud(Path(home) if home else folder / "cloud")
     if not home:
         cloud.start(print, kubernetes=True)
     try:
         if not home:
-            stack = LocalStack(cloud, STACK, SOURCE)
+            stack = LocalStack(cloud, name, SOURCE)
             stack.prepare()
             made = stack.run("up")
             assert made.ok, made.output[-4000:]
-        yield cluster_of(cloud, STACK, folder)
+        yield cluster_of(cloud, name, folder)
     finally:
         if not home:
             cloud.stop()

@@ -9,14 +9,19 @@ from typing import Any
 from localcloud import published
 from localcloud.images.recipes import Frameworks, Layer, Packages, Program, Provisioned, Root, Source, versions
 from localcloud.tools.catalogue import (
+    ALERTMANAGER,
     EFA_DEVICE_PLUGIN,
+    GPU_EXPORTER,
     JOBSET,
+    KUBE_STATE_METRICS,
     KUEUE,
     KUEUE_BEFORE,
     MPI_OPERATOR,
+    NODE_EXPORTER,
     NVIDIA_DEVICE_PLUGIN,
     NVML,
     PAUSE,
+    PROMETHEUS,
     TRAINER,
     Tool,
 )
@@ -281,9 +286,33 @@ TRAINER_IMAGES = (
 )
 """Images of platforms with `platform.trainer`."""
 
+
+def _program(repository: str, tool: Tool, path: str, user: str = "65534:65534") -> Image:
+    """Return an image with one upstream program. `user`: the one of the upstream image, by default `nobody`."""
+    return Image(f"{repository}:v*", "upstream program", (Program(tool, path),), entrypoint=(f"/{path}",), user=user)
+
+
+MONITORING_IMAGES = (
+    _program("quay.io/prometheus/prometheus", PROMETHEUS, "bin/prometheus"),
+    _program("quay.io/prometheus/alertmanager", ALERTMANAGER, "bin/alertmanager"),
+    _program("quay.io/prometheus/node-exporter", NODE_EXPORTER, "bin/node_exporter"),
+    _program("registry.k8s.io/kube-state-metrics/kube-state-metrics", KUBE_STATE_METRICS, "kube-state-metrics", NOBODY),
+    Image(
+        "nvcr.io/nvidia/k8s/dcgm-exporter:4.*",
+        "exporter of ours with DCGM's names, over our NVML of simulated GPUs",
+        # On a GPU node, the NVIDIA container runtime adds the driver's library when the container starts.
+        (Root(), Program(GPU_EXPORTER, "usr/bin/gpu-exporter"), Program(NVML, "usr/lib/libnvidia-ml.so.1")),
+        stands_in=True,
+        entrypoint=("/usr/bin/gpu-exporter",),
+        environment={"GPUMPI_NVML": "/var/lib/kubelet/pod-resources/gpumpi"},
+    ),
+)
+"""Images of platforms with `platform.monitoring`."""
+
 IMAGES = (
     *PLATFORM_IMAGES,
     *TRAINER_IMAGES,
+    *MONITORING_IMAGES,
     KUEUE_0_15,
     *JOB_IMAGES,
     MPI_RECIPE,

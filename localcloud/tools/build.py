@@ -83,14 +83,32 @@ def _build_go(title: str, module: Module, output: Path, report: Report) -> None:
         _c_compiler(title)
     # Without CGO the programs need no C library and run on any Linux, even in an empty container image.
     cgo = "1" if module.loads_libraries else "0"
-    environment = os.environ | {"CGO_ENABLED": cgo, "GOFLAGS": "-mod=readonly -trimpath -buildvcs=false"}
+    source = "vendor" if module.added else "readonly"
+    environment = os.environ | {"CGO_ENABLED": cgo, "GOFLAGS": f"-mod={source} -trimpath -buildvcs=false"}
     report(f"building {title}: fetching its Go modules (once; cached in {cache_folder()})")
-    packages = _package_count(go, module, environment)
+    folder = _with_added_files(go, module, output.parent / "source") if module.added else module.folder
+    packages = _package_count(go, module, folder, environment)
     flags = ["-s", "-w", *(f"-X {variable}" for variable in module.variables)]
     # Functions of a library that is loaded later are looked up when they are first called.
     flags += ["-extldflags=-Wl,-z,lazy"] if module.loads_libraries else []
-    command = [go, "build", "-v", "-ldflags", " ".join(flags), "-o", f"{output}{os.sep}", *module.packages]
-    _run_with_progress(command, module, environment, packages, report)
+    command = [go, "build", "-v", *_tags(module), "-ldflags", " ".join(flags), "-o", f"{output}{os.sep}", *module.packages]
+    _run_with_progress(command, module, folder, environment, packages, report)
+
+
+def _with_added_files(go: str, module: Module, folder: Path) -> Path:
+    """Copy the sources of the module and of all that it needs to a folder, and add its missing files."""
+    folder.mkdir()
+    for name in ("go.mod", "go.sum"):
+        shutil.copy(module.folder / name, folder)
+    # -e: the missing files are an error.
+    result = subprocess.run([go, "mod", "vendor", "-e"], cwd=folder, capture_output=True, text=True, check=False)
+    for path, text in module.added:
+        file = folder / "vendor" / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    if result.returncode or not (folder / "vendor" / "modules.txt").exists():
+        raise BuildError(f"{module.name} {module.version}: its Go modules could not be fetched:\n{_tail(result.stderr)}")
+    return folder
 
 
 def _compile(title: str, sources: list[Path], output: Path) -> None:
@@ -111,21 +129,27 @@ def _c_compiler(title: str) -> str:
     return found
 
 
-def _package_count(go: str, module: Module, environment: dict[str, str]) -> int:
+def _tags(module: Module) -> list[str]:
+    return ["-tags", ",".join(module.tags)] if module.tags else []
+
+
+def _package_count(go: str, module: Module, folder: Path, environment: dict[str, str]) -> int:
     """Fetch the modules and return the number of packages that the build compiles."""
-    command = [go, "list", "-deps", *module.packages]
-    result = subprocess.run(command, cwd=module.folder, env=environment, capture_output=True, text=True, check=False)
+    command = [go, "list", "-deps", *_tags(module), *module.packages]
+    result = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if result.returncode:
         raise BuildError(f"{module.name} {module.version}: its Go modules could not be fetched:\n{_tail(result.stderr)}")
     return len(result.stdout.splitlines())
 
 
-def _run_with_progress(command: list[str], module: Module, environment: dict[str, str], packages: int, report: Report) -> None:
+def _run_with_progress(
+    command: list[str], module: Module, folder: Path, environment: dict[str, str], packages: int, report: Report
+) -> None:
     """Run `go build -v`, which prints the name of each compiled package, and report progress."""
     lines: list[str] = []
     reported = time.monotonic()
     with subprocess.Popen(
-        command, cwd=module.folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stderr is not None
         for line in process.stderr:

@@ -17,6 +17,11 @@ class Module:
     """Go import paths of the programs. The last path element is the program's name."""
     variables: tuple[str, ...] = ()
     """`name=value` pairs for the linker, e.g. the version that the programs report."""
+    tags: tuple[str, ...] = ()
+    """Build tags."""
+    added: tuple[tuple[str, str], ...] = ()
+    """(path, text) of files that releases generate and that the Go module lacks. Paths start with the module's import path.
+    The `go.mod` then needs `tool` directives, so that `go mod vendor` copies the programs."""
     loads_libraries: bool = False
     """Whether the programs load C libraries while they run. They then need a C compiler, and a C library in their image."""
 
@@ -103,6 +108,24 @@ _NVIDIA_DEVICE_PLUGIN = Module(
 _NODE_PROBLEM_DETECTOR = Module(name="node-problem-detector", version="1.36.0", packages=("gpumpi/tools/node-problem-detector",))
 _NVML = Module(name="nvml", version="1.0.0", packages=("libnvidia-ml.so.1",))
 _DEVICE_PLUGIN = Module(name="device-plugin", version="1.0.0", packages=("gpumpi/tools/device-plugin",))
+_PROMETHEUS = Module(
+    name="prometheus",
+    version="0.313.1",  # the Go module of v3.13.1
+    packages=("github.com/prometheus/prometheus/cmd/prometheus",),
+    variables=("github.com/prometheus/common/version.Version=3.13.1",),
+    tags=("remove_all_sd", "enable_kubernetes_sd"),  # the clients of all clouds would take minutes to compile
+)
+_ALERTMANAGER = Module(
+    name="alertmanager",
+    version="0.34.1",
+    packages=("github.com/prometheus/alertmanager/cmd/alertmanager",),
+    variables=("github.com/prometheus/common/version.Version=0.34.1",),
+    # npm builds the pages from Elm.
+    added=(("github.com/prometheus/alertmanager/ui/app/dist/index.html", "This build has no pages. Use its API.\n"),),
+)
+_KUBE_STATE_METRICS = Module(name="kube-state-metrics", version="2.18.0", packages=("k8s.io/kube-state-metrics/v2",))
+_NODE_EXPORTER = Module(name="node-exporter", version="1.12.1", packages=("github.com/prometheus/node_exporter",))
+_GPU_EXPORTER = Module(name="gpu-exporter", version="1.0.0", packages=("gpumpi/tools/gpu-exporter",), loads_libraries=True)
 
 _PACKER = Module(name="packer", version="1.11.2", packages=("github.com/hashicorp/packer",))
 _PACKER_AMAZON = Module(name="packer-plugin-amazon", version="1.3.2", packages=("github.com/hashicorp/packer-plugin-amazon",))
@@ -132,6 +155,12 @@ NVML = Tool("libnvidia-ml.so.1", _NVML)
 """The NVML of local nodes: a C library of ours."""
 EFA_DEVICE_PLUGIN = Tool("device-plugin", _DEVICE_PLUGIN)
 PAUSE = Tool("pause", _PAUSE)
+PROMETHEUS = Tool("prometheus", _PROMETHEUS)
+ALERTMANAGER = Tool("alertmanager", _ALERTMANAGER)
+KUBE_STATE_METRICS = Tool("v2", _KUBE_STATE_METRICS)
+NODE_EXPORTER = Tool("node_exporter", _NODE_EXPORTER)
+GPU_EXPORTER = Tool("gpu-exporter", _GPU_EXPORTER)
+"""The DCGM exporter of local nodes: a program of ours."""
 PACKER = Tool("packer", _PACKER)
 PACKER_AMAZON = Tool("packer-plugin-amazon", _PACKER_AMAZON)
 
@@ -139,5 +168,9 @@ TOOLS = (
     *(PULUMI, KUBE_APISERVER, KUBE_CONTROLLER_MANAGER, KUBE_SCHEDULER, KUBELET, KUBE_PROXY, KUBEADM, KUBECTL),
     *(COREDNS, MPI_OPERATOR, KUEUE, KWOK, NVIDIA_DEVICE_PLUGIN, NVML, NODE_PROBLEM_DETECTOR, EFA_DEVICE_PLUGIN, PAUSE),
 )
-ON_DEMAND = (PACKER, PACKER_AMAZON, KUEUE_BEFORE, KUBELET_BEFORE, JOBSET, TRAINER)
-"""Tools that only AMI builds, the tests of an upgrade and stacks with Kubeflow Trainer need. They are built on first use."""
+ON_DEMAND = (
+    *(PACKER, PACKER_AMAZON, KUEUE_BEFORE, KUBELET_BEFORE, JOBSET, TRAINER),
+    *(PROMETHEUS, ALERTMANAGER, KUBE_STATE_METRICS, NODE_EXPORTER, GPU_EXPORTER),
+)
+"""Tools that only AMI builds, the tests of an upgrade, and stacks with Kubeflow Trainer or monitoring need. They are built
+on first use."""

@@ -15,7 +15,7 @@ import pytest
 
 from cli.exit_codes import INTERRUPTED
 from testkit.job_cluster import NAMESPACE, SOURCE, STACK, JobCluster, job_file, python
-from testkit.waiting import wait_until
+from testkit.waiting import LIMIT_SECONDS, wait_until
 
 pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("no_jobs_left")]
 
@@ -75,7 +75,7 @@ def test_the_page_has_everything_of_a_cluster_with_a_job_that_restarted(job_clus
         with pytest.raises(urllib.error.HTTPError, match="403"):
             data(url.rsplit("/", 2)[0] + "/")
         process.send_signal(signal.SIGINT)
-        assert process.wait(60) == INTERRUPTED
+        assert process.wait(LIMIT_SECONDS) == INTERRUPTED
 
 
 @pytest.fixture

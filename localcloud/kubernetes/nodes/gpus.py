@@ -12,6 +12,8 @@ from localcloud.kubernetes.nodes.machine import Machine
 FOLDER: Final = Path("var/lib/kubelet/device-plugins/gpumpi")
 """Folder of the files on the node. It is in a subfolder because a starting kubelet deletes all files directly in
 device-plugins."""
+OF_EXPORTERS: Final = Path("var/lib/kubelet/pod-resources/gpumpi")
+"""The same files again, for exporters: they mount only pod-resources."""
 GPUS_FILE: Final = "gpus"
 XIDS_FILE: Final = "xids"
 """Faults of GPUs, one per line: index of the GPU, Xid. Append to it to break a GPU."""
@@ -47,6 +49,15 @@ def write(machine: Machine, folder: Path) -> None:
     if text := description(machine):
         (folder / GPUS_FILE).write_text(text)
         (folder / XIDS_FILE).touch()
+
+
+def share(own: Path) -> None:
+    """Show the files in `FOLDER` of a node's file system to exporters, too."""
+    folder = own / OF_EXPORTERS
+    folder.mkdir(parents=True)
+    for name in (GPUS_FILE, XIDS_FILE):
+        if (own / FOLDER / name).exists():
+            (folder / name).hardlink_to(own / FOLDER / name)
 
 
 class NoSuchGpu(Exception):

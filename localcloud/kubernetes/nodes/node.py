@@ -143,6 +143,7 @@ class Node:
         devices.parent.mkdir(parents=True)
         devices.write_text(json.dumps(machine.devices) + "\n")
         gpus.write(machine, devices.parent)
+        gpus.share(own)
         kernel_log.create(own)
         containerd.write_registries(folder / "registries", f"http://{AWS_ADDRESS}:{REGISTRY_PORT}")
         settings = containerd.config(

@@ -1,0 +1,193 @@
+"""`platform.monitoring` on a running cluster: real Prometheus, Alertmanager and exporters, with simulated GPUs."""
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+from urllib.request import urlopen
+
+import pytest
+
+from infra.monitoring.dashboards import DASHBOARDS
+from infra.naming import MONITORING_NAMESPACE
+from localcloud.kubernetes.network_policy.part import ENFORCED
+from testkit.job_cluster import NAMESPACE, JobCluster, bring_up, job_file, python
+from testkit.projects import client
+from testkit.waiting import wait_until
+
+pytestmark = [pytest.mark.xdist_group("monitoring"), pytest.mark.mission_only]
+
+STACK = "monitored"
+JOBS = {"prometheus", "alertmanager", "kube-state-metrics", "node-exporter", "dcgm-exporter", "kueue", "kubelet"}
+SLEEPS = python("import signal; print('runs', flush=True); signal.pause()")
+NOT_HERE = re.compile(
+    r"DCGM_FI_DEV_(POWER_USAGE|GPU_TEMP|SM_CLOCK|UNCORRECTABLE_REMAPPED_ROWS|PCIE_REPLAY_COUNTER)"
+    r"|problem_condition_count|cluster_autoscaler_|kueue_evicted_workloads_total|^count by .*ALERTS"
+)
+"""Metrics of real GPUs, of programs that this cluster does not run, and of events that did not happen."""
+GUARDED = (
+    (MONITORING_NAMESPACE, "prometheus", 9090),
+    (MONITORING_NAMESPACE, "alertmanager", 9093),
+    (MONITORING_NAMESPACE, "kube-state-metrics", 8080),
+    ("kube-system", "node-exporter", 9100),
+    ("kube-system", "dcgm-exporter", 9400),
+)
+MIB = 2**20
+LIMIT_SECONDS = 600.0
+"""Queries over five minutes need two samples, and a rebooted node has to become ready."""
+RECEIVER = """
+from http.server import BaseHTTPRequestHandler, HTTPServer
+class Handler(BaseHTTPRequestHandler):
+    def do_POST(self):
+        print(self.rfile.read(int(self.headers["Content-Length"])).decode(), flush=True)
+        self.send_response(200)
+        self.end_headers()
+HTTPServer(("", 8000), Handler).serve_forever()
+"""
+TRIES = """
+import socket, sys
+for address in sys.argv[1:]:
+    host, _, port = address.partition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=5)
+        print(address, "connected")
+    except OSError as error:
+        print(address, type(error).__name__)
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster(able: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobCluster]:
+    yield from bring_up(tmp_path_factory.mktemp("monitored"), STACK)
+
+
+@pytest.fixture(scope="module")
+def ask(cluster: JobCluster) -> Iterator["Api"]:
+    with forwarded(cluster, "prometheus", 9090) as prometheus, forwarded(cluster, "alertmanager", 9093) as alertmanager:
+        yield Api(prometheus, alertmanager)
+
+
+@contextmanager
+def forwarded(cluster: JobCluster, deployment: str, port: int) -> Iterator[str]:
+    """Forward a port of this machine, and yield its URL."""
+    command = ["kubectl", "port-forward", "-n", MONITORING_NAMESPACE, f"deploy/{deployment}", f":{port}", "--address=127.0.0.1"]
+    with subprocess.Popen(command, env=cluster.environment, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            found = re.search(r"127\.0\.0\.1:(\d+)", process.stdout.readline())
+            assert found is not None
+            yield f"http://127.0.0.1:{found[1]}"
+        finally:
+            process.terminate()
+
+
+class Api:
+    def __init__(self, prometheus: str, alertmanager: str) -> None:
+        self._prometheus, self._alertmanager = prometheus, alertmanager
+
+    def query(self, text: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = _read(f"{self._prometheus}/api/v1/query?query={quote(text)}")["data"]["result"]
+        return found
+
+    def targets(self) -> dict[str, set[str]]:
+        """Return the health of the targets of each job."""
+        found: dict[str, set[str]] = {}
+        for one in _read(f"{self._prometheus}/api/v1/targets")["data"]["activeTargets"]:
+            found.setdefault(one["scrapePool"], set()).add(f"{one['health']} {one['lastError']}".strip())
+        return found
+
+    def alerts(self) -> set[str]:
+        """Return the names of the alerts that Alertmanager has and that are not over."""
+        return {one["labels"]["alertname"] for one in _read(f"{self._alertmanager}/api/v2/alerts")}
+
+
+def _read(url: str) -> Any:
+    with urlopen(url, timeout=30) as answer:
+        return json.load(answer)
+
+
+@pytest.fixture
+def running(cluster: JobCluster, tmp_path: Path) -> Iterator[str]:
+    """A job that uses all GPUs of the node."""
+    done = cluster.cluster("submit", job_file(tmp_path, "works", command=SLEEPS, workers=1))
+    assert done.code == 0, done.err
+    assert cluster.await_phase("works", "Running") == "Running"
+    yield "works"
+    cluster.cluster("delete", "works")
+
+
+@pytest.fixture
+def webhook(cluster: JobCluster, tmp_path: Path) -> Iterator[str]:
+    """A pod that receives alerts, and the user's Secret with its address. Yield the pod's name."""
+    manifest = cluster.cluster("submit", job_file(tmp_path, "none"), "--dry-run", "--json").json[0]
+    (worker,) = manifest["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]
+    pod = cluster.kubectl(
+        *("run", "receiver", "-n", "default", f"--image={worker['image']}", "--restart=Never", "--command", "--"),
+        *python(RECEIVER),
+    )
+    assert pod.code == 0, pod.err
+    address = wait_until(lambda: cluster.kubectl("get", "pod", "receiver", "-n", "default", "-o", "jsonpath={.status.podIP}").out)
+    secret = ("secret", "generic", "chat", "-n", MONITORING_NAMESPACE, f"--from-literal=url=http://{address}:8000/")
+    assert cluster.kubectl("create", *secret).code == 0
+    yield "receiver"
+    cluster.kubectl("delete", "pod", "receiver", "-n", "default", "--now")
+    cluster.kubectl("delete", "secret", "chat", "-n", MONITORING_NAMESPACE)
+
+
+def test_prometheus_reads_every_part(ask: Api) -> None:
+    assert wait_until(ask.targets, lambda found: found.keys() >= JOBS and all(found[one] == {"up"} for one in JOBS))
+
+
+def test_every_query_of_every_dashboard_has_a_result_during_a_job(ask: Api, running: str) -> None:
+    panels = [(f"{board.name}: {panel.title}", panel.query) for board in DASHBOARDS for panel in board.panels]
+    queries = {title: re.sub(r"\$(\w+)", ".+", query) for title, query in panels if not NOT_HERE.search(query)}
+
+    def empty() -> set[str]:
+        return {title for title, query in queries.items() if not ask.query(query)}
+
+    assert wait_until(empty, lambda found: not found, LIMIT_SECONDS) == set()
+    used = ask.query(f'DCGM_FI_DEV_FB_USED{{namespace="{NAMESPACE}",pod=~"{running}-.*"}}')
+    assert sorted(one["metric"]["gpu"] for one in used) == ["0", "1", "2", "3"]
+
+
+def test_a_broken_gpu_raises_an_alert_that_reaches_the_webhook_and_ends_after_the_repair(
+    cluster: JobCluster, ask: Api, running: str, webhook: str
+) -> None:
+    (worker,) = cluster.pods(running, "worker")
+    node = worker["spec"]["nodeName"]
+    assert cluster.cluster("local", "break", node, "--xid", "79", "--home", str(cluster.cloud.folder)).code == 0
+    assert "NodeGpuNotReady" in wait_until(ask.alerts, lambda found: "NodeGpuNotReady" in found)
+    (xid,) = wait_until(lambda: ask.query("DCGM_FI_DEV_XID_ERRORS > 0"))
+    assert (xid["value"][1], xid["metric"]["node"]) == ("79", node)
+    wait_until(lambda: "NodeGpuNotReady" in cluster.kubectl("logs", webhook, "-n", "default").out)
+
+    health = cluster.cluster("health", node, "--json").json
+    client(cluster.cloud, "ec2").reboot_instances(InstanceIds=[health["instance"]])
+    assert "NodeGpuNotReady" not in wait_until(ask.alerts, lambda found: "NodeGpuNotReady" not in found, LIMIT_SECONDS)
+
+
+def test_job_pods_reach_no_metrics(cluster: JobCluster, ask: Api, running: str) -> None:
+    (found,) = cluster.cloud.clusters()
+    if found.network_policies != ENFORCED:
+        pytest.skip(f"network policies are {found.network_policies}")
+    wait_until(ask.targets, lambda found: found.keys() >= JOBS and all(found[one] == {"up"} for one in JOBS))
+    (worker,) = cluster.pods(running, "worker")
+    addresses = [
+        f"{one['status']['podIP']}:{port}"
+        for namespace, app, port in GUARDED
+        for one in cluster.objects("pods", f"app={app}", namespace)
+    ]
+    assert len(addresses) >= len(GUARDED)
+    tried = cluster.kubectl("exec", "-n", NAMESPACE, worker["metadata"]["name"], "--", *python(TRIES), *addresses)
+    assert (tried.code, tried.out.splitlines()) == (0, [f"{one} TimeoutError" for one in addresses])
+
+
+def test_monitoring_of_a_small_cluster_needs_less_than_400_mib(ask: Api) -> None:
+    own = f'namespace="{MONITORING_NAMESPACE}"', 'namespace="kube-system",pod=~"(node|dcgm)-exporter-.*"'
+    query = " + ".join(f'sum(container_memory_working_set_bytes{{{one},container!=""}})' for one in own)
+    (found,) = wait_until(lambda: ask.query(query))
+    assert 50 * MIB < float(found["value"][1]) < 400 * MIB
