@@ -197,7 +197,7 @@ def _restarts(state: JobState, record: JobRecord | None) -> dict[str, Any]:
 
 def _last_restart(record: JobRecord | None) -> str:
     """Return why the last attempt that failed did so, in the words of `jobs`; empty if none has."""
-    attempts = record.content.get("attempts", ()) if record else ()
+    attempts = list(record.content.get("attempts", ())) if record else []
     failed = [one for one in attempts if one.get("outcome") in ("Failed", "Disrupted") and one.get("cause")]
     if record is None or not failed:
         return ""
