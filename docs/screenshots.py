@@ -19,8 +19,8 @@ from testkit.dashboard_world import NOW, SEEN
 
 FOLDER: Final = Path(__file__).parent / "pictures"
 PICTURES: Final = {
-    "dashboard": (1280, 1290, "light"),
-    "dashboard-dark": (1280, 1290, "dark"),
+    "dashboard": (1280, 1374, "light"),
+    "dashboard-dark": (1280, 1374, "dark"),
     "dashboard-narrow": (375, 900, "light"),
 }
 """File name -> width and height of the window, and the color scheme."""

@@ -13,6 +13,7 @@ from cli.job_state import JobState, Phase
 from cli.launches import FailedLaunch
 from cli.records import JobRecord
 from cli.status.model import JobLine, PoolStatus, QueueStatus, Status
+from infra.health.annotation import TakenOut
 
 NOW: Final = datetime(2026, 11, 23, 12, tzinfo=UTC)
 NAMESPACE: Final = "mpi-jobs"
@@ -35,6 +36,47 @@ def is_over(phases: Sequence[tuple[str, float]]) -> bool:
     return phases[-1][0] in ("Succeeded", "Failed", "Canceled")
 
 
+def steps(first: tuple[int, float], last: tuple[int, float], regained: float, saved_minutes: float = 0) -> dict[str, Any]:
+    """Return the steps of an attempt: number and how many minutes ago. `regained`: when it did its first new step."""
+    (begin, at), (end, until) = first, last
+    return {
+        "goal": None,
+        "first": {"step": begin, "at": text(at)},
+        "last": {"step": end, "at": text(until)},
+        "highest": end,
+        "regained": text(regained),
+        "savedMs": int(saved_minutes * 60_000),
+        "until": text(until),
+    }
+
+
+def attempts(
+    phases: Sequence[tuple[str, float]], causes: Sequence[str], found: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return the attempts of a job. All but the last have failed; of a job that failed, the last one, too."""
+    running = [minutes for phase, minutes in phases if phase == "Running"]
+    ends = [minutes for phase, minutes in phases if phase in ("Restarting", "Succeeded", "Failed")]
+    begun = [minutes for phase, minutes in phases if phase == "Starting"] + [one - 0.5 for one in ends]
+    made = []
+    for number, minutes in enumerate(running, 1):
+        cause = causes[number - 1] if number <= len(causes) else ""
+        is_hang = cause.startswith("hang: ")
+        outcome = "Failed" if cause else "Succeeded" if phases[-1][0] == "Succeeded" else None
+        made.append(
+            {
+                "number": number,
+                "from": text(begun[number - 1]),
+                "running": text(minutes),
+                "to": text(ends[number - 1]) if outcome else None,
+                "outcome": outcome,
+                "cause": cause,
+                **({"steps": found[number - 1]} if found else {}),
+                **({"hang": {"at": text(ends[number - 1]), "step": 0, "log": []}} if is_hang else {}),
+            }
+        )
+    return made
+
+
 def record(
     name: str,
     phases: Sequence[tuple[str, float]],
@@ -42,14 +84,9 @@ def record(
     workers: int = 2,
     causes: Sequence[str] = (),
     reason: str = "",
-    steps: Mapping[str, Any] | None = None,
+    found: Sequence[Mapping[str, Any]] = (),
 ) -> JobRecord:
-    """Return the record of a job. `phases` are those it entered, and how many minutes ago."""
-    attempts: list[dict[str, Any]] = [
-        {"number": number, "outcome": "Failed", "cause": cause} for number, cause in enumerate(causes, 1)
-    ]
-    if not is_over(phases):
-        attempts.append({"number": len(causes) + 1, "outcome": None, "cause": "", **({"steps": steps} if steps else {})})
+    """Return the record of a job. `phases` are those it entered, and how many minutes ago; `found`: steps of its attempts."""
     over = is_over(phases)
     ends = [text(minutes) for _, minutes in phases[1:]] + [text(phases[-1][1]) if over else None]
     seconds: dict[str, float] = {}
@@ -71,9 +108,9 @@ def record(
         "seconds": seconds,
         "ended": ends[-1],
         "reason": reason,
-        "restarts": len(causes),
+        "restarts": sum(phase == "Restarting" for phase, _ in phases),
         "failures": len(causes),
-        "attempts": attempts,
+        "attempts": attempts(phases, causes, found),
         "workers": [] if begun is None else [worker],
         "gpuSeconds": gpu_seconds,
     }
@@ -82,17 +119,23 @@ def record(
 
 LOST: Final = "llm-pretrain-worker-1: its node ip-10-0-1-17.us-west-2.compute.internal is not ready"
 BUS: Final = "NVRM: Xid (PCI:0000:10:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus"
+HANG: Final = "hang: no new step for 630 s after step 8120"
 QUOTA: Final = "waits in the queue: insufficient unused quota for nvidia.com/gpu in flavor train, 8 more needed"
 RECORDS: Final = (
     record(
         "llm-pretrain",
         [("Queued", 192), ("Starting", 185), ("Running", 176), ("Restarting", 61), ("Running", 55)],
         causes=[LOST],
-        steps={"last": {"step": 41250, "at": text(0.1)}, "until": text(0.1)},
+        found=[steps((0, 174), (28_790, 62), 174, 6), steps((27_700, 53), (41_250, 0.1), 48.7, 3)],
     ),
     record("allreduce-bench", [("Queued", 5), ("Starting", 4.9), ("Running", 4)], workers=1),
     record("mnist", [("Queued", 1)]),
-    record("resnet-a", [("Queued", 400), ("Starting", 399), ("Running", 395), ("Succeeded", 220)]),
+    record(
+        "resnet-a",
+        [("Queued", 400), ("Starting", 399), ("Running", 395), ("Restarting", 310), ("Running", 307), ("Succeeded", 220)],
+        causes=[HANG],
+        found=[steps((0, 392), (8_120, 320.5), 392), steps((8_000, 306), (18_000, 221), 305)],
+    ),
     record(
         "resnet-b",
         [("Queued", 300), ("Starting", 299), ("Running", 297), ("Failed", 290)],
@@ -118,11 +161,12 @@ NODES: Final = (
     *(node(number, jobs=(f"{NAMESPACE}/llm-pretrain",)) for number in (15, 16)),
     node(
         17,
-        state="broken",
+        state="repairing",
         is_cordoned=True,
         gpus=(7, 8),
         faults=(Fault("AcceleratedHardwareReady", "NvidiaXID79Error", BUS, before(3)),),
-        next="EKS replaces it at 12:07 UTC, 10 min after the fault",
+        taken_out=TakenOut(before(3), "AcceleratedHardwareReady", "NvidiaXID79Error", "replace", "repairing", before(3)),
+        next="the autoscaler removes it (pools with `minSize: 0`), or EKS repairs it 10 min after the fault",
     ),
     node(
         18,
@@ -140,7 +184,7 @@ STATUS: Final = Status(
     "https://0123456789ABCDEF.gr7.us-west-2.eks.amazonaws.com",
     pools=(
         PoolStatus("system", "m7i.large", ready=2, there=2, wanted=2, minimum=1, maximum=3, gpus=0, gpus_used=0),
-        PoolStatus("train", "p5.48xlarge", ready=4, there=4, wanted=4, minimum=0, maximum=4, gpus=31, gpus_used=24),
+        PoolStatus("train", "p5.48xlarge", ready=4, there=4, wanted=4, minimum=0, maximum=4, gpus=24, gpus_used=24),
         PoolStatus(
             "spare", "g6.8xlarge", ready=0, there=0, wanted=1, minimum=0, maximum=8, gpus=0, gpus_used=0, failed_launch=LAUNCH
         ),

@@ -72,7 +72,10 @@ def _jobs(seen: Seen, now: datetime) -> dict[str, Any]:
     lines = seen.status.jobs
     rows = tables.jobs(lines[: tables.JOBS_SHOWN], seen.records, now)
     more = len(lines) - len(rows)
-    notes = [f"restarts, progress and GPU hours: {seen.records}"] if isinstance(seen.records, str) else []
+    if isinstance(seen.records, str):
+        notes = [f"phases, goodput, restarts, progress and GPU hours: {seen.records}"]
+    else:
+        notes = [sentence] if (sentence := tables.goodput(lines[: tables.JOBS_SHOWN], seen.records, now)) else []
     empty = "no job is queued or running" if _knows_jobs(seen.status) else "no jobs could be read"
     return _section(rows, empty, notes, f"{more} more jobs: `scripts/cluster jobs -A`" if more else "")
 

@@ -16,6 +16,7 @@ from cli.dashboard.model import Seen, page
 from cli.errors import CommandError, Forbidden
 from cli.health import findings
 from cli.health.model import NodeHealth
+from cli.health.reading import read_journal
 from cli.job_state import JobState
 from cli.records import JobRecord
 from cli.status.model import Status
@@ -71,8 +72,9 @@ class Kubernetes:
         def every() -> list[NodeHealth]:
             nodes, fields = self.cluster().list("Node"), {"involvedObject.kind": "Node"}
             events = self._or_none(lambda: self.cluster().list("Event", fields=fields), "events of nodes") or []
+            known = self._or_none(lambda: read_journal(self.cluster()), "journal of nodes")
             readable = [] if isinstance(found, str) else found
-            return [findings.health(one, events, readable, now) for one in nodes]
+            return [findings.health(one, events, readable, now, known) for one in nodes]
 
         return self._or_reason(every)
 

@@ -6,7 +6,9 @@ from typing import Any, Final, Literal
 
 from cli import records
 from cli.cost.spending import Spending, Spent
-from cli.health.model import NodeHealth
+from cli.goodput import account
+from cli.goodput.account import PHASES, Account
+from cli.health.model import NodeHealth, State
 from cli.job_state import JobState
 from cli.job_times import duration
 from cli.job_waits import shortened
@@ -23,14 +25,17 @@ Row = dict[str, Any]
 """`key` identifies the row across refreshes; `cells` maps columns to `cell()`."""
 
 PHASE_TONES: Final[Mapping[str, Tone]] = {"Running": "good", "Succeeded": "good", "Failed": "bad", "Queued": "doubtful"}
-STATE_TONES: Final[Mapping[str, Tone]] = {
-    "healthy": "good",
-    "cordoned": "doubtful",
-    "gone": "doubtful",
-    "broken": "bad",
+STATE_TONES: Final[Mapping[State, Tone]] = {
     "not ready": "bad",
+    "broken": "bad",
+    "draining": "doubtful",
+    "repairing": "doubtful",
+    "gone": "doubtful",
+    "verifying": "doubtful",
+    "cordoned": "doubtful",
+    "healthy": "good",
 }
-SEVERITY: Final = ("not ready", "broken", "gone", "cordoned", "healthy")
+"""The most serious state first."""
 
 
 def cell(text: object, note: str = "", tone: Tone = "", **more: Any) -> dict[str, Any]:
@@ -100,23 +105,21 @@ def queues(found: Sequence[QueueStatus]) -> list[Row]:
 
 def nodes(found: Sequence[NodeHealth], now: datetime) -> list[Row]:
     """Return the most serious ones first. Only healthy nodes are left out if there are too many."""
-    rank = {state: number for number, state in enumerate(SEVERITY)}
-    ordered = sorted(found, key=lambda one: (rank.get(one.state, 0), one.is_quiet, one.pool, one.name))
+    rank = {state: number for number, state in enumerate(STATE_TONES)}
+    ordered = sorted(found, key=lambda one: (rank[one.state], one.is_quiet, one.pool, one.name))
     loud = sum(not one.is_quiet for one in ordered)
     return [_node(one, now) for one in ordered[: max(NODES_SHOWN, loud)]]
 
 
 def _node(node: NodeHealth, now: datetime) -> Row:
-    shown = node.faults or node.warnings[:1]
-    what = "; ".join(f"{one.reason}: {one.message}".rstrip(": ") for one in shown)
     usable, whole = node.gpus
     return _row(
         node.name,
         node=cell(node.name, " · ".join(filter(None, (node.instance_type, node.instance)))),
         pool=cell(node.pool),
-        state=cell(node.words, ago(node.since, now), STATE_TONES.get(node.state, "doubtful")),
+        state=cell(node.words, ago(node.since, now), STATE_TONES[node.state]),
         gpus=cell(f"{usable} of {whole}" if whole else "none", tone="bad" if usable < whole else ""),
-        what=cell(shortened(what), node.next),
+        what=cell(shortened(node.what), node.next),
         jobs=cell(", ".join(node.jobs)),
     )
 
@@ -138,26 +141,48 @@ def jobs(lines: Sequence[JobLine], found: Sequence[JobRecord] | str, now: dateti
 
 def ended(found: Sequence[JobRecord], now: datetime) -> list[Row]:
     """Return the jobs that ended last, also deleted ones."""
+    return [_job(state, state.reason, record, now) for state, record in _last_ended(found)]
+
+
+def _last_ended(found: Sequence[JobRecord]) -> list[tuple[JobState, JobRecord]]:
     over = [(state, one) for one in found if (state := one.state()).ended is not None]
     over.sort(key=lambda pair: pair[0].ended or pair[0].created, reverse=True)
-    return [_job(state, state.reason, record, now) for state, record in over[:ENDED_SHOWN]]
+    return over[:ENDED_SHOWN]
+
+
+def goodput(lines: Sequence[JobLine], found: Sequence[JobRecord], now: datetime) -> str:
+    """Return a sentence about the jobs in `lines` and those that ended last; empty if none of them has left the queue."""
+    exist = [record for line in lines if (record := records.of_job(found, line.state))]
+    shown = {one.key: one for one in (*exist, *(record for _, record in _last_ended(found)))}
+    every = [one for record in shown.values() if (one := account.of_job(record.content, now)).goodput is not None]
+    blind = sum(one.lost_is_unknown for one in every)
+    if not every:
+        return ""
+    sentence = f"Goodput of these jobs and those that ended last: {account.total(every).share}, weighted by GPUs."
+    return f"{sentence} Lost time is unknown for {blind} of {len(every)}, and counts as training." if blind else sentence
 
 
 def _job(state: JobState, why: str, record: JobRecord | None, now: datetime) -> Row:
     size = f"{state.workers} worker{'' if state.workers == 1 else 's'}" if state.workers else ""
     place = (f"namespace {state.namespace}", size, state.pool and f"pool {state.pool}")
-    parts = _parts(record, now)
-    phases = ", ".join(f"{one['name'].lower()} {one['text']}" for one in parts)
-    when = (f"ended {ago(state.ended, now)}" if state.ended else "", phases)
+    spent = account.of_job(record.content, now) if record else None
+    share = f"goodput {spent.share}" if spent and spent.share else ""
+    when = (f"ended {ago(state.ended, now)}" if state.ended else "", share, _phases(spent))
     return _row(
         f"{state.namespace}/{state.name}/{state.created.isoformat()}",
         job=cell(state.name, " · ".join(filter(None, place))),
-        phase=cell(state.phase, shortened(why) or _last_restart(record), PHASE_TONES.get(state.phase, "")),
-        time=cell(duration(state.seconds(now)), "; ".join(filter(None, when)), parts=parts),
+        phase=cell(state.phase, _why(why, record), PHASE_TONES.get(state.phase, "")),
+        time=cell(duration(state.seconds(now)), "; ".join(filter(None, when)), parts=_parts(spent)),
         progress=progress(record, now),
         restarts=_restarts(state, record),
         hours=cell(f"{record.gpu_hours(now):,.2f}" if record else UNKNOWN),
     )
+
+
+def _why(reason: str, record: JobRecord | None) -> str:
+    """Return why a job waits, ended or restarted. The cell of the progress shows why a job is not watched."""
+    problem = _progress_problem(record)
+    return shortened(reason if reason != problem else "") or _last_restart(record)
 
 
 def _restarts(state: JobState, record: JobRecord | None) -> dict[str, Any]:
@@ -165,38 +190,50 @@ def _restarts(state: JobState, record: JobRecord | None) -> dict[str, Any]:
     if record is None:
         return cell(UNKNOWN, failures)
     number = int(record.content.get("restarts", 0))
-    return cell(number, failures, "doubtful" if number else "")
+    hangs = sum(bool(one.get("hang")) for one in record.content.get("attempts", ()))
+    hung = f"{hangs} hang{'' if hangs == 1 else 's'}" if hangs else ""
+    return cell(number, ", ".join(filter(None, (failures, hung))), "doubtful" if number or hangs else "")
 
 
 def _last_restart(record: JobRecord | None) -> str:
-    """Return why the attempt before the current one ended; empty for the first attempt."""
-    attempts = record.content.get("attempts", ()) if record else ()
-    causes = [one.get("cause", "") for one in attempts if one.get("outcome") in ("Failed", "Disrupted")]
-    return shortened(f"restarted: {causes[-1]}") if causes and causes[-1] else ""
+    """Return why the last attempt that failed did so, in the words of `jobs`; empty if none has."""
+    attempts = list(record.content.get("attempts", ())) if record else []
+    failed = [one for one in attempts if one.get("outcome") in ("Failed", "Disrupted") and one.get("cause")]
+    if record is None or not failed:
+        return ""
+    cause, is_hang = failed[-1]["cause"], bool(failed[-1].get("hang"))
+    if record.content["ended"] and failed[-1] is attempts[-1]:
+        return shortened(cause)
+    return shortened(f"restarted after a {cause}" if is_hang else f"restarted: {cause}")
 
 
 def progress(record: JobRecord | None, now: datetime) -> dict[str, Any]:
     """Return the last step in the record. A job reports steps only if its file has `progress`."""
     attempts = record.content.get("attempts", ()) if record else ()
-    problem = str(record.content.get("progressProblem", "")) if record else ""
+    problem = _progress_problem(record)
     steps = next((one["steps"] for one in reversed(attempts) if one.get("steps")), None)
+    tone: Tone = "doubtful" if problem else ""
     if steps is None:
-        return cell(NOT_REPORTED, problem)
-    return cell(f"step {steps['last']['step']:,}", problem or ago(_time(steps["until"]), now))
+        return cell(NOT_REPORTED, problem, tone)
+    return cell(f"step {steps['last']['step']:,}", problem or ago(_time(steps["until"]), now), tone)
 
 
-def _parts(record: JobRecord | None, now: datetime) -> list[dict[str, Any]]:
-    """Return how long the job was in each phase, in the order in which it entered them."""
-    if record is None:
-        return []
-    seconds: dict[str, float] = {}
-    sums: Mapping[str, float] = record.content.get("seconds", {})
-    for one in record.content.get("phases", ()):
-        seconds.setdefault(one["phase"], float(sums.get(one["phase"], 0.0)))
-        if one["to"] is None:
-            seconds[one["phase"]] += max(0.0, (now - _time(one["from"])).total_seconds())
-    long = {phase: number for phase, number in seconds.items() if number >= 1}
-    return [{"name": phase, "seconds": round(number, 1), "text": duration(int(number))} for phase, number in long.items()]
+def _progress_problem(record: JobRecord | None) -> str:
+    return str(record.content.get("progressProblem", "")) if record else ""
+
+
+def _parts(spent: Account | None) -> list[dict[str, Any]]:
+    """Return the phases of a job for its bar, in a fixed order."""
+    seconds = {phase: spent.spent[phase].total_seconds() for phase in PHASES} if spent else {}
+    return [{"name": phase, "seconds": round(number, 1)} for phase, number in seconds.items() if number >= 1]
+
+
+def _phases(spent: Account | None) -> str:
+    """Return the same in words. Lost time without steps is unknown, as in `goodput`."""
+    words = {one["name"]: duration(round(one["seconds"])) for one in _parts(spent)}
+    if spent and spent.lost_is_unknown and spent.share:
+        words["lost"] = UNKNOWN
+    return ", ".join(f"{phase} {words[phase]}" for phase in PHASES if phase in words)
 
 
 def _time(text: str) -> datetime:

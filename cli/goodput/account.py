@@ -51,6 +51,15 @@ class Account:
         useful, held = self.weighted
         return useful / held if held else None
 
+    @property
+    def share(self) -> str:
+        """The goodput for people; empty before a job has left the queue."""
+        return "" if self.goodput is None else f"{100 * self.goodput:.1f} %"
+
+    @property
+    def lost_is_unknown(self) -> bool:
+        return not self.has_steps and not self.spent["lost"]
+
 
 def of_job(record: Record, now: datetime) -> Account:
     """Return the account of one job until its end, or until now."""

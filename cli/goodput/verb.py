@@ -102,6 +102,6 @@ def _listing(rows: Sequence[_Row], *, one_job: bool) -> Listing:
 def _cells(found: Account) -> Iterator[str]:
     yield duration(round(found.wall.total_seconds()))
     for phase in PHASES:
-        is_unknown = phase == "lost" and not found.has_steps and not found.spent[phase]
+        is_unknown = phase == "lost" and found.lost_is_unknown
         yield UNKNOWN if is_unknown else duration(round(found.spent[phase].total_seconds()))
-    yield "" if found.goodput is None else f"{100 * found.goodput:.1f} %"
+    yield found.share

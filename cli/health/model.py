@@ -65,6 +65,14 @@ class NodeHealth:
         return f"{self.state}, cordoned" if self.is_cordoned and self.state in ("broken", "not ready") else self.state
 
     @property
+    def what(self) -> str:
+        """The faults, or the newest warning, or why the node was taken out of service."""
+        found = self.faults or self.warnings[:1]
+        if not found and self.taken_out is not None:
+            return f"{self.taken_out.reason}, no fault now"
+        return "; ".join(f"{one.reason}: {one.message}".rstrip(": ") for one in found)
+
+    @property
     def is_quiet(self) -> bool:
         """Whether there is nothing to tell about the node."""
         return self.state == "healthy" and not self.warnings

@@ -37,19 +37,13 @@ def _overview(nodes: Sequence[NodeHealth], unknown: Sequence[str], now: datetime
         )
         for one in loud:
             state = Text(one.words, STYLES[one.state])
-            listing.add_row(one.name, one.pool, state, _ago(one.since, now), Text(_what(one)), one.next, ", ".join(one.jobs))
+            what = Text(shortened(one.what))
+            listing.add_row(one.name, one.pool, state, _ago(one.since, now), what, one.next, ", ".join(one.jobs))
         yield listing
         yield Text()
     quiet = len(nodes) - len(loud)
     yield Text(f"{quiet} of {len(nodes)} node{'' if len(nodes) == 1 else 's'} healthy", "dim" if loud else "green")
     yield from _unknown(unknown)
-
-
-def _what(node: NodeHealth) -> str:
-    found = node.faults or node.warnings[:1]
-    if not found and node.taken_out is not None:
-        return shortened(f"{node.taken_out.reason}, no fault now")
-    return shortened("; ".join(f"{one.reason}: {one.message}".rstrip(": ") for one in found))
 
 
 def _ago(at: datetime | None, now: datetime) -> str:

@@ -14,9 +14,8 @@ from cli.console import make_console, print_json
 from cli.errors import CommandError, NotFound
 from cli.exit_codes import OK
 from cli.health import findings, screen
+from cli.health.reading import read_journal
 from cli.records import JobRecord
-from infra.health import journal
-from infra.naming import PLATFORM_NAMESPACE
 
 NAMED = 10
 """Number of nodes that an error names."""
@@ -52,8 +51,8 @@ class _Seen:
         self.nodes = cluster.list("Node")
         self.events = self._query(lambda: cluster.list("Event", fields={"involvedObject.kind": "Node"}), "events of nodes")
         self.records: Sequence[JobRecord] = self._query(lambda: records.all_records(cluster, None), "jobs")
-        found = self._query(lambda: [cluster.find("ConfigMap", journal.CONFIG_MAP, PLATFORM_NAMESPACE)], "journal of nodes")
-        self.journal = journal.read(found[0]["data"].get(journal.KEY)) if found and found[0] is not None else None
+        found = self._query(lambda: [read_journal(cluster)], "journal of nodes")
+        self.journal = found[0] if found else None
 
     def _query(self, question: Callable[[], list[Answer]], what: str) -> list[Answer]:
         try:

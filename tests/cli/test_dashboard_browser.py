@@ -11,6 +11,7 @@ import pytest
 
 from cli.dashboard.model import Seen, page
 from cli.dashboard.server import DashboardServer
+from cli.goodput.account import PHASES
 from testkit import browser
 from testkit.browser import Tab
 from testkit.dashboard_world import NOW, SEEN, STATUS
@@ -116,6 +117,15 @@ def test_nothing_is_wider_than_the_window_and_every_text_can_be_read(opened: Cal
     narrowest = "Math.min(...[...document.querySelectorAll('tbody .text')].map((one) => one.clientWidth || Infinity))"
     assert tab.evaluate(narrowest) >= 60, "a column is too narrow for its text"
     assert tab.evaluate(CONTRAST) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_phase_of_a_job_is_a_colored_part_of_its_bar(opened: Callable[..., Tab], scheme: str) -> None:
+    parts = "[...document.querySelector('#jobs .bar:not(:empty)').children]"
+    tab = opened(1280, scheme)
+    assert tab.evaluate(f"{parts}.map((one) => one.dataset.phase)") == list(PHASES)
+    assert len(set(tab.evaluate(f"{parts}.map((one) => getComputedStyle(one).backgroundColor)"))) == len(PHASES)
+    assert tab.evaluate(f"Math.min(...{parts}.map((one) => one.getBoundingClientRect().width))") >= 3
 
 
 def test_light_and_dark_follow_the_user(opened: Callable[..., Tab]) -> None:

@@ -1,19 +1,25 @@
 """What the dashboard's page shows for given nodes, jobs, records and spending."""
 
 import json
+import re
 from dataclasses import replace
 from decimal import Decimal
 from html.parser import HTMLParser
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from cli.cost.spending import Spending
 from cli.dashboard.model import Seen, page
 from cli.dashboard.server import PAGE
+from cli.dashboard.tables import STATE_TONES
+from cli.goodput import account
+from cli.goodput.account import PHASES
+from cli.health.model import State
 from cli.status.model import PoolStatus, Status
 from testkit.dashboard_world import NODES, NOW, SEEN, SPENDING, STATUS, node
 
+BROKEN = replace(NODES[4], state="broken", taken_out=None, next="EKS replaces it at 12:07 UTC, 10 min after the fault")
 REASON = "context ada may not list Nodes; ask for access"
 
 
@@ -67,9 +73,63 @@ def test_a_job_shows_its_phases_progress_and_why_it_restarted() -> None:
     found = row(shown(), "jobs", "llm-pretrain")
     assert (found["phase"]["text"], found["restarts"]["text"], found["progress"]["text"]) == ("Running", "1", "step 41,250")
     assert found["phase"]["note"].startswith("restarted: llm-pretrain-worker-1: its node ip-10-0-1-17")
-    assert found["time"]["note"] == "queued 7m0s, starting 9m0s, running 2h50m, restarting 6m0s"
+    assert found["time"]["note"].partition("; ")[2] == (
+        "queued 7m0s, starting 11m0s, training 2h31m, checkpointing 9m0s, lost 4m18s, recovering 9m0s"
+    )
     assert sum(part["seconds"] for part in found["time"]["parts"]) == 192 * 60
     assert found["hours"]["text"] == "46.93"
+
+
+def test_goodput_and_phases_of_a_job_are_those_of_the_goodput_command() -> None:
+    assert not isinstance(SEEN.records, str)
+    document = shown()
+    for section, one in [("jobs", SEEN.records[0]), ("ended", SEEN.records[3])]:
+        spent = account.of_job(one.content, NOW)
+        cell = row(document, section, one.content["name"])["time"]
+        assert f"goodput {spent.share}" in cell["note"].split("; ")
+        assert {part["name"]: part["seconds"] for part in cell["parts"]} == {
+            phase: spent.spent[phase].total_seconds() for phase in PHASES if spent.spent[phase]
+        }
+
+
+def test_phases_have_the_same_order_in_every_job() -> None:
+    document = shown()
+    for one in (*document["jobs"]["rows"], *document["ended"]["rows"]):
+        names = [part["name"] for part in one["cells"]["time"]["parts"]]
+        assert names == [phase for phase in PHASES if phase in names] and names
+
+
+def test_lost_time_of_a_job_without_steps_is_unknown() -> None:
+    document = shown()
+    assert row(document, "jobs", "allreduce-bench")["time"]["note"].endswith("training 4m0s, lost ?")
+    assert row(document, "jobs", "mnist")["time"]["note"] == "queued 1m0s", "in the queue, nothing can be lost"
+    assert "goodput 77.8 %; " in row(document, "ended", "resnet-b")["time"]["note"]
+
+
+def test_the_total_goodput_is_that_of_the_running_and_ended_jobs() -> None:
+    assert not isinstance(SEEN.records, str)
+    (note,) = shown()["jobs"]["notes"]
+    total = account.total([account.of_job(one.content, NOW) for one in SEEN.records])
+    assert note.startswith(f"Goodput of these jobs and those that ended last: {total.share}, weighted by GPUs.")
+    assert note.endswith("Lost time is unknown for 2 of 4, and counts as training.")
+    assert shown(replace(SEEN, records=SEEN.records[2:3]))["jobs"]["notes"] == [], "a job in the queue has no goodput"
+
+
+def test_a_job_that_hung_is_named_in_its_row_also_after_it_ended() -> None:
+    assert not isinstance(SEEN.records, str)
+    found = row(shown(), "ended", "resnet-a")
+    assert found["phase"]["note"] == "restarted after a hang: no new step for 630 s after step 8120"
+    assert (found["restarts"]["text"], found["restarts"]["note"]) == ("1", "1 failed attempt, 1 hang")
+    hung = {**SEEN.records[3].content, "ended": None, "phase": "Running", "name": "mnist"}
+    record = replace(SEEN.records[3], content={**hung, "created": SEEN.records[2].content["created"]})
+    assert row(shown(replace(SEEN, records=[record])), "jobs", "mnist")["restarts"]["note"] == "1 hang"
+
+
+def test_a_job_that_failed_without_a_reason_shows_why_its_last_attempt_failed() -> None:
+    assert not isinstance(SEEN.records, str)
+    record = replace(SEEN.records[4], content={**SEEN.records[4].content, "reason": ""})
+    found = row(shown(replace(SEEN, records=[record])), "ended", "resnet-b")
+    assert found["phase"]["note"] == "resnet-b-launcher-1: exit code 1"
 
 
 def test_a_waiting_job_shows_what_it_waits_for_below_the_running_ones() -> None:
@@ -93,7 +153,7 @@ def test_what_the_caller_may_not_read_is_shown_with_the_reason() -> None:
     document = shown(Seen(NOW, unread, REASON, REASON, REASON, unknown=(REASON,)))
     assert document["unknown"] == [REASON]
     assert (document["nodes"]["rows"], document["nodes"]["empty"]) == ([], REASON)
-    assert document["jobs"]["notes"] == [f"restarts, progress and GPU hours: {REASON}"]
+    assert document["jobs"]["notes"] == [f"phases, goodput, restarts, progress and GPU hours: {REASON}"]
     assert [tile["value"] for tile in document["tiles"]] == ["?", "?", "0", "?"]
     assert row(document, "pools", "train")["gpus"]["text"] == "?"
 
@@ -106,17 +166,34 @@ def test_jobs_that_could_not_be_read_are_not_zero_jobs(status: Status) -> None:
 
 
 def test_a_broken_node_comes_first_with_its_fault_and_what_is_next() -> None:
-    document = shown()
+    document = shown(replace(SEEN, nodes=(*NODES[:4], BROKEN, *NODES[5:])))
     first = document["nodes"]["rows"][0]["cells"]
     assert (first["state"]["text"], first["state"]["tone"], first["gpus"]["text"]) == ("broken, cordoned", "bad", "7 of 8")
     assert first["what"]["text"].startswith("NvidiaXID79Error: NVRM: Xid")
-    assert first["what"]["note"] == "EKS replaces it at 12:07 UTC, 10 min after the fault"
+    assert first["what"]["note"] == BROKEN.next
     assert document["nodes"]["rows"][1]["cells"]["what"]["note"] == "the node is fine: the application caused it"
-    assert (document["tiles"][0]["value"], document["tiles"][0]["note"]) == ("5 of 6", "1 broken")
+    tile = document["tiles"][0]
+    assert (tile["value"], tile["note"], tile["tone"]) == ("5 of 6", "1 broken", "bad")
+
+
+def test_the_page_knows_every_state_that_a_node_can_have() -> None:
+    assert set(STATE_TONES) == set(get_args(State))
+
+
+def test_nodes_that_the_job_controller_took_out_come_before_healthy_ones_with_what_is_next() -> None:
+    states: tuple[State, ...] = ("healthy", "verifying", "draining", "not ready")
+    document = shown(replace(SEEN, nodes=[node(number, state=state) for number, state in enumerate(states)]))
+    cells = [one["cells"]["state"] for one in document["nodes"]["rows"]]
+    assert [one["text"] for one in cells] == ["not ready", "draining", "verifying", "healthy"]
+    assert [one["tone"] for one in cells] == ["bad", "doubtful", "doubtful", "good"]
+    assert NODES[4].taken_out is not None
+    recovered = replace(NODES[4], state="verifying", faults=(), next="takes jobs again at 12:00:30 UTC")
+    what = row(shown(replace(SEEN, nodes=[recovered])), "nodes", recovered.name)["what"]
+    assert (what["text"], what["note"]) == ("NvidiaXID79Error, no fault now", "takes jobs again at 12:00:30 UTC")
 
 
 def test_thousands_of_nodes_leave_out_only_healthy_ones() -> None:
-    many = [node(number) for number in range(1000)] + [replace(NODES[4], name=f"broken-{number}") for number in range(3)]
+    many = [node(number) for number in range(1000)] + [replace(BROKEN, name=f"broken-{number}") for number in range(3)]
     found = shown(replace(SEEN, nodes=many))["nodes"]
     assert [one["cells"]["state"]["text"] for one in found["rows"][:4]] == ["broken, cordoned"] * 3 + ["healthy"]
     assert (len(found["rows"]), found["more"]) == (100, "903 more nodes, all of them healthy")
@@ -170,5 +247,37 @@ def test_a_log_that_cannot_be_watched_is_named_where_the_step_would_be() -> None
     problem = "progress.pattern takes too long, so the job is not watched"
     records = [replace(one, content={**one.content, "progressProblem": problem}) for one in SEEN.records]
     document = shown(replace(SEEN, records=records))
-    assert row(document, "jobs", "llm-pretrain")["progress"] == {"text": "step 41,250", "note": problem, "tone": ""}
-    assert row(document, "jobs", "mnist")["progress"] == {"text": "not reported", "note": problem, "tone": ""}
+    assert row(document, "jobs", "llm-pretrain")["progress"] == {"text": "step 41,250", "note": problem, "tone": "doubtful"}
+    assert row(document, "jobs", "mnist")["progress"] == {"text": "not reported", "note": problem, "tone": "doubtful"}
+
+
+def test_why_a_job_is_not_watched_is_written_once_although_status_reports_it_too() -> None:
+    assert not isinstance(SEEN.records, str)
+    problem = "progress.pattern takes too long, so the job is not watched"
+    records = [replace(one, content={**one.content, "progressProblem": problem}) for one in SEEN.records]
+    jobs = tuple(replace(line, waits_for=problem) for line in STATUS.jobs)
+    document = shown(replace(SEEN, records=records, status=replace(STATUS, jobs=jobs)))
+    assert [one["cells"]["phase"]["note"] for one in document["jobs"]["rows"][1:]] == ["", ""]
+    assert row(document, "jobs", "allreduce-bench")["progress"]["note"] == problem
+
+
+# --- colors -------------------------------------------------------------------------------------------------------------
+
+
+def luminance(color: str) -> float:
+    """https://www.w3.org/TR/WCAG22/#dfn-relative-luminance"""
+    parts = [int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
+def test_every_phase_has_a_color_of_its_own_that_stands_out(scheme: int) -> None:
+    """At least 3:1, https://www.w3.org/TR/WCAG22/#non-text-contrast"""
+    style = (PAGE / "page.css").read_text()
+    colors = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", style.split(":root {")[1 + scheme]))
+    assert len({colors[phase] for phase in PHASES}) == len(PHASES)
+    for phase in PHASES:
+        assert f'.bar i[data-phase="{phase}"] {{\n  background: var(--{phase});' in style
+        low, high = sorted(luminance(colors[one]) for one in (phase, "box"))
+        assert (high + 0.05) / (low + 0.05) >= 3, phase

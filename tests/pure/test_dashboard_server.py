@@ -21,6 +21,7 @@ from cli.dashboard.reading import EVERY_SECONDS, SPENDING_SECONDS, Kubernetes, R
 from cli.dashboard.server import FILES, PAGE, DashboardServer
 from cli.errors import CommandError, Forbidden
 from cli.exit_codes import UNREACHABLE
+from cli.health import repairs
 from cli.status.model import Status
 from infra.config.stack_file import RawStack
 from testkit.dashboard_world import NOW, SPENDING, STATUS
@@ -229,11 +230,18 @@ class Permitted:
 
     def list(self, kind: str, fields: Any = None) -> Sequence[Any]:
         self._check(kind)
-        return [{"metadata": {"name": "one"}, "spec": {}, "status": {}}] if kind == "Node" else []
+        condition = {"type": "AcceleratedHardwareReady", "status": "False", "reason": "NvidiaXID79Error"}
+        status = {"conditions": [{"type": "Ready", "status": "True"}, condition]}
+        return [{"metadata": {"name": "one"}, "spec": {}, "status": status}] if kind == "Node" else []
 
     def list_labeled(self, kind: str, label: str, namespace: str) -> Sequence[Any]:
         self._check(f"{kind} {namespace}")
         return []
+
+    def find(self, kind: str, name: str, namespace: str) -> Any:
+        self._check(name)
+        journal = {"version": 1, "entries": [], "held": ["one"]}
+        return {"data": {"nodes.json": json.dumps(journal)}}
 
     def _check(self, what: str) -> None:
         if what not in self.allowed:
@@ -261,8 +269,13 @@ def test_nodes_need_no_events_and_no_records() -> None:
     found = kubernetes("Node")
     nodes = found.nodes(found.records(), NOW)
     assert not isinstance(nodes, str) and [node.name for node in nodes] == ["one"]
-    assert found.unknown == ["events of nodes: ada may not list Event"]
+    assert found.unknown == ["events of nodes: ada may not list Event", "journal of nodes: ada may not list gpumpi-node-health"]
     assert kubernetes().nodes([], NOW) == "ada may not list Node"
+
+
+def test_what_the_job_controller_does_about_a_broken_node_comes_from_its_journal() -> None:
+    (one,) = kubernetes("Node", "Event", "gpumpi-node-health").nodes([], NOW)
+    assert not isinstance(one, str) and one.next == repairs.HELD
 
 
 def test_the_spending_is_read_in_the_background_once_per_minute(monkeypatch: pytest.MonkeyPatch) -> None:
