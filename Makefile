@@ -69,6 +69,7 @@ bench: tools ## run the benchmarks whose figures are in docs/measurements.md
 	$(BIN)/python -m bench.kubernetes_scale
 	$(BIN)/python -m bench.hosts
 	$(BIN)/python -m bench.plan
+	$(BIN)/python -m bench.heal
 
 conformance: setup ## compare our programs with the official Pulumi CLI, language host and providers, if they are installed
 	@$(BIN)/python -m localcloud.conformance
