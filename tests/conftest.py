@@ -1,6 +1,7 @@
 """Settings for all tests: their order, garbage collection, and how often the Pulumi engine saves its state."""
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -25,6 +26,8 @@ an `up`.
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A shell without job control starts background commands with SIGINT ignored, and children inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     config.option.loadscopereorder = False  # xdist would start with the group that has the most tests
     config.option.randomly_reset_seed = False  # otherwise the next test would draw the same random names
 

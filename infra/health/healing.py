@@ -1,12 +1,12 @@
 """What the job controller does about broken nodes in one look: a journal to write first, then patches of nodes."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from infra.health import annotation, cordons, journal, repairs
-from infra.health.annotation import Object
+from infra.health.annotation import Object, TakenOut
 from infra.health.brake import Brake
 from infra.health.journal import Journal
 
@@ -89,13 +89,21 @@ def _withdraw(entries: list[journal.Entry], nodes: Sequence[Object], cordoned: C
 
 
 def drained(nodes: Sequence[Object]) -> dict[str, str]:
-    """Return the nodes that jobs have to leave now, and why. A node that a person has uncordoned keeps its jobs."""
-    found = {}
+    """Return the nodes that jobs have to leave now, and why."""
+    return {_name(node): out.reason for node, out in _emptied(nodes) if out.state == "draining"}
+
+
+def emptied(nodes: Sequence[Object]) -> dict[str, str]:
+    """Return the nodes that jobs had to leave, and why, until they are back in service."""
+    return {_name(node): out.reason for node, out in _emptied(nodes)}
+
+
+def _emptied(nodes: Sequence[Object]) -> Iterator[tuple[Object, TakenOut]]:
+    """A node that a person has uncordoned keeps its jobs."""
     for node in nodes:
         out = annotation.read(node)
-        if out is not None and out.drains and out.state == "draining" and node["spec"].get("unschedulable"):
-            found[_name(node)] = out.reason
-    return found
+        if out is not None and out.drains and node["spec"].get("unschedulable"):
+            yield node, out
 
 
 def _name(node: Object) -> str:

@@ -19,7 +19,7 @@ from infra.health.healing import Policy, Pool
 from infra.platform.job_controller.in_pod.api import ApiError
 from infra.platform.job_controller.in_pod.mirror import trimmed_node
 from infra.platform.job_controller.in_pod.nodes import Nodes, leaving, policy
-from tests.pure.controlled_jobs import Controlled, job, main, pod, workers
+from tests.pure.controlled_jobs import Controlled, job, launcher, main, pod, workers
 
 Object = dict[str, Any]
 START = datetime(2026, 11, 23, 12, tzinfo=UTC)
@@ -186,6 +186,27 @@ def test_a_job_leaves_a_broken_node_at_once_and_no_failure_is_counted() -> None:
     assert len(ended) == 2, "all ranks end, to start again together"
     assert (seen["failures"], seen["disruptions"]) == (0, 1)
     assert BUS in seen["attempts"][0]["cause"] and "taken out of service" in seen["attempts"][0]["cause"]
+
+
+@pytest.mark.parametrize("deleting", [False, True])
+def test_a_worker_that_ends_with_an_error_on_a_drained_node_is_no_failure_even_if_the_launcher_ends_later(
+    *, deleting: bool
+) -> None:
+    cluster, seen = Cluster(3), Controlled()
+    cluster.breaks("n0")
+    cluster.look()
+    seen.look(job(main(), [launcher(node="three"), *workers()]), 20)
+    for second, state, failed in ((30, "draining", {}), (31, "repairing", {"phase": "Failed", "code": 1, "until": 31})):
+        assert cluster.state("n0") == state
+        out = {**cluster.nodes["n0"], "metadata": {**cluster.nodes["n0"]["metadata"], "name": "one"}}
+        ended = pod("train-worker-0", "worker", phase="Failed", code=255, until=second, deleting=deleting)
+        broken = job(main(), [launcher(node="three", **failed), ended, workers()[1]])
+        assert isinstance(broken.nodes, dict)
+        broken.nodes["one"] = out
+        seen.look(broken, second)
+        cluster.look()
+    assert (seen["failures"], seen["disruptions"]) == (0, 1)
+    assert "taken out of service" in seen["attempts"][0]["cause"]
 
 
 def test_pods_of_other_tools_are_left_to_people() -> None:

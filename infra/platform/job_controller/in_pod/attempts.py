@@ -146,8 +146,13 @@ def _watch_companions(record: Record, attempt: Attempt, job: ManagedJob) -> None
             continue
         if not is_terminal(pod):
             attempt["companions"].setdefault(uid, name)
-        elif uid in attempt["companions"] and pod["status"]["phase"] == FAILED and not disruption(pod, job.nodes):
+        elif uid in attempt["companions"] and _failed_by_itself(pod, job):
             attempt["fault"] = f"{name}: {pod['status'].get('reason') or 'failed'}"
+
+
+def _failed_by_itself(pod: Object, job: ManagedJob) -> bool:
+    was_ended = pod["metadata"].get("deletionTimestamp") or disruption(pod, job.nodes)
+    return pod["status"]["phase"] == FAILED and not was_ended
 
 
 def _are_running(mine: Sequence[Object], job: ManagedJob) -> bool:

@@ -171,6 +171,6 @@ def disruption(pod: Object, nodes: Mapping[str, Object]) -> str:
         return f"{name}: its node {node} is gone"
     if node in nodes and "Ready" not in conditions(nodes[node]):
         return f"{name}: its node {node} is not ready"
-    if node in nodes and (fault := healing.drained([nodes[node]]).get(node)):
+    if node in nodes and (fault := healing.emptied([nodes[node]]).get(node)):
         return f"{name}: its node {node} was taken out of service: {fault}"
     return ""
