@@ -203,7 +203,7 @@ def _takes_jobs(node: Object) -> bool:
 
 
 def _await_step(bench: Bench, name: str) -> str:
-    """Wait until the job has done seven steps, two of which are not saved; return the worker's node."""
+    """Wait until the job has done seven steps and saved five; return the worker's node."""
 
     def has_begun() -> bool:
         return " step 7" in bench.shell.cluster("logs", name).out

@@ -1,5 +1,6 @@
 """List of the tools. The `go.mod` and `go.sum` of a wrapper module next to this file pin the version of each tool."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +15,7 @@ class Module:
     """Name of the module's folder."""
     version: str
     packages: tuple[str, ...]
-    """Go import paths of the programs. The last path element is the program's name."""
+    """Go import paths of the programs. The last path element that is no major version is the program's name."""
     variables: tuple[str, ...] = ()
     """`name=value` pairs for the linker, e.g. the version that the programs report."""
     tags: tuple[str, ...] = ()
@@ -31,7 +32,7 @@ class Module:
 
     @property
     def programs(self) -> tuple[str, ...]:
-        return tuple(package.rsplit("/", 1)[-1] for package in self.packages)
+        return tuple(re.sub(r"/v\d+$", "", package).rsplit("/", 1)[-1] for package in self.packages)
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,7 @@ EFA_DEVICE_PLUGIN = Tool("device-plugin", _DEVICE_PLUGIN)
 PAUSE = Tool("pause", _PAUSE)
 PROMETHEUS = Tool("prometheus", _PROMETHEUS)
 ALERTMANAGER = Tool("alertmanager", _ALERTMANAGER)
-KUBE_STATE_METRICS = Tool("v2", _KUBE_STATE_METRICS)
+KUBE_STATE_METRICS = Tool("kube-state-metrics", _KUBE_STATE_METRICS)
 NODE_EXPORTER = Tool("node_exporter", _NODE_EXPORTER)
 GPU_EXPORTER = Tool("gpu-exporter", _GPU_EXPORTER)
 """The DCGM exporter of local nodes: a program of ours."""
