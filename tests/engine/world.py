@@ -28,9 +28,8 @@ _numbers = itertools.count(1)
 def one_account() -> Iterator[Aws]:
     """An account in this process's local AWS. One per module: moto needs a second to load IAM's managed policies."""
     with mock_aws():
-        quotas.set_values(
-            dict.fromkeys((VPCS, INTERNET_GATEWAYS, ROLES, CLUSTERS), 5000)
-        )  # the resources of all tests of a module add up
+        # The resources of all tests of a module add up.
+        quotas.set_values(dict.fromkeys((VPCS, INTERNET_GATEWAYS, ROLES, CLUSTERS), 5000))
         yield Aws(REGION, endpoint=None, poll_seconds=0.001)
 
 

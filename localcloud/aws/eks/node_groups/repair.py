@@ -86,7 +86,9 @@ def _reboot(cluster: Cluster, instance: Any) -> None:
     def gate() -> bool:
         return nodes.progress_of(cluster, instance).done
 
-    durations.schedule(_Reboot(), "phase", "draining", "rebooted", "eks-node-drained", then=reboot, gate=gate)
+    node = _Reboot()
+    failed = durations.fails_as(node, "phase", "failed")
+    durations.schedule(node, "phase", "draining", "rebooted", "eks-node-drained", then=reboot, gate=gate, fail=failed)
 
 
 def _clusters() -> Iterator[Cluster]:
