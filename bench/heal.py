@@ -182,7 +182,7 @@ def one_run(bench: Bench, fault: Fault) -> dict[str, float]:
     before, after = [one for one in steps if one[1] < broken], [one for one in steps if one[1] > broken]
     resumed = next(index for index in range(1, len(steps)) if steps[index][0] <= steps[index - 1][0])
     times = {**seen.times, "next step": steps[resumed][1]}
-    found = {stage: round(times[stage] - broken, 2) for stage in STAGES if stage in times}
+    found: dict[str, float] = {stage: round(times[stage] - broken, 2) for stage in STAGES if stage in times}
     return {**found, "lost steps": steps[resumed - 1][0] - steps[resumed][0] + 1, "steps": len(before) + len(after)}
 
 

@@ -1,6 +1,8 @@
 """A GPU breaks under a running job: the job finishes on another node, and the repaired node takes jobs again."""
 
 import secrets
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,16 @@ from testkit.projects import client
 from testkit.waiting import wait_until
 from tests.kubernetes.test_failures import TWICE, read_to
 
-pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("no_jobs_left")]
+pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("no_jobs_left", "sound_nodes")]
+
+
+@pytest.fixture
+def sound_nodes(job_cluster: JobCluster) -> Iterator[None]:
+    """Reboot nodes that are still out of service after the test: EKS would repair them only after ten minutes."""
+    yield
+    for node in [one for one in job_cluster.cluster("health", "--json").json["nodes"] if one["cordoned"]]:
+        client(job_cluster.cloud, "ec2").reboot_instances(InstanceIds=[node["instance"]])
+        wait_until(partial(health, job_cluster, node["name"]), lambda found: found["state"] == "healthy")
 
 
 def health(cluster: JobCluster, node: str) -> Any:
