@@ -20,6 +20,9 @@ FAILS_ONCE = """
 import os, pathlib, signal, sys, time
 folder, rank = pathlib.Path("/shared/records"), os.environ["JOB_COMPLETION_INDEX"]
 if (folder / "failed").exists():
+    (folder / f"again-{rank}").touch()
+    while len(list(folder.glob("again-*"))) < 2:
+        time.sleep(0.1)
     sys.exit(0)
 folder.mkdir(exist_ok=True)
 (folder / rank).touch()
@@ -30,7 +33,8 @@ if rank == "1":
 (folder / "failed").touch()
 sys.exit(7)
 """
-"""In the first attempt, rank 0 fails, and rank 1 waits forever."""
+"""In the first attempt, rank 0 fails, and rank 1 waits forever. In the second one, they wait for each other, as torchrun does: a
+worker does not start once rank 0 has ended."""
 CLEAN = "import pathlib, shutil; shutil.rmtree('/shared/records', ignore_errors=True)"
 
 

@@ -75,12 +75,13 @@ def ask(cluster: JobCluster) -> Iterator["Api"]:
 def forwarded(cluster: JobCluster, deployment: str, port: int) -> Iterator[str]:
     """Forward a port of this machine, and yield its URL."""
     command = ["kubectl", "port-forward", "-n", MONITORING_NAMESPACE, f"deploy/{deployment}", f":{port}", "--address=127.0.0.1"]
-    with subprocess.Popen(command, env=cluster.environment, stdout=subprocess.PIPE, text=True) as process:
+    # kubectl prints a line for each connection, so nobody could read them all from a pipe in time.
+    printed = cluster.kubeconfig.with_name(f"{deployment}.log")
+    with printed.open("w") as log, subprocess.Popen(command, env=cluster.environment, stdout=log, stderr=log) as process:
         try:
-            assert process.stdout is not None
-            found = re.search(r"127\.0\.0\.1:(\d+)", process.stdout.readline())
+            found = wait_until(lambda: re.search(r"127\.0\.0\.1:\d+", printed.read_text()))
             assert found is not None
-            yield f"http://127.0.0.1:{found[1]}"
+            yield f"http://{found[0]}"
         finally:
             process.terminate()
 
@@ -123,7 +124,7 @@ def running(cluster: JobCluster, tmp_path: Path) -> Iterator[str]:
 @pytest.fixture
 def webhook(cluster: JobCluster, tmp_path: Path) -> Iterator[str]:
     """A pod that receives alerts, and the user's Secret with its address. Yield the pod's name."""
-    manifest = cluster.cluster("submit", job_file(tmp_path, "none"), "--dry-run", "--json").json[0]
+    manifest = cluster.cluster("submit", job_file(tmp_path, "none", workers=1), "--dry-run", "--json").json[0]
     (worker,) = manifest["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]
     pod = cluster.kubectl(
         *("run", "receiver", "-n", "default", f"--image={worker['image']}", "--restart=Never", "--command", "--"),
