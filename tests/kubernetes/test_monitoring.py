@@ -152,7 +152,7 @@ def test_every_query_of_every_dashboard_has_a_result_during_a_job(ask: Api, runn
 
     assert wait_until(empty, lambda found: not found, LIMIT_SECONDS) == set()
     used = ask.query(f'DCGM_FI_DEV_FB_USED{{namespace="{NAMESPACE}",pod=~"{running}-.*"}}')
-    assert sorted(one["metric"]["gpu"] for one in used) == ["0", "1", "2", "3"]
+    assert sorted(one["metric"]["gpu"] for one in used) == [str(number) for number in range(8)]
 
 
 def test_a_broken_gpu_raises_an_alert_that_reaches_the_webhook_and_ends_after_the_repair(
