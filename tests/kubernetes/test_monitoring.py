@@ -122,12 +122,11 @@ def running(cluster: JobCluster, tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def webhook(cluster: JobCluster, tmp_path: Path) -> Iterator[str]:
+def webhook(cluster: JobCluster, running: str) -> Iterator[str]:
     """A pod that receives alerts, and the user's Secret with its address. Yield the pod's name."""
-    manifest = cluster.cluster("submit", job_file(tmp_path, "none", workers=1), "--dry-run", "--json").json[0]
-    (worker,) = manifest["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]
+    image = cluster.pods(running, "worker")[0]["spec"]["containers"][0]["image"]
     pod = cluster.kubectl(
-        *("run", "receiver", "-n", "default", f"--image={worker['image']}", "--restart=Never", "--command", "--"),
+        *("run", "receiver", "-n", "default", f"--image={image}", "--restart=Never", "--command", "--"),
         *python(RECEIVER),
     )
     assert pod.code == 0, pod.err
