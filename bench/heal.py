@@ -206,7 +206,7 @@ def _await_step(bench: Bench, name: str) -> str:
     """Wait until the job has done seven steps and saved five; return the worker's node."""
 
     def has_begun() -> bool:
-        return " step 7" in bench.shell.cluster("logs", name).out
+        return "step 7" in bench.shell.cluster("logs", name).out.splitlines()
 
     _wait_for(has_begun)
     (worker,) = bench.client.list("Pod", bench.namespace, {JOB_LABEL: name, ROLE_LABEL: "worker"})
