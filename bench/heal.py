@@ -1,16 +1,19 @@
 """`python -m bench.heal`: from a fault of a node under a running job to the job's next step on the spare node.
 
-Each run submits a job of one worker, breaks the worker's node, and repairs it afterwards as AWS would: with a reboot, or
-with the end of the fault. All times count from the moment of the fault. Simulated: the GPU, and thus the fault itself.
+Each run submits a job of one worker, breaks the worker's node, and repairs it once the job has ended: with a reboot, or
+with the end of the fault. All times count from the moment of the fault, except that of the node's return, which counts
+from the reboot. Simulated: the GPU, and thus the fault itself.
 """
 
 import argparse
+import io
 import json
 import statistics
 import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -50,7 +53,9 @@ print("steps", json.dumps([[int(step), float(at)] for step, at in lines]), flush
 """Two steps per second; the fifth one is saved. After a restart, three steps."""
 HARMLESS: Final = 24
 """Number of application errors that must not cost a node."""
-STAGES: Final = ("reported", "cordoned", "ranks down", "next step", "in service again")
+STAGES: Final = ("reported", "cordoned", "ranks told to end", "next step")
+BACK: Final = "in service again, from the reboot"
+LOST: Final = "lost steps"
 GOALS: Final = {"reported": 5.0, "cordoned": 5.5, "next step": 60.0}
 
 
@@ -72,12 +77,11 @@ class Seen:
         if node["spec"].get("unschedulable"):
             self._reach("cordoned", now)
         elif "cordoned" in self.times and not broken:
-            self._reach("in service again", now)
+            self._reach(BACK, now)
 
     def hear_pod(self, kind: str, pod: Object, now: float) -> None:
-        """The ranks are down when their pod is deleted or marked as lost with its node."""
         if pod["spec"].get("nodeName") == self.node and (kind == "DELETED" or pod["metadata"].get("deletionTimestamp")):
-            self._reach("ranks down", now)
+            self._reach("ranks told to end", now)
 
     def wait(self, stage: str) -> bool:
         with self._changed:
@@ -104,7 +108,8 @@ class Fault:
 
 def _break(**options: Any) -> Do:
     def act(bench: Bench, node: str) -> None:
-        local_break.command(node, home=bench.shell.cloud.folder, as_json=True, **options)
+        with redirect_stdout(io.StringIO()):
+            local_break.command(node, home=bench.shell.cloud.folder, as_json=True, **options)
 
     return act
 
@@ -119,10 +124,10 @@ def _nothing(bench: Bench, node: str) -> None:
     """Auto Scaling replaces the instance."""
 
 
+# Without its kubelet, a node goes on running its containers: the job does not restart, so there is nothing to measure.
 FAULTS: Final = {
     "xid": Fault("a GPU falls off the bus (Xid 79)", GPU_CONDITION, _break(xid=79), _reboot),
     "ecc": Fault("a GPU has a double-bit error (Xid 48)", GPU_CONDITION, _break(ecc=True), _reboot),
-    "kubelet": Fault("the kubelet stops", READY, _break(kubelet=True), _break(restore=True)),
     "link": Fault("the network link fails", READY, _break(link=True), _break(restore=True)),
     "instance": Fault("the instance is terminated", READY, _break(instance=True), _nothing),
 }
@@ -159,7 +164,7 @@ def _read(file: Path | None) -> dict[str, list[dict[str, float]]]:
 
 
 def one_run(bench: Bench, fault: Fault) -> dict[str, float]:
-    """Break the node of a running job; return the seconds until each stage, and the number of lost steps."""
+    """Break the node of a running job; return the seconds until each stage, and the number of steps that were done twice."""
     name = "bench-heal"
     _await_nodes(bench, 2)
     bench.submit(_job(name, f"heal-{time.time_ns()}"), bench.described)
@@ -174,16 +179,18 @@ def one_run(bench: Bench, fault: Fault) -> dict[str, float]:
             broken = time.time()
             fault.break_it(bench, node)
             steps = _await_end(bench, name)
+            repaired = time.time()
             fault.repair(bench, node)
-            if fault.condition == GPU_CONDITION and not seen.wait("in service again"):
+            if fault.condition == GPU_CONDITION and not seen.wait(BACK):
                 sys.exit(f"{node} did not return to service")
     finally:
         bench.remove(name)
-    before, after = [one for one in steps if one[1] < broken], [one for one in steps if one[1] > broken]
     resumed = next(index for index in range(1, len(steps)) if steps[index][0] <= steps[index - 1][0])
     times = {**seen.times, "next step": steps[resumed][1]}
     found: dict[str, float] = {stage: round(times[stage] - broken, 2) for stage in STAGES if stage in times}
-    return {**found, "lost steps": steps[resumed - 1][0] - steps[resumed][0] + 1, "steps": len(before) + len(after)}
+    if BACK in seen.times:
+        found[BACK] = round(seen.times[BACK] - repaired, 2)
+    return {**found, LOST: steps[resumed - 1][0] - steps[resumed][0] + 1}
 
 
 def _await_nodes(bench: Bench, number: int) -> None:
@@ -247,7 +254,7 @@ def _job(name: str, folder: str) -> dict[str, object]:
 def _show(found: dict[str, list[dict[str, float]]], harmless: int) -> None:
     for name, runs in found.items():
         table = Table("until", "seconds, median", "lowest to highest", "goal", title=f"{FAULTS[name].title}, {len(runs)} runs")
-        for stage in (*STAGES, "lost steps"):
+        for stage in (*STAGES, BACK, LOST):
             values = [run[stage] for run in runs if stage in run]
             if values:
                 spread = f"{min(values):.1f} to {max(values):.1f}"
