@@ -21,8 +21,7 @@ class Module:
     tags: tuple[str, ...] = ()
     """Build tags."""
     added: tuple[tuple[str, str], ...] = ()
-    """(path, text) of files that releases generate and that the Go module lacks. Paths start with the module's import path.
-    The `go.mod` then needs `tool` directives, so that `go mod vendor` copies the programs."""
+    """(path, text) of files that releases generate and that the Go module lacks. Paths start with the module's import path."""
     loads_libraries: bool = False
     """Whether the programs load C libraries while they run. They then need a C compiler, and a C library in their image."""
 

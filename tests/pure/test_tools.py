@@ -47,6 +47,26 @@ def test_another_pin_or_source_is_another_folder_of_the_cache(tmp_path: Path, mo
     assert len(seen) == 4
 
 
+def test_a_file_that_a_go_module_lacks_is_added_before_the_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalogue, "HERE", tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    page = ("example.com/pages/hello/page.html", "hi")
+    module = Module("thing", "1.0.0", ("example.com/pages/hello",), tags=("loud",), added=(page,))
+    upstream = tmp_path / "upstream"
+    (upstream / "hello").mkdir(parents=True)
+    (upstream / "go.mod").write_text("module example.com/pages\n\ngo 1.24\n")
+    embed = 'import _ "embed"\n\n//go:embed page.html\nvar page string\n'
+    (upstream / "hello" / "main.go").write_text(f"package main\n\n{embed}\nfunc main() {{ print(page + end) }}\n")
+    for tag, end in (("loud", "!"), ("!loud", ".")):
+        (upstream / "hello" / f"end{len(tag)}.go").write_text(f'//go:build {tag}\n\npackage main\n\nconst end = "{end}"\n')
+    module.folder.mkdir()
+    needs = f"tool example.com/pages/hello\n\nrequire example.com/pages v0.0.0\n\nreplace example.com/pages => {upstream}\n"
+    (module.folder / "go.mod").write_text(f"module gpumpi/tools/thing\n\ngo 1.24\n\n{needs}")
+    (module.folder / "go.sum").touch()
+    program = build.ensure(Tool("hello", module), print)
+    assert subprocess.run([program], capture_output=True, text=True, check=True).stderr == "hi!"
+
+
 def test_without_go_the_fix_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

@@ -57,3 +57,5 @@ require (
 	google.golang.org/protobuf v1.36.11 // indirect
 	howett.net/plist v1.0.1 // indirect
 )
+
+tool github.com/prometheus/node_exporter
