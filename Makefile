@@ -8,7 +8,7 @@ SOURCES := infra cli localcloud testkit tests bench __main__.py
 WORKERS ?= $(shell expr 2 \* $$(nproc))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tools demo demo-ec2 test test-ami mission check format format-check lint types bench lock outdated conformance clean
+.PHONY: help setup tools demo demo-ec2 demo-heal test test-ami mission check format format-check lint types bench lock outdated conformance clean
 
 help: ## show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -29,6 +29,9 @@ tools: setup ## build the tools that package registries do not offer as binaries
 
 demo: tools ## run the whole lifecycle of a cluster on a local AWS: preview, create, resize, refresh, destroy
 	@$(BIN)/python scripts/cluster demo
+
+demo-heal: tools ## break a GPU under a running job on a local AWS: the job finishes on another node, and the repaired node is verified
+	@$(BIN)/python scripts/cluster demo --heal
 
 demo-ec2: tools ## run the whole lifecycle of an EC2 cluster (without Kubernetes) on local hosts: build the AMI, join, train on four nodes, scale, destroy
 	@$(BIN)/python scripts/cluster demo --ec2

@@ -67,7 +67,7 @@ def test_the_page_has_everything_of_a_cluster_with_a_job_that_restarted(job_clus
         assert (found["title"], found["stale"], found["unknown"]) == ("gpumpi-jobs", "", [])
         job = cells(found, "jobs", "dash")
         assert job["phase"]["note"].startswith("restarted: ") and "exit code 3" in job["phase"]["note"]
-        assert {"starting", "training", "recovering"} <= {one["name"] for one in job["time"]["parts"]}
+        assert {"training", "recovering"} <= {one["name"] for one in job["time"]["parts"]}
         assert cells(found, "pools", "train")["gpus"]["text"] == "2 of 2"
         nodes = [one["cells"] for one in found["nodes"]["rows"] if one["cells"]["pool"]["text"] == "train"]
         assert {one["jobs"]["text"] for one in nodes} == {f"{NAMESPACE}/dash"}
