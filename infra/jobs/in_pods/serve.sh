@@ -23,7 +23,10 @@ code=0
 wait "$command" || code=$?
 [ -n "$stopping" ] || exit "$code"
 # The launcher watches this file on the first worker, and then tells the ranks of all workers to stop: without the ranks of
-# this pod, they cannot go on.
-/tmp/pod-ssh "$1" ': > /tmp/stopping' &
+# this pod, they cannot go on. The name of a pod that ends is no longer in DNS, so the first worker writes the file itself.
+case $1 in
+  "${HOSTNAME:-none}".*) : > /tmp/stopping ;;
+  *) /tmp/pod-ssh "$1" ': > /tmp/stopping' & ;;
+esac
 /tmp/stop-ranks told || true
 /tmp/stop-ranks wait
