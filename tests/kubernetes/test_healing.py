@@ -49,7 +49,7 @@ def test_a_job_leaves_a_broken_gpu_without_a_failure_and_the_rebooted_node_is_ve
         lambda found: bool(found) and found[0]["phases"][-1]["phase"] == "Succeeded",
     )
     assert (record["disruptions"], [one["outcome"] for one in record["attempts"]]) == (1, ["Disrupted", "Succeeded"])
-    assert [one["code"] for one in record["attempts"][0]["exits"]] == [143], "the launcher was told that its only worker ends"
+    assert [one["code"] for one in record["attempts"][0]["exits"]] == [143], "the launcher stopped because its only worker ends"
 
     out = wait_until(lambda: health(job_cluster, broken), lambda found: found["state"] == "repairing")
     assert (out["cordoned"], out["takenOut"]["reason"]) == (True, "NvidiaXID79Error")
