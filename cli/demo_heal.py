@@ -13,6 +13,7 @@ from tenacity import RetryError, Retrying, retry_if_not_result, stop_after_delay
 
 from cli.demo_eks import JOB_POOL, EksDemo
 from cli.demo_steps import FOLDER, Show, StepFailed, must
+from cli.job_times import moment
 from localcloud.images import build
 from localcloud.images.catalogue import OPENMPI_5
 from localcloud.processes import ROOT
@@ -117,8 +118,8 @@ class HealDemo(EksDemo):
         spent = ", ".join(f"{phase} {seconds:.0f} s" for phase, seconds in found["seconds"].items() if seconds >= 1)
         return f"goodput {found['goodput']:.0%}: {spent}"
 
-    def _since(self, moment: str) -> int:
-        return max(0, round((datetime.fromisoformat(moment.replace("Z", "+00:00")) - self.broken).total_seconds()))
+    def _since(self, at: str) -> int:
+        return max(0, round((moment(at) - self.broken).total_seconds()))
 
     def _record(self) -> dict[str, Any]:
         (found,) = [one for one in self._json("jobs", "--all") if one["name"] == NAME]

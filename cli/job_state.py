@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Literal
 
 from cli import foreign_jobs
+from cli.job_times import moment
 from infra.jobs.in_pods import UNUSABLE_IMAGE
 from infra.naming import JOB_LABEL, LAUNCHER_LABEL, POOL_LABEL, launcher_of
 
@@ -106,8 +107,8 @@ def _of_foreign_job(found: Object) -> JobState:
         phase=phase,
         reason=str(reason.get("message") or reason.get("reason") or ""),
         failures=progress.failures,
-        created=_time(metadata["creationTimestamp"]),
-        ended=_time(end) if end and phase in ENDED else None,
+        created=moment(metadata["creationTimestamp"]),
+        ended=moment(end) if end and phase in ENDED else None,
     )
 
 
@@ -138,8 +139,8 @@ def _of_mpi_job(found: Object) -> JobState:
         phase=phase,
         reason=_reason(conditions, "Failed") if phase == "Failed" else "",
         failures=launcher.get("failed", 0),
-        created=_time(metadata["creationTimestamp"]),
-        ended=_time(status["completionTime"]) if "completionTime" in status and phase in ENDED else None,
+        created=moment(metadata["creationTimestamp"]),
+        ended=moment(status["completionTime"]) if "completionTime" in status and phase in ENDED else None,
     )
 
 
@@ -173,8 +174,8 @@ def _of_job(found: Object) -> JobState:
         phase=phase,
         reason=_reason(conditions, "Failed") if phase == "Failed" else "",
         failures=status.get("failed", 0),
-        created=_time(metadata["creationTimestamp"]),
-        ended=_time(end) if end and phase in ENDED else None,
+        created=moment(metadata["creationTimestamp"]),
+        ended=moment(end) if end and phase in ENDED else None,
     )
 
 
@@ -193,10 +194,6 @@ def _reason(conditions: Sequence[Object], kind: str) -> str:
 
 def _pool(template: Object) -> str:
     return str(template.get("spec", {}).get("nodeSelector", {}).get(POOL_LABEL, ""))
-
-
-def _time(text: str) -> datetime:
-    return datetime.fromisoformat(text.replace("Z", "+00:00")).astimezone(UTC)
 
 
 # --- what a job waits for ----------------------------------------------------------------------------------------------
@@ -261,7 +258,7 @@ def _is_part(involved: Object, state: JobState) -> bool:
 
 def _event_time(event: Object) -> datetime:
     when = event.get("lastTimestamp") or event.get("eventTime") or event["metadata"]["creationTimestamp"]
-    return _time(when)
+    return moment(when)
 
 
 def stuck(state: JobState, pods: Sequence[Object], events: Sequence[Object]) -> str:

@@ -1,4 +1,14 @@
-"""Durations in tables."""
+"""Times of Kubernetes and of records, and durations in tables."""
+
+from datetime import UTC, datetime
+
+
+def moment(text: str) -> datetime:
+    """
+    >>> moment("2026-11-23T12:00:00Z").isoformat()
+    '2026-11-23T12:00:00+00:00'
+    """
+    return datetime.fromisoformat(text.replace("Z", "+00:00")).astimezone(UTC)
 
 
 def duration(seconds: int) -> str:

@@ -4,13 +4,14 @@ import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from cli.cluster_access import Cluster
 from cli.job_state import JobState
+from cli.job_times import moment
 from infra.naming import RECORD_KEY, RECORD_LABEL
 
 VERSION = 1
@@ -29,12 +30,12 @@ class JobRecord:
     @property
     def key(self) -> tuple[str, str, datetime]:
         """What identifies the job: jobs may have the name of an earlier one."""
-        return self.content["namespace"], self.content["name"], _time(self.content["created"])
+        return self.content["namespace"], self.content["name"], moment(self.content["created"])
 
     def gpu_hours(self, now: datetime) -> float:
         """Return the GPU hours so far."""
         open_ones = [one for one in self.content["workers"] if one["to"] is None]
-        running = sum(one["gpus"] * max(0.0, (now - _time(one["from"])).total_seconds()) for one in open_ones)
+        running = sum(one["gpus"] * max(0.0, (now - moment(one["from"])).total_seconds()) for one in open_ones)
         return float((self.content["gpuSeconds"] + running) / 3600)
 
     def state(self) -> JobState:
@@ -51,8 +52,8 @@ class JobRecord:
             phase=PHASES.get(found["phase"], found["phase"]),
             reason=found["reason"],
             failures=found["failures"],
-            created=_time(found["created"]),
-            ended=_time(found["ended"]) if found["ended"] else None,
+            created=moment(found["created"]),
+            ended=moment(found["ended"]) if found["ended"] else None,
         )
 
     @property
@@ -97,7 +98,3 @@ def _read(config_map: Mapping[str, Any]) -> JobRecord | None:
         return JobRecord(config_map["metadata"]["name"], content) if content["version"] == VERSION else None
     except (KeyError, TypeError, ValueError):
         return None
-
-
-def _time(text: str) -> datetime:
-    return datetime.fromisoformat(text.replace("Z", "+00:00")).astimezone(UTC)

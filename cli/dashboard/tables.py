@@ -1,7 +1,7 @@
 """Rows of the dashboard's tables. All functions are pure."""
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final, Literal
 
 from cli import records
@@ -10,7 +10,7 @@ from cli.goodput import account
 from cli.goodput.account import PHASES, Account
 from cli.health.model import NodeHealth, State
 from cli.job_state import JobState
-from cli.job_times import duration
+from cli.job_times import duration, moment
 from cli.job_waits import shortened
 from cli.records import JobRecord
 from cli.status.model import JobLine, PoolStatus, QueueStatus
@@ -215,7 +215,7 @@ def progress(record: JobRecord | None, now: datetime) -> dict[str, Any]:
     tone: Tone = "doubtful" if problem else ""
     if steps is None:
         return cell(NOT_REPORTED, problem, tone)
-    return cell(f"step {steps['last']['step']:,}", problem or ago(_time(steps["until"]), now), tone)
+    return cell(f"step {steps['last']['step']:,}", problem or ago(moment(steps["until"]), now), tone)
 
 
 def _progress_problem(record: JobRecord | None) -> str:
@@ -234,10 +234,6 @@ def _phases(spent: Account | None) -> str:
     if spent and spent.lost_is_unknown and spent.share:
         words["lost"] = UNKNOWN
     return ", ".join(f"{phase} {words[phase]}" for phase in PHASES if phase in words)
-
-
-def _time(text: str) -> datetime:
-    return datetime.fromisoformat(text.replace("Z", "+00:00")).astimezone(UTC)
 
 
 # --- cost ---------------------------------------------------------------------------------------------------------------

@@ -14,8 +14,10 @@ Without steps, the controller's phases decide, and lost time is part of `trainin
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final, Literal
+
+from cli.job_times import moment
 
 Phase = Literal["queued", "starting", "training", "checkpointing", "lost", "recovering"]
 PHASES: Final[tuple[Phase, ...]] = ("queued", "starting", "training", "checkpointing", "lost", "recovering")
@@ -89,8 +91,8 @@ def _kept(record: Record, now: datetime) -> Iterator[tuple[str, datetime, dateti
     """Yield the phases in the record with their begin and end."""
     for one in record["phases"]:
         if one["phase"] in OF_RECORD:
-            begin = _time(one["from"])
-            yield one["phase"], begin, max(begin, _time(one["to"]) if one["to"] else now)
+            begin = moment(one["from"])
+            yield one["phase"], begin, max(begin, moment(one["to"]) if one["to"] else now)
 
 
 def _dropped(record: Record) -> dict[str, float]:
@@ -98,7 +100,7 @@ def _dropped(record: Record) -> dict[str, float]:
     sums = {phase: float(seconds) for phase, seconds in record["seconds"].items() if phase in OF_RECORD}
     for one in record["phases"]:
         if one["to"] and one["phase"] in OF_RECORD:
-            sums[one["phase"]] -= (_time(one["to"]) - _time(one["from"])).total_seconds()
+            sums[one["phase"]] -= (moment(one["to"]) - moment(one["from"])).total_seconds()
     return sums
 
 
@@ -116,7 +118,7 @@ def _parts(usual: Phase, begin: datetime, end: datetime, marks: Sequence[Mark]) 
 
 def _marks(record: Record) -> Iterator[Mark]:
     """Yield when a phase begins that the steps show, in order. Times of nodes and of the controller may differ a little."""
-    latest = _time(record["created"])
+    latest = moment(record["created"])
     for when, phase in _unordered(record) if _with_steps(record) else ():
         latest = max(latest, when)
         yield latest, phase
@@ -126,17 +128,17 @@ def _unordered(record: Record) -> Iterator[Mark]:
     for one in record["attempts"]:
         goes_on = one is not record["attempts"][-1] or not record["ended"]
         failed = one["outcome"] not in (None, "Succeeded")
-        yield _time(one["from"]), "starting" if one["number"] == 1 else "recovering"
+        yield moment(one["from"]), "starting" if one["number"] == 1 else "recovering"
         if steps := one.get("steps"):
-            yield _time(steps["first"]["at"]), "lost"
+            yield moment(steps["first"]["at"]), "lost"
             if steps["regained"]:
-                yield _time(steps["regained"]), "training"
+                yield moment(steps["regained"]), "training"
             if failed:
-                yield _time(steps["last"]["at"]), "recovering" if goes_on else "lost"
+                yield moment(steps["last"]["at"]), "recovering" if goes_on else "lost"
         elif failed and goes_on:
-            yield _time(one["to"]), "recovering"
+            yield moment(one["to"]), "recovering"
         elif one["outcome"] == "Succeeded" and one["running"]:
-            yield _time(one["running"]), "training"
+            yield moment(one["running"]), "training"
 
 
 def _with_steps(record: Record) -> list[Mapping[str, Any]]:
@@ -147,7 +149,3 @@ def _weight(record: Record) -> int:
     """Return the number of GPUs of the job; for a job without GPUs, of its workers."""
     each = max((one["gpus"] for one in record["workers"]), default=0)
     return int(max(1, record.get("size", 1)) * (each or 1))
-
-
-def _time(text: str) -> datetime:
-    return datetime.fromisoformat(text.replace("Z", "+00:00")).astimezone(UTC)

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from cli.health import repairs
 from cli.health.model import Fault, Moment, NodeHealth, State
+from cli.job_times import moment
 from cli.records import JobRecord
 from infra.health import annotation, faults, xids
 from infra.health.annotation import TakenOut
@@ -153,7 +154,7 @@ def history(
             found.append(Moment(at, "event", f"{text}{times}"))
     for record in records:
         found += _of_job(name, record)
-    return sorted(found, key=lambda moment: moment.at)
+    return sorted(found, key=lambda one: one.at)
 
 
 def _of_node(node: Object) -> list[Moment]:
@@ -224,4 +225,4 @@ def _instance(node: Object) -> str:
 
 
 def _time(text: str | None) -> datetime | None:
-    return datetime.fromisoformat(text.replace("Z", "+00:00")).astimezone(UTC) if text else None
+    return moment(text) if text else None

@@ -17,6 +17,7 @@ from cli.errors import CommandError, NotFound
 from cli.exit_codes import UNREACHABLE
 from cli.installation import NAME
 from cli.job_state import STUCK, containers
+from cli.job_times import moment
 from cli.pod_streams import Container
 from cli.workdir import in_bucket
 from cli.workdir.selection import Selection, select
@@ -110,8 +111,7 @@ def remove_expired(cluster: Cluster, namespace: str) -> None:
 
 
 def is_old(record: Object, now: datetime) -> bool:
-    created = datetime.fromisoformat(record["metadata"]["creationTimestamp"].replace("Z", "+00:00"))
-    return now - created > timedelta(days=WORKDIR_DAYS)
+    return now - moment(record["metadata"]["creationTimestamp"]) > timedelta(days=WORKDIR_DAYS)
 
 
 def _remove(cluster: Cluster, record: Object) -> None:
