@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
-
 from bench.timeline import Timeline
 from bench.watching import Watch
 from cli import job_objects
@@ -18,6 +16,7 @@ from infra.jobs.reading import judged
 from infra.jobs.render import render
 from infra.naming import JOB_LABEL
 from testkit.job_cluster import JobCluster
+from testkit.waiting import wait_while
 
 PROGRAM = """
 import json, os, time
@@ -94,5 +93,4 @@ class Bench:
     def remove(self, name: str) -> None:
         """Cancel the job and wait until all its pods are gone."""
         self.shell.cluster("cancel", name)
-        waiting = Retrying(retry=retry_if_result(bool), wait=wait_fixed(0.5), stop=stop_after_delay(LIMIT_SECONDS))
-        waiting(lambda: self.client.list("Pod", self.namespace, {JOB_LABEL: name}))
+        wait_while(lambda: self.client.list("Pod", self.namespace, {JOB_LABEL: name}), bool, LIMIT_SECONDS)

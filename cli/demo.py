@@ -18,7 +18,5 @@ def command(
     """Creates, uses, changes and deletes a cluster. Takes several minutes and needs no AWS account."""
     if ec2 and heal:
         raise CommandError("--heal: an EC2 cluster has no job controller. Give one of --ec2 and --heal", USAGE)
-    if heal:
-        return demo_heal.main(verbose=verbose, as_json=as_json)
-    run = demo_ec2.main if ec2 else demo_eks.main
-    return run(verbose=verbose, as_json=as_json)
+    show = demo_ec2.SHOW if ec2 else demo_heal.SHOW if heal else demo_eks.SHOW
+    return show.run(verbose=verbose, as_json=as_json)

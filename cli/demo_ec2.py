@@ -2,15 +2,13 @@
 
 import json
 import subprocess
-import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from cli.demo_steps import FOLDER, Show, StepFailed, Steps, last_words, must
+from cli.demo_steps import CLUSTER, Show, StepFailed, Steps, last_words, must
 from localcloud import workloads
 from localcloud.hosts import ami, capability
-from localcloud.processes import ROOT
 from localcloud.tools.build import BuildError
 
 RANKS = ("mpiexec", "-n", "8", "-N", "2")
@@ -167,7 +165,7 @@ class Ec2Demo(Steps):
 
     def _command(self, verb: str, *options: str) -> list[str]:
         where = ("--stack", self.stack.name, "--config-dir", str(self.stack.project))
-        return [sys.executable, str(ROOT / "scripts" / "cluster"), verb, *where, *options]
+        return [*CLUSTER, verb, *where, *options]
 
 
 SHOW = Show(
@@ -177,7 +175,3 @@ SHOW = Show(
     title="The lifecycle of an EC2 cluster in a local AWS whose instances are emulated on this machine. No account, no cost.",
     goes_on="scripts/cluster local start, then scripts/cluster local up -s local-ec2 (docs/operations.md)",
 )
-
-
-def main(*, verbose: bool = False, as_json: bool = False, folder: Path = FOLDER) -> int:
-    return SHOW.run(verbose=verbose, as_json=as_json, folder=folder)

@@ -1,16 +1,15 @@
 """`demo`: run the lifecycle of an EKS cluster in a local AWS."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
-from cli.demo_steps import FOLDER, Show, Steps, StepSkipped, must
+from cli.demo_steps import CLUSTER, Show, Steps, StepSkipped, must
+from cli.status.nodes import is_ready
 from infra.naming import GPU_RESOURCE
 from localcloud.images import build
 from localcloud.images.catalogue import MPI_RECIPE, PLATFORM_IMAGES
 from localcloud.kubernetes import capability
-from localcloud.processes import ROOT
 
 JOB_POOL = "efa"
 NEW_MAX_SIZE = 6
@@ -66,19 +65,19 @@ class EksDemo(Steps):
         self.kubeconfig.write_text(self.stack.outputs(secrets=True)["kubeconfig"])
         self.kubeconfig.chmod(0o600)
         nodes = json.loads(self._in_cluster("kubectl", "get", "nodes", "--output", "json"))["items"]
-        ready = [node for node in nodes if _is_ready(node)]
+        ready = [node for node in nodes if is_ready(node)]
         with_gpus = [node for node in ready if int(node["status"]["allocatable"].get(GPU_RESOURCE, 0))]
         must(len(ready) == len(nodes), f"{len(nodes) - len(ready)} of {len(nodes)} nodes are not ready")
         must(len(with_gpus) == wanted, f"{len(with_gpus)} nodes offer GPUs, expected {wanted}")
-        return f"{len(ready)} ready, {len(with_gpus)} of them with GPUs: {', '.join(sorted(map(_name, with_gpus)))}"
+        names = ", ".join(sorted(short(node["metadata"]["name"]) for node in with_gpus))
+        return f"{len(ready)} ready, {len(with_gpus)} of them with GPUs: {names}"
 
     def run_job(self) -> str:
         """Run ranks over SSH on two nodes. The job itself fails unless each rank runs on the expected node."""
         _must_run_containers("nodes on this machine run no containers")
-        command = [sys.executable, str(ROOT / "scripts" / "cluster"), "smoke", "--pool", JOB_POOL, "--workers", "2", "--json"]
-        verdict = json.loads(self._in_cluster(*command))
+        verdict = self._json("smoke", "--pool", JOB_POOL, "--workers", "2")
         reports = sorted(verdict["reports"], key=lambda report: int(report["rank"]))
-        where = ", ".join(f"rank {report['rank']} on {report['node'].split('.')[0]}" for report in reports)
+        where = ", ".join(f"rank {report['rank']} on {short(report['node'])}" for report in reports)
         return f"{where}; the sum {reports[0]['sum']} is correct, by {verdict['expected']['transport']}"
 
     def resize(self) -> str:
@@ -112,6 +111,10 @@ class EksDemo(Steps):
         """Run a program with the cluster's kubeconfig and return its output. Raises StepFailed."""
         return self.command(*command, variables={"KUBECONFIG": str(self.kubeconfig)})
 
+    def _json(self, *arguments: str) -> Any:
+        """Return the answer of `scripts/cluster ... --json`. Raises StepFailed."""
+        return json.loads(self._in_cluster(*CLUSTER, *arguments, "--json"))
+
     def _eks(self) -> Any:
         return self.cloud.clients(self.stack.region)("eks")
 
@@ -133,12 +136,9 @@ def _must_run_containers(otherwise: str) -> None:
         raise StepSkipped(f"{otherwise}: {'; '.join(machine.missing)}")
 
 
-def _name(node: dict[str, Any]) -> str:
-    return str(node["metadata"]["name"]).split(".")[0]
-
-
-def _is_ready(node: dict[str, Any]) -> bool:
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in node["status"]["conditions"])
+def short(node: str) -> str:
+    """Return the name of a node without its domain."""
+    return node.partition(".")[0]
 
 
 SHOW = Show(
@@ -148,7 +148,3 @@ SHOW = Show(
     title="The lifecycle of a GPU cluster in a local AWS, run by the real Pulumi engine. No account, no cost.",
     goes_on="scripts/cluster local start, then scripts/cluster local up -s 02-p4d-efa",
 )
-
-
-def main(*, verbose: bool = False, as_json: bool = False, folder: Path = FOLDER) -> int:
-    return SHOW.run(verbose=verbose, as_json=as_json, folder=folder)

@@ -1,22 +1,18 @@
 """`demo --heal`: a GPU breaks under a running job, which finishes on another node; the repaired node takes jobs again."""
 
-import json
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import yaml
 from tenacity import RetryError, Retrying, retry_if_not_result, stop_after_delay, wait_fixed
 
-from cli.demo_eks import JOB_POOL, EksDemo
-from cli.demo_steps import FOLDER, Show, StepFailed, must
+from cli.demo_eks import JOB_POOL, EksDemo, short
+from cli.demo_steps import CLUSTER, Show, StepFailed, must
 from cli.job_times import moment
 from localcloud.images import build
 from localcloud.images.catalogue import OPENMPI_5
-from localcloud.processes import ROOT
 
 NAME: Final = "train"
 XID: Final = 79
@@ -72,18 +68,16 @@ class HealDemo(EksDemo):
         }
         file = self.cloud.folder / "project" / "train.yaml"
         file.write_text(yaml.safe_dump(job))
-        self._cluster("submit", str(file))
-        _wait_for(
-            lambda: self._cluster("logs", NAME, check=False).count("step"), lambda steps: steps >= SEEN, "the job to do steps"
-        )
+        self._in_cluster(*CLUSTER, "submit", str(file))
+        _wait_for(self._steps_done, lambda steps: steps >= SEEN, "the job to do steps")
         (row,) = [one for one in self._json("health")["nodes"] if one["jobs"]]
         self.node = row["name"]
-        return f"step {SEEN} on {_short(self.node)}; {SAVED_EVERY} steps are saved; maxRestarts is 0"
+        return f"step {SEEN} on {short(self.node)}; {SAVED_EVERY} steps are saved; maxRestarts is 0"
 
     def break_gpu(self) -> str:
         self.broken = datetime.now(UTC)
-        self._cluster("local", "break", self.node, "--xid", str(XID), "--home", str(self.cloud.folder))
-        return f"Xid {XID} on {_short(self.node)}: the GPU has fallen off the bus (simulated)"
+        self._in_cluster(*CLUSTER, "local", "break", self.node, "--xid", str(XID), "--home", str(self.cloud.folder))
+        return f"Xid {XID} on {short(self.node)}: the GPU has fallen off the bus (simulated)"
 
     def await_cordon(self) -> str:
         found = _wait_for(
@@ -111,7 +105,7 @@ class HealDemo(EksDemo):
             lambda: self._json("health", self.node)["state"], lambda state: state == "healthy", f"{self.node} to be healthy"
         )
         seconds = (datetime.now(UTC) - began).total_seconds()
-        return f"{_short(self.node)} takes jobs again {seconds:.0f} s after the reboot, once its GPU has worked for 30 s"
+        return f"{short(self.node)} takes jobs again {seconds:.0f} s after the reboot, once its GPU has worked for 30 s"
 
     def goodput(self) -> str:
         (found,) = self._json("goodput", NAME)["jobs"]
@@ -125,16 +119,11 @@ class HealDemo(EksDemo):
         (found,) = [one for one in self._json("jobs", "--all") if one["name"] == NAME]
         return dict(found)
 
-    def _json(self, *arguments: str) -> Any:
-        return json.loads(self._cluster(*arguments, "--json"))
-
-    def _cluster(self, *arguments: str, check: bool = True) -> str:
+    def _steps_done(self) -> int:
         try:
-            return self._in_cluster(sys.executable, str(ROOT / "scripts" / "cluster"), *arguments)
-        except StepFailed:
-            if check:
-                raise
-            return ""
+            return self._in_cluster(*CLUSTER, "logs", NAME).count("step")
+        except StepFailed:  # the job has no pod yet
+            return 0
 
 
 def _wait_for(look: Callable[[], Answer], is_there: Callable[[Answer], object], what: str) -> Answer:
@@ -145,10 +134,6 @@ def _wait_for(look: Callable[[], Answer], is_there: Callable[[Answer], object], 
         raise StepFailed(f"waited {LIMIT_SECONDS:.0f} s for {what}") from None
 
 
-def _short(node: str) -> str:
-    return node.partition(".")[0]
-
-
 SHOW = Show(
     name="demo-heal",
     stack="local",
@@ -156,7 +141,3 @@ SHOW = Show(
     title="A GPU breaks under a running job in a local AWS. No account, no GPU, no cost: the fault is simulated.",
     goes_on='docs/operations.md, "A node is broken"',
 )
-
-
-def main(*, verbose: bool = False, as_json: bool = False, folder: Path = FOLDER) -> int:
-    return SHOW.run(verbose=verbose, as_json=as_json, folder=folder)

@@ -5,12 +5,14 @@ import json
 import shlex
 import signal
 import subprocess
+import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Final
 
 from rich.console import Console
 from rich.table import Column, Table
@@ -26,6 +28,8 @@ from localcloud.stack import LocalStack, Run, Verb
 
 FOLDER = ROOT / ".local"
 """Folder for the files of all demos; ignored by Git."""
+CLUSTER: Final = (sys.executable, str(ROOT / "scripts" / "cluster"))
+"""Command `scripts/cluster`."""
 
 
 class StepFailed(Exception):

@@ -34,7 +34,7 @@ def pool_status(pool: PoolDescription, nodes: Sequence[Object], pods: Sequence[O
 
 
 def is_ready(node: Object) -> bool:
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in node["status"].get("conditions", ()))
+    return _holds(node, "Ready")
 
 
 def _is_of(node: Object, selector: Mapping[str, str]) -> bool:
@@ -102,8 +102,8 @@ def _owners(workload: Object) -> set[str]:
     return {str(one["uid"]) for one in workload["metadata"].get("ownerReferences", ())}
 
 
-def _holds(workload: Object, condition: str) -> bool:
-    found = workload.get("status", {}).get("conditions", ())
+def _holds(subject: Object, condition: str) -> bool:
+    found = subject.get("status", {}).get("conditions", ())
     return any((one["type"], one["status"]) == (condition, "True") for one in found)
 
 

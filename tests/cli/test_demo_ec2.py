@@ -120,7 +120,7 @@ def test_without_hosts_the_demo_reports_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(capability, "examine", lambda: Capability(("hosts need root",)))
-    assert demo_ec2.main(folder=tmp_path, as_json=True) == 1
+    assert demo_ec2.SHOW.run(folder=tmp_path, as_json=True) == 1
     steps: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
     assert [step["step"] for step in steps] == STEPS
     assert steps[0]["detail"] == "EC2 instances are only records here: hosts need root"

@@ -11,7 +11,10 @@ from bench.kubernetes_scale import Seen
 from tests.docs.tables import ROOT
 
 MEASURE_NOTHING = ("figures",)
-PROGRAMS = sorted(file.stem for file in (ROOT / "bench").glob("*.py") if "__main__" in file.read_text())
+BENCH = ROOT / "bench"
+MODULES = {file.stem: f"bench.{file.stem}" for file in BENCH.glob("*.py") if "__main__" in file.read_text()}
+MODULES |= {file.parent.name: f"bench.{file.parent.name}.__main__" for file in BENCH.glob("*/__main__.py")}
+PROGRAMS = sorted(MODULES)
 NAMESPACE = "{http://www.w3.org/2000/svg}"
 
 
@@ -22,7 +25,7 @@ def test_every_bench_says_what_it_measures(
     """In this process, because importing everything in a new one takes two seconds of CPU time per benchmark."""
     monkeypatch.setattr(sys, "argv", [name, "--help"])
     with pytest.raises(SystemExit) as ended:
-        importlib.import_module(f"bench.{name}").main()
+        importlib.import_module(MODULES[name]).main()
     said = capsys.readouterr().out
     assert ended.value.code == 0
     assert f"python -m bench.{name}" in said and "--json" in said

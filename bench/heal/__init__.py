@@ -1,0 +1,1 @@
+"""From a fault under a running job to the job's next step."""

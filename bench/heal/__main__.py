@@ -1,0 +1,73 @@
+"""`python -m bench.heal`: from a fault under a running job to the job's next step.
+
+Each run submits a job, breaks a node or hangs a rank, and repairs the node once the job has ended: with a reboot, or with the
+end of the fault. All times count from the moment of the fault, except that of the node's return, which counts from the
+reboot. Simulated: the GPU, and thus the fault itself; a new instance starts faster than on AWS.
+"""
+
+import argparse
+import json
+import statistics
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.heal import runs
+from bench.heal.faults import FAULTS, STAGES
+from bench.platform_cluster import machine, running, say
+from bench.timed_job import Bench
+
+REPEATS: Final = 5
+Found = dict[str, list[dict[str, float]]]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=REPEATS)
+    parser.add_argument("--fault", choices=FAULTS, action="append", help="default: all")
+    parser.add_argument("--results", type=Path, help="file to which each run is added; runs that it has are not repeated")
+    parser.add_argument("--cloud", type=Path, help="local cloud in which the stack is already running; it is left running")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    about = machine()
+    with running("heal", arguments.cloud) as shell:
+        bench = Bench.of(shell)
+        found = _runs(bench, arguments.fault or list(FAULTS), arguments.repeats, arguments.results)
+        cordoned = runs.harmless(bench)
+        taken_out = runs.beyond_the_brake(bench)
+    if arguments.json:
+        beside = {"cordons after harmless events": cordoned, "cordoned of two broken nodes": taken_out}
+        print(json.dumps({**about, "runs": found, **beside}, indent=1))
+        return
+    _show(found)
+    print(f"nodes cordoned after {runs.HARMLESS} application errors: {cordoned}")
+    print(f"nodes cordoned when both nodes of the pool break: {sum(taken_out)}")
+
+
+def _runs(bench: Bench, faults: list[str], repeats: int, results: Path | None) -> Found:
+    found: Found = json.loads(results.read_text()) if results and results.exists() else {}
+    for name in faults:
+        while len(found.setdefault(name, [])) < repeats:
+            found[name].append(runs.one_run(bench, FAULTS[name]))
+            say(f"{name}, {len(found[name])} of {repeats}: {found[name][-1]}")
+            if results:
+                results.write_text(json.dumps(found, indent=1) + "\n")
+    return found
+
+
+def _show(found: Found) -> None:
+    for name, each in found.items():
+        fault = FAULTS[name]
+        table = Table("until", "seconds, median", "lowest to highest", "goal", title=f"{fault.title}, {len(each)} runs")
+        for stage in STAGES:
+            values = [run[stage] for run in each if stage in run]
+            if values:
+                spread = f"{min(values):.1f} to {max(values):.1f}"
+                table.add_row(stage, f"{statistics.median(values):.1f}", spread, str(fault.goals.get(stage, "")))
+        Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""The faults that are measured: how each begins, how its node is repaired, and the goals."""
+
+import io
+from collections.abc import Callable, Mapping
+from contextlib import redirect_stdout
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from bench.heal.seen import BACK, CORDONED, DOWN, NEW_NODE, NOTICED, REPORTED, TOLD
+from bench.timed_job import Bench
+from cli import local_break
+from infra.health.faults import GPU_CONDITION, READY
+from testkit.projects import client
+
+Act = Callable[[Bench, str], None]
+"""What is done to a node, or to a job if its rank hangs."""
+
+JOB: Final = "bench-heal"
+NEXT: Final = "next step"
+LOST: Final = "steps done twice"
+WITHIN_SECONDS: Final = 30
+"""`progress.within` of jobs: the shortest one that is allowed."""
+SAVED: Final = 5
+"""Steps from one checkpoint to the next."""
+FAST: Final = {REPORTED: 5.0, CORDONED: 5.5, NEXT: 65.0, LOST: SAVED}
+SLOW: Final = {REPORTED: 30.0, CORDONED: 30.5, NEXT: 90.0, LOST: SAVED}
+HUNG: Final = {NOTICED: 2.0 * WITHIN_SECONDS, DOWN: 2.0 * WITHIN_SECONDS + 30, LOST: SAVED}
+STAGES: Final = (REPORTED, CORDONED, NOTICED, TOLD, DOWN, NEW_NODE, NEXT, BACK, LOST)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A fault, and how its node is repaired."""
+
+    title: str
+    break_it: Act
+    condition: str = READY
+    """Condition of the node that shows the fault."""
+    repair: Act | None = None
+    workers: int = 1
+    """One leaves a spare node; two leave none."""
+    goals: Mapping[str, float] = field(default_factory=lambda: FAST)
+    is_hang: bool = False
+
+
+def broken(target: str, bench: Bench, **options: Any) -> None:
+    with redirect_stdout(io.StringIO()):
+        local_break.command(target, home=bench.shell.cloud.folder, as_json=True, **options)
+
+
+def _break(**options: Any) -> Act:
+    return lambda bench, node: broken(node, bench, **options)
+
+
+def _hang(bench: Bench, _: str) -> None:
+    broken(JOB, bench, hang=0)
+
+
+def reboot(bench: Bench, node: str) -> None:
+    (found,) = [one for one in bench.client.list("Node") if one["metadata"]["name"] == node]
+    instance = found["spec"]["providerID"].rpartition("/")[2]
+    client(bench.shell.cloud, "ec2").reboot_instances(InstanceIds=[instance])
+
+
+# Without its kubelet, a node goes on running its containers: the job does not restart, so there is nothing to measure.
+FAULTS: Final = {
+    "xid": Fault("a GPU falls off the bus (Xid 79)", _break(xid=79), GPU_CONDITION, reboot),
+    "ecc": Fault("a GPU has a double-bit error (Xid 48)", _break(ecc=True), GPU_CONDITION, reboot),
+    "instance": Fault("the instance is terminated", _break(instance=True)),
+    "no-spare": Fault("the instance is terminated, and there is no spare node", _break(instance=True), workers=2),
+    "link": Fault("the network link fails", _break(link=True), repair=_break(restore=True), goals=SLOW),
+    "hang": Fault(f"a rank hangs; progress.within is {WITHIN_SECONDS} s", _hang, goals=HUNG, is_hang=True),
+}

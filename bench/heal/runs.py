@@ -1,0 +1,173 @@
+"""One run: submit a job, break something under it, and time what follows until its next step."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from bench.heal.faults import JOB, LOST, NEXT, STAGES, WITHIN_SECONDS, Fault, broken
+from bench.heal.seen import BACK, CORDONED, Seen
+from bench.timed_job import LIMIT_SECONDS, Bench
+from bench.watching import Object, Watch, condition
+from infra.health import journal
+from infra.health.faults import GPU_CONDITION, READY
+from infra.health.xids import APPLICATION
+from infra.naming import GPU_RESOURCE, JOB_LABEL, PLATFORM_NAMESPACE, POOL_LABEL, ROLE_LABEL
+from infra.platform.job_controller.component import NAME as CONTROLLER
+from testkit.waiting import wait_until
+
+POOL, IMAGE = "train", "openmpi:5"
+NODES: Final = 2
+HARMLESS: Final = 24
+"""Number of application errors that must not cost a node."""
+BRAKE_SECONDS: Final = 15
+"""How long a second node is watched after it broke: fifteen times the pause of the controller."""
+PROGRAM: Final = """
+import json, os, pathlib, sys, time
+folder = pathlib.Path("/shared", sys.argv[1])
+folder.mkdir(exist_ok=True)
+saved, done, over = folder / "saved", folder / "done", folder / "over"
+while os.environ["OMPI_COMM_WORLD_RANK"] != "0" and not over.exists():
+    time.sleep(0.2)
+first = int(saved.read_text()) if saved.exists() else 0
+again = done.exists()
+for step in () if over.exists() else range(first + 1, first + 4 if again else 10**6):
+    time.sleep(0.5)
+    with done.open("a") as file:
+        print(first, step, time.time(), file=file)
+    print("step", step, flush=True)
+    if step % 5 == 0:
+        saved.write_text(str(step))
+if not over.exists():
+    lines = [json.loads("[" + line.replace(" ", ",") + "]") for line in done.read_text().splitlines()]
+    print("steps", json.dumps(lines), flush=True)
+    over.touch()
+"""
+"""Rank 0 does two steps per second and saves the fifth one. After a restart, it does three steps."""
+
+
+def one_run(bench: Bench, fault: Fault) -> dict[str, float]:
+    """Return the seconds from the fault until each stage, and the number of steps that were done twice.
+
+    The return to service counts from the repair.
+    """
+    _forget_broken_nodes(bench)
+    _await_nodes(bench)
+    bench.submit(_job(fault), bench.described)
+    try:
+        node = _await_step(bench)
+        with _watched(bench, node, fault) as seen:
+            begun = time.time()
+            fault.break_it(bench, node)
+            steps = _await_end(bench)
+            repaired = time.time()
+            if fault.repair:
+                fault.repair(bench, node)
+            if fault.condition == GPU_CONDITION and not seen.wait(BACK):
+                sys.exit(f"{node} did not return to service")
+    finally:
+        bench.remove(JOB)
+    resumed = next(index for index, (first, _, _) in enumerate(steps) if first > steps[0][0])
+    times = {stage: at - (repaired if stage == BACK else begun) for stage, at in seen.times.items()}
+    times[NEXT] = steps[resumed][2] - begun
+    found = {stage: round(times[stage], 2) for stage in STAGES if stage in times}
+    return {**found, LOST: steps[resumed - 1][1] - steps[resumed][1] + 1}
+
+
+def harmless(bench: Bench) -> int:
+    """Report application errors on a node; return how many nodes were cordoned."""
+    _await_nodes(bench)
+    node = _gpu_nodes(bench)[0]
+    errors = sorted(APPLICATION)
+    with _watched_nodes(bench, [node], GPU_CONDITION) as seen:
+        for index in range(HARMLESS):
+            broken(node, bench, xid=errors[index % len(errors)])
+        return int(seen.wait(CORDONED, BRAKE_SECONDS))
+
+
+def beyond_the_brake(bench: Bench) -> list[bool]:
+    """Break both nodes, one after the other; return whether each was cordoned. The cluster may lose one."""
+    _forget_broken_nodes(bench)
+    _await_nodes(bench)
+    found = []
+    for node in _gpu_nodes(bench):
+        with _watched_nodes(bench, [node], GPU_CONDITION) as seen:
+            broken(node, bench, xid=79)
+            found.append(seen.wait(CORDONED, BRAKE_SECONDS))
+    return found
+
+
+@contextmanager
+def _watched(bench: Bench, node: str, fault: Fault) -> Iterator[Seen]:
+    workers = bench.client.list("Pod", bench.namespace, {JOB_LABEL: JOB, ROLE_LABEL: "worker"})
+    uids = frozenset(one["metadata"]["uid"] for one in workers)
+    seen = Seen([] if fault.is_hang else [node], fault.condition, _nodes(bench), uids)
+    base = f"/api/v1/namespaces/{bench.namespace}"
+    with (
+        Watch(bench.shell.kubeconfig, "/api/v1/nodes", seen.hear_node),
+        Watch(bench.shell.kubeconfig, f"{base}/pods", seen.hear_pod, f"{JOB_LABEL}={JOB},{ROLE_LABEL}=worker"),
+        Watch(bench.shell.kubeconfig, f"{base}/events", seen.hear_event),
+    ):
+        yield seen
+
+
+@contextmanager
+def _watched_nodes(bench: Bench, nodes: list[str], shown_by: str) -> Iterator[Seen]:
+    seen = Seen(nodes, shown_by, _nodes(bench), ())
+    with Watch(bench.shell.kubeconfig, "/api/v1/nodes", seen.hear_node):
+        yield seen
+
+
+def _forget_broken_nodes(bench: Bench) -> None:
+    """Let the controller begin with an empty journal: the brake would hold the second node that breaks within its window."""
+    if bench.client.find("ConfigMap", journal.CONFIG_MAP, PLATFORM_NAMESPACE):
+        bench.client.delete("ConfigMap", journal.CONFIG_MAP, PLATFORM_NAMESPACE)
+    for pod in bench.client.list("Pod", PLATFORM_NAMESPACE, {"app": CONTROLLER}):
+        bench.client.delete("Pod", pod["metadata"]["name"], PLATFORM_NAMESPACE)
+
+
+def _nodes(bench: Bench) -> list[str]:
+    return [one["metadata"]["name"] for one in bench.client.list("Node")]
+
+
+def _gpu_nodes(bench: Bench) -> list[str]:
+    return [one["metadata"]["name"] for one in bench.client.list("Node") if _takes_jobs(one)]
+
+
+def _await_nodes(bench: Bench) -> None:
+    """Wait until all nodes of the pool offer their GPU to jobs."""
+    wait_until(lambda: _gpu_nodes(bench), lambda found: len(found) == NODES, LIMIT_SECONDS)
+
+
+def _takes_jobs(node: Object) -> bool:
+    has_gpu = node["status"].get("allocatable", {}).get(GPU_RESOURCE) == "1"
+    is_open = not node["spec"].get("unschedulable") and not node["spec"].get("taints", [])[1:]
+    return POOL_LABEL in node["metadata"]["labels"] and has_gpu and is_open and condition(node, READY)
+
+
+def _await_step(bench: Bench) -> str:
+    """Wait until the job has done seven steps and saved five; return the first worker's node."""
+    wait_until(lambda: bench.shell.cluster("logs", JOB).out.splitlines(), lambda lines: "step 7" in lines, LIMIT_SECONDS)
+    workers = bench.client.list("Pod", bench.namespace, {JOB_LABEL: JOB, ROLE_LABEL: "worker"})
+    first = min(workers, key=lambda one: str(one["metadata"]["name"]))
+    return str(first["spec"]["nodeName"])
+
+
+def _await_end(bench: Bench) -> list[list[float]]:
+    """Wait until the job has succeeded; return the first step of its attempt, the step and the time of each step."""
+    wait_until(lambda: bench.shell.phase(JOB), lambda phase: phase in ("Succeeded", "Failed"), LIMIT_SECONDS)
+    found: list[list[float]] = bench.printed(JOB, "steps")
+    return found
+
+
+def _job(fault: Fault) -> dict[str, object]:
+    return {
+        "name": JOB,
+        "pool": POOL,
+        "workers": fault.workers,
+        "image": IMAGE,
+        "command": ["python3", "-u", "-c", PROGRAM, f"heal-{time.time_ns()}"],
+        "maxRestarts": int(fault.is_hang),  # nodes that break do not count
+        **({"progress": {"pattern": r"^step (\d+)$", "within": f"{WITHIN_SECONDS}s"}} if fault.is_hang else {}),
+    }

@@ -1,0 +1,71 @@
+"""What watches have seen of a broken node and of the pods of its job, with times."""
+
+import threading
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from bench.timed_job import LIMIT_SECONDS
+from bench.watching import Object, condition
+from infra.health.faults import READY
+
+REPORTED, CORDONED, NOTICED = "reported", "cordoned", "hang noticed"
+TOLD = "ranks told to end"
+DOWN = "all ranks have ended"
+NEW_NODE = "new node is ready"
+BACK = "in service again"
+
+
+@dataclass
+class Seen:
+    """When the broken node, the job and the pods of its first attempt reached each stage."""
+
+    broken: Collection[str]
+    """Names of the broken nodes."""
+    condition: str
+    known: Collection[str]
+    """Names of the nodes that existed before the fault."""
+    pods: Collection[str]
+    """UIDs of the workers' pods at the time of the fault."""
+    times: dict[str, float] = field(default_factory=dict)
+    _ended: set[str] = field(default_factory=set)
+    _changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def hear_node(self, kind: str, node: Object, now: float) -> None:
+        name = node["metadata"]["name"]
+        if name not in self.known and condition(node, READY):
+            self._reach(NEW_NODE, now)
+        if name not in self.broken:
+            return
+        is_broken = not condition(node, self.condition)
+        if is_broken or kind == "DELETED":
+            self._reach(REPORTED, now)
+        if node["spec"].get("unschedulable"):
+            self._reach(CORDONED, now)
+        elif CORDONED in self.times and not is_broken:
+            self._reach(BACK, now)
+
+    def hear_pod(self, kind: str, pod: Object, now: float) -> None:
+        uid = pod["metadata"]["uid"]
+        if uid not in self.pods:
+            return
+        if kind == "DELETED" or pod["metadata"].get("deletionTimestamp"):
+            self._reach(TOLD, now)
+        statuses = pod.get("status", {}).get("containerStatuses", [])
+        if kind == "DELETED" or any("terminated" in one["state"] for one in statuses):
+            self._ended.add(uid)
+        if self._ended >= set(self.pods):
+            self._reach(DOWN, now)
+
+    def hear_event(self, _: str, event: Object, now: float) -> None:
+        if event.get("reason") == "Hang":
+            self._reach(NOTICED, now)
+
+    def wait(self, stage: str, seconds: float = LIMIT_SECONDS) -> bool:
+        """Return whether the stage was reached within this time."""
+        with self._changed:
+            return self._changed.wait_for(lambda: stage in self.times, seconds)
+
+    def _reach(self, stage: str, now: float) -> None:
+        with self._changed:
+            self.times.setdefault(stage, now)
+            self._changed.notify_all()
