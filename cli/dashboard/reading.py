@@ -16,7 +16,7 @@ from cli.dashboard.model import Seen, page
 from cli.errors import CommandError, Forbidden
 from cli.health import findings
 from cli.health.model import NodeHealth
-from cli.health.reading import read_journal
+from cli.health.reading import node_events, read_journal
 from cli.job_state import JobState
 from cli.records import JobRecord
 from cli.status.model import Status
@@ -70,8 +70,8 @@ class Kubernetes:
 
     def nodes(self, found: Sequence[JobRecord] | str, now: datetime) -> Sequence[NodeHealth] | str:
         def every() -> list[NodeHealth]:
-            nodes, fields = self.cluster().list("Node"), {"involvedObject.kind": "Node"}
-            events = self._or_none(lambda: self.cluster().list("Event", fields=fields), "events of nodes") or []
+            nodes = self.cluster().list("Node")
+            events = self._or_none(lambda: node_events(self.cluster()), "events of nodes") or []
             known = self._or_none(lambda: read_journal(self.cluster()), "journal of nodes")
             readable = [] if isinstance(found, str) else found
             return [findings.health(one, events, readable, now, known) for one in nodes]

@@ -8,7 +8,7 @@ from cli import records
 from cli.cost.spending import Spending, Spent
 from cli.goodput import account
 from cli.goodput.account import PHASES, Account
-from cli.health.model import NodeHealth, State
+from cli.health.model import SEVERITIES, NodeHealth
 from cli.job_state import JobState
 from cli.job_times import duration, moment
 from cli.job_waits import shortened
@@ -25,17 +25,6 @@ Row = dict[str, Any]
 """`key` identifies the row across refreshes; `cells` maps columns to `cell()`."""
 
 PHASE_TONES: Final[Mapping[str, Tone]] = {"Running": "good", "Succeeded": "good", "Failed": "bad", "Queued": "doubtful"}
-STATE_TONES: Final[Mapping[State, Tone]] = {
-    "not ready": "bad",
-    "broken": "bad",
-    "draining": "doubtful",
-    "repairing": "doubtful",
-    "gone": "doubtful",
-    "verifying": "doubtful",
-    "cordoned": "doubtful",
-    "healthy": "good",
-}
-"""The most serious state first."""
 
 
 def cell(text: object, note: str = "", tone: Tone = "", **more: Any) -> dict[str, Any]:
@@ -105,7 +94,7 @@ def queues(found: Sequence[QueueStatus]) -> list[Row]:
 
 def nodes(found: Sequence[NodeHealth], now: datetime) -> list[Row]:
     """Return the most serious ones first. Only healthy nodes are left out if there are too many."""
-    rank = {state: number for number, state in enumerate(STATE_TONES)}
+    rank = {state: number for number, state in enumerate(SEVERITIES)}
     ordered = sorted(found, key=lambda one: (rank[one.state], one.is_quiet, one.pool, one.name))
     loud = sum(not one.is_quiet for one in ordered)
     return [_node(one, now) for one in ordered[: max(NODES_SHOWN, loud)]]
@@ -117,7 +106,7 @@ def _node(node: NodeHealth, now: datetime) -> Row:
         node.name,
         node=cell(node.name, " · ".join(filter(None, (node.instance_type, node.instance)))),
         pool=cell(node.pool),
-        state=cell(node.words, ago(node.since, now), STATE_TONES[node.state]),
+        state=cell(node.words, ago(node.since, now), SEVERITIES[node.state]),
         gpus=cell(f"{usable} of {whole}" if whole else "none", tone="bad" if usable < whole else ""),
         what=cell(shortened(node.what), node.next),
         jobs=cell(", ".join(node.jobs)),

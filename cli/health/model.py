@@ -4,12 +4,24 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Final, Literal
 
 from infra.health.annotation import TakenOut
 
 State = Literal["healthy", "not ready", "broken", "cordoned", "draining", "repairing", "verifying", "gone"]
 """From draining to verifying, the job controller has taken the node out of service."""
+Severity = Literal["good", "doubtful", "bad"]
+SEVERITIES: Final[Mapping[State, Severity]] = {
+    "not ready": "bad",
+    "broken": "bad",
+    "draining": "doubtful",
+    "repairing": "doubtful",
+    "gone": "doubtful",
+    "verifying": "doubtful",
+    "cordoned": "doubtful",
+    "healthy": "good",
+}
+"""The most serious state first."""
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,13 @@
-"""Read the job controller's journal of nodes from the cluster."""
+"""Read from the cluster what has happened to nodes: their events, and the journal of the job controller."""
 
-from cli.cluster_access import Cluster
+from cli.cluster_access import Cluster, Object
 from infra.health import journal
 from infra.health.journal import Journal
 from infra.naming import PLATFORM_NAMESPACE
+
+
+def node_events(cluster: Cluster) -> list[Object]:
+    return cluster.list("Event", fields={"involvedObject.kind": "Node"})
 
 
 def read_journal(cluster: Cluster) -> Journal | None:

@@ -1,19 +1,17 @@
 """Render the health of nodes as text for a terminal."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from cli.console import Listing
-from cli.health.model import Moment, NodeHealth
+from cli.health.model import SEVERITIES, Moment, NodeHealth, Severity
 from cli.job_times import duration
 from cli.job_waits import shortened
 
-STYLES = {"healthy": "green", "cordoned": "yellow", "gone": "yellow", "broken": "red", "not ready": "red"} | dict.fromkeys(
-    ("draining", "repairing", "verifying"), "yellow"
-)
+STYLES: Mapping[Severity, str] = {"good": "green", "doubtful": "yellow", "bad": "red"}
 
 
 def overview(nodes: Sequence[NodeHealth], unknown: Sequence[str], now: datetime) -> RenderableType:
@@ -36,7 +34,7 @@ def _overview(nodes: Sequence[NodeHealth], unknown: Sequence[str], now: datetime
             prose=("what happened", "next"),
         )
         for one in loud:
-            state = Text(one.words, STYLES[one.state])
+            state = Text(one.words, STYLES[SEVERITIES[one.state]])
             what = Text(shortened(one.what))
             listing.add_row(one.name, one.pool, state, _ago(one.since, now), what, one.next, ", ".join(one.jobs))
         yield listing
@@ -56,7 +54,7 @@ def details(node: NodeHealth, moments: Sequence[Moment], unknown: Sequence[str],
 
 
 def _details(node: NodeHealth, moments: Sequence[Moment], unknown: Sequence[str], now: datetime) -> Iterator[RenderableType]:
-    heading = Text(node.name, "bold").append(f"  {node.words}", STYLES[node.state])
+    heading = Text(node.name, "bold").append(f"  {node.words}", STYLES[SEVERITIES[node.state]])
     gpus = f"{node.gpus[0]} of {node.gpus[1]} GPUs usable" if node.gpus[1] else ""
     for part in filter(None, (node.pool and f"pool {node.pool}", node.instance_type, node.instance, gpus)):
         heading.append(f"  {part}", "default not bold")

@@ -14,7 +14,7 @@ from cli.console import make_console, print_json
 from cli.errors import CommandError, NotFound
 from cli.exit_codes import OK
 from cli.health import findings, screen
-from cli.health.reading import read_journal
+from cli.health.reading import node_events, read_journal
 from cli.records import JobRecord
 
 NAMED = 10
@@ -49,7 +49,7 @@ class _Seen:
     def __init__(self, cluster: Cluster) -> None:
         self.unknown: list[str] = []
         self.nodes = cluster.list("Node")
-        self.events = self._query(lambda: cluster.list("Event", fields={"involvedObject.kind": "Node"}), "events of nodes")
+        self.events = self._query(lambda: node_events(cluster), "events of nodes")
         self.records: Sequence[JobRecord] = self._query(lambda: records.all_records(cluster, None), "jobs")
         found = self._query(lambda: [read_journal(cluster)], "journal of nodes")
         self.journal = found[0] if found else None

@@ -12,10 +12,9 @@ import pytest
 from cli.cost.spending import Spending
 from cli.dashboard.model import Seen, page
 from cli.dashboard.server import PAGE
-from cli.dashboard.tables import STATE_TONES
 from cli.goodput import account
 from cli.goodput.account import PHASES
-from cli.health.model import State
+from cli.health.model import SEVERITIES, State
 from cli.status.model import PoolStatus, Status
 from testkit.dashboard_world import NODES, NOW, SEEN, SPENDING, STATUS, node
 
@@ -177,7 +176,7 @@ def test_a_broken_node_comes_first_with_its_fault_and_what_is_next() -> None:
 
 
 def test_the_page_knows_every_state_that_a_node_can_have() -> None:
-    assert set(STATE_TONES) == set(get_args(State))
+    assert set(SEVERITIES) == set(get_args(State))
 
 
 def test_nodes_that_the_job_controller_took_out_come_before_healthy_ones_with_what_is_next() -> None:

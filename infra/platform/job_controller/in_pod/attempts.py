@@ -25,7 +25,7 @@ Attempt = dict[str, Any]
 def observe(record: Record, job: ManagedJob, now: str) -> None:
     attempts: list[Attempt] = record["attempts"]
     last = attempts[-1] if attempts else None
-    if _is_ending(record, job):
+    if is_ending(record, job):
         if last is not None and last["outcome"] is None:
             _finish(record, last, job, now)
         return
@@ -48,7 +48,7 @@ def _forget_pods(record: Record) -> None:
             old["pods"], old["companions"] = {}, {}
 
 
-def _is_ending(record: Record, job: ManagedJob) -> bool:
+def is_ending(record: Record, job: ManagedJob) -> bool:
     """Return whether Kubernetes ends the pods of the job because the job is over."""
     attempts_job = job.attempts_job
     return "verdict" in record or job.verdict is not None or "FailureTarget" in (conditions(attempts_job) if attempts_job else {})

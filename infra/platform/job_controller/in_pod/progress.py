@@ -11,7 +11,7 @@ from typing import Any
 
 from . import moments
 from .api import Object
-from .attempts import FAILED, Attempt, close_as, current
+from .attempts import FAILED, Attempt, close_as, current, is_ending
 from .job import ManagedJob, conditions, disruption, is_ready, labels, started_at
 from .logs import Source
 from .record import Record
@@ -133,8 +133,7 @@ def _hang(record: Record, job: ManagedJob, attempt: Attempt, steps: dict[str, An
 
 
 def _is_ending(record: Record, job: ManagedJob) -> bool:
-    ends = job.attempts_job is not None and "FailureTarget" in conditions(job.attempts_job)
-    return job.is_suspended or "verdict" in record or job.verdict is not None or ends
+    return job.is_suspended or is_ending(record, job)
 
 
 def _running_since(job: ManagedJob, attempt: Attempt) -> str:
