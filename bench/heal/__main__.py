@@ -32,7 +32,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     about = machine()
-    with running("heal", arguments.cloud) as shell:
+    with running("heal", arguments.cloud, "gpu=4") as shell:
         bench = Bench.of(shell)
         found = _runs(bench, arguments.fault or list(FAULTS), arguments.repeats, arguments.results)
         cordoned = runs.harmless(bench)

@@ -16,9 +16,10 @@ from infra.health.annotation import ANNOTATION, read
 from infra.health.brake import Brake
 from infra.health.faults import GPU_CONDITION
 from infra.health.healing import Policy, Pool
+from infra.platform.job_controller.in_pod.actions import DeletePod
 from infra.platform.job_controller.in_pod.api import ApiError
 from infra.platform.job_controller.in_pod.mirror import trimmed_node
-from infra.platform.job_controller.in_pod.nodes import Nodes, leaving, policy
+from infra.platform.job_controller.in_pod.nodes import Nodes, leaving, policy, stranded
 from tests.pure.controlled_jobs import Controlled, job, launcher, main, pod, workers
 
 Object = dict[str, Any]
@@ -186,6 +187,27 @@ def test_a_job_leaves_a_broken_node_at_once_and_no_failure_is_counted() -> None:
     assert len(ended) == 2, "all ranks end, to start again together"
     assert (seen["failures"], seen["disruptions"]) == (0, 1)
     assert BUS in seen["attempts"][0]["cause"] and "taken out of service" in seen["attempts"][0]["cause"]
+
+
+@pytest.mark.parametrize(
+    ("ready", "deleting", "removed"),
+    [("Unknown", True, True), ("Unknown", False, False), ("True", True, False), ("", True, True)],
+)
+def test_a_deleted_worker_is_removed_at_once_if_no_kubelet_can_end_it(*, ready: str, deleting: bool, removed: bool) -> None:
+    """Otherwise its job would wait until EKS replaces the node, which takes half an hour."""
+    here, other = node("one"), node("other")
+    here["status"]["conditions"][0]["status"] = ready
+    worker = pod("train-worker-0", "worker", node="one", deleting=deleting)
+    found = stranded([other, *([here] if ready else [])], [job(main(), [worker])])
+    assert [(one.name, one.seconds) for one in found if isinstance(one, DeletePod)] == [("train-worker-0", 0)] * removed
+
+
+def test_pods_of_others_are_never_removed_by_force() -> None:
+    foreign = main()
+    del foreign["metadata"]["annotations"]
+    worker = pod("train-worker-0", "worker", node="gone", deleting=True)
+    assert stranded([node("other")], [job(foreign, [worker])]) == []
+    assert stranded([], [job(main(), [worker])]) == [], "the nodes have not been read yet"
 
 
 @pytest.mark.parametrize("deleting", [False, True])

@@ -230,11 +230,12 @@ def test_an_exit_code_that_is_not_retried_ends_the_job_at_once(kind: str) -> Non
     assert action.message.endswith("ended with exit code 3, which noRetryExitCodes lists")
 
 
-def test_a_failed_worker_of_an_mpijob_is_deleted_so_that_the_operator_replaces_it() -> None:
+@pytest.mark.parametrize(("phase", "reason"), [("Failed", "Evicted"), ("Succeeded", "Terminated")])
+def test_a_worker_of_an_mpijob_that_has_ended_is_deleted_so_that_the_operator_replaces_it(phase: str, reason: str) -> None:
     one, two = workers()
-    failed = {**two, "status": {**two["status"], "phase": "Failed", "reason": "Evicted"}}
+    ended = {**two, "status": {**two["status"], "phase": phase, "reason": reason}}
     seen = Controlled()
-    assert seen.look(job(main(), [one, failed, launcher()]), 30) == [
+    assert seen.look(job(main(), [one, ended, launcher()]), 30) == [
         DeletePod("mpi-jobs", "train-worker-1", "uid-train-worker-1", 0)
     ]
 

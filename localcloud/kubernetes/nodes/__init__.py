@@ -5,7 +5,7 @@
     node.py         a real node: network namespace, mounts, processes, cgroup;  programs.py: its programs
     filesystem.py   its root folder and PID 1;  hardware.py: its memory and huge pages;  links.py: its network
     kubelets.py     the kubelet's version;  gpus.py: its GPUs and their faults;  kernel_log.py: its kernel log
-    finding.py      finds nodes from another process
+    logind.py       tells the kubelet that the instance shuts down;  finding.py: finds nodes from another process
     containerd.py, kubelet.py, kube_proxy.py, pod_network.py    settings (pure);  labels.py: labels and taints (pure)
     drain.py        evicts pods;  simulated.py: nodes beyond the limit (limits.py), which kwok simulates
     watches.py      raises the inotify limit, which many kubelets would exceed

@@ -268,7 +268,9 @@ class Fleet(Part):
         self._gone(member)
 
     def _vanish(self, member: Member) -> None:
-        """Remove the node of a directly terminated instance once it is NotReady, as the cloud controller does."""
+        """Shut down the node of a directly terminated instance; remove it once it is NotReady, as the cloud controller does."""
+        if member.node is not None:
+            self._try(member, partial(member.node.shut_down, self._ending.is_set))
         self._switch_off(member)
         if member.is_real:
             self._await_not_ready(member.machine.name)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from localcloud.kubernetes.nodes import containerd, labels, user_data
+from localcloud.kubernetes.nodes import containerd, labels, logind, user_data
 from localcloud.kubernetes.nodes.machine import Machine
 
 ROOT = "/var/lib/kubelet"
@@ -52,8 +52,9 @@ def config(
         "serializeImagePulls": False,
         # Half the default, so that the node reports a device plugin's resources sooner.
         "nodeStatusUpdateFrequency": "5s",
-        "shutdownGracePeriod": "0s",
-        "shutdownGracePeriodCriticalPods": "0s",
+        # As nodeadm sets them since Kubernetes 1.34: https://github.com/awslabs/amazon-eks-ami/pull/2390
+        "shutdownGracePeriod": f"{logind.DELAY_SECONDS}s",
+        "shutdownGracePeriodCriticalPods": f"{logind.CRITICAL_SECONDS}s",
         "cgroupDriver": "cgroupfs",
         "cgroupRoot": cgroup,
         "failCgroupV1": False,

@@ -13,8 +13,19 @@ import psutil
 import yaml
 
 from localcloud.kubernetes.addresses import AWS_ADDRESS, REGISTRY_PORT
-from localcloud.kubernetes.nodes import containerd, filesystem, gpus, hardware, kernel_log, kube_proxy, kubelet, pod_network
+from localcloud.kubernetes.nodes import (
+    containerd,
+    filesystem,
+    gpus,
+    hardware,
+    kernel_log,
+    kube_proxy,
+    kubelet,
+    logind,
+    pod_network,
+)
 from localcloud.kubernetes.nodes.links import Place, Wiring, namespace_of_node
+from localcloud.kubernetes.nodes.logind import Logind
 from localcloud.kubernetes.nodes.machine import Machine
 from localcloud.kubernetes.nodes.programs import Programs
 from localcloud.kubernetes.running import RunningCluster
@@ -48,6 +59,7 @@ class Node:
         self._folder: Path = cluster.folder / "nodes" / machine.id
         self._cgroup = f"{cluster.namespace}-{machine.id}"
         self._cgroups = Cgroups()
+        self._logind: Logind | None = None
         namespace, pods = namespace_of_node(cluster.namespace, number), cluster.addresses.pods_of_node(number)
         self.place = Place(namespace, IPv4Address(machine.address), pods)
 
@@ -77,7 +89,8 @@ class Node:
         self._wiring.connect(self.place)
         self._make_cgroup()
         self._write_files()
-        self._boot()
+        first = self._boot()
+        self._logind = Logind(Path(f"/proc/{first.pid}/root{logind.SOCKET}"))
         self._start_daemon("containerd", [self._programs.containerd, "--config", self._folder / "containerd.toml"])
         self._await("containerd", self._socket_exists)
         self._start_daemon("kubelet", [self._programs.kubelet, *self._write_kubelet_files()])
@@ -85,10 +98,17 @@ class Node:
         self._await("kubelet", lambda: self._answers(10248))
         self._await("kube-proxy", lambda: self._answers(10256))
 
+    def shut_down(self, is_over: Callable[[], bool]) -> None:
+        """Let the kubelet end the node's pods, as it does when EC2 terminates the instance. Then call `stop`."""
+        if self._logind is not None and self.process("kubelet") is not None:
+            self._logind.shut_down(is_over)
+
     def stop(self) -> None:
         """Stop all processes of the node and remove its resources. Skip any that do not exist."""
         supervisor = self._cluster.supervisor
         first = self.process("machine")
+        if self._logind is not None:
+            self._logind.stop()
         for name in self.daemons.values():
             supervisor.release(name)
         if first is not None:
@@ -198,17 +218,23 @@ class Node:
         )
         (folder / "boot.sh").write_text(script)
 
-    def _boot(self) -> None:
+    def _boot(self) -> psutil.Process:
+        """Return PID 1 of the node."""
         # When PID 1 exits, the kernel kills all processes on the node, including orphans.
         namespaces = ["--mount", "--propagation=private", "--pid", "--fork", "--kill-child=SIGKILL", "--uts", "--ipc"]
         command = ["unshare", *namespaces, "--", "/bin/sh", str(self._folder / "boot.sh")]
         self._cluster.supervisor.start(self.daemons["machine"], command, namespace=self.place.namespace)
         self._await("machine", (self._folder / "booted").exists)
+        return self._first()
 
-    def _start_daemon(self, kind: str, command: list[str | Path]) -> None:
+    def _first(self) -> psutil.Process:
         first = self.process("machine")
         if first is None:
             raise ProcessLookupError(f"PID 1 of node {self.machine.name} is not running")
+        return first
+
+    def _start_daemon(self, kind: str, command: list[str | Path]) -> None:
+        first = self._first()
         namespaces = ["--mount", "--pid", "--net", "--uts", "--ipc"]
         self._cluster.supervisor.start(
             self.daemons[kind],

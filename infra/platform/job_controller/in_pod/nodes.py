@@ -58,7 +58,7 @@ class Nodes:
         for one in found.patches:
             self._patch(one)
         stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
-        for action in leaving(nodes, jobs):
+        for action in (*leaving(nodes, jobs), *stranded(nodes, jobs)):
             print(f"nodes: {action}", flush=True)
             action.perform(self._api, stamp)
 
@@ -100,6 +100,29 @@ class Nodes:
 
 def busy_nodes(pods: Sequence[Object]) -> set[str]:
     return {str(one["spec"]["nodeName"]) for one in pods if one["spec"].get("nodeName") and not is_terminal(one)}
+
+
+def stranded(nodes: Sequence[Object], jobs: Sequence[ManagedJob]) -> list[Action]:
+    """Return the removal of deleted pods whose kubelet cannot end them: it does not answer, or its node is gone.
+
+    Kubernetes keeps such a pod until the node returns or its Node object is deleted, because a copy of it may still run:
+    https://kubernetes.io/docs/tasks/run-application/force-delete-stateful-set-pod/
+    Ranks of a job cannot go on there, since MPI and PyTorch end ranks that lose their peers.
+    """
+    answering = {node["metadata"]["name"] for node in nodes if not _is_silent(node)}
+    return [
+        DeletePod(job.namespace, pod["metadata"]["name"], pod["metadata"]["uid"], 0)
+        for job in jobs
+        if job.policy and nodes
+        for pod in job.pods
+        if pod["metadata"].get("deletionTimestamp") and pod["spec"].get("nodeName") and pod["spec"]["nodeName"] not in answering
+    ]
+
+
+def _is_silent(node: Object) -> bool:
+    """Return whether the node's kubelet has not renewed its lease for so long that Kubernetes calls its state unknown."""
+    found = node.get("status", {}).get("conditions") or ()
+    return any((one["type"], one["status"]) == ("Ready", "Unknown") for one in found)
 
 
 def leaving(nodes: Sequence[Object], jobs: Sequence[ManagedJob]) -> list[Action]:

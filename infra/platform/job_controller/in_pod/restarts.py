@@ -32,7 +32,7 @@ def decide(record: Record, job: ManagedJob, leases: Leases, now: str) -> list[Ac
     _judge(record, job, leases, now)
     if "verdict" in record:
         return fail(record, job)
-    return [*_end_hang(record, job), *_replace_failed_workers(job), *_end_attempt(record, job)]
+    return [*_end_hang(record, job), *_replace_ended_workers(job), *_end_attempt(record, job)]
 
 
 def _judge(record: Record, job: ManagedJob, leases: Leases, now: str) -> None:
@@ -113,14 +113,15 @@ def fail(record: Record, job: ManagedJob) -> list[Action]:
     return [FailJob(job.namespace, target["metadata"]["name"], verdict["reason"], verdict["message"], was_started)]
 
 
-def _replace_failed_workers(job: ManagedJob) -> list[Action]:
-    """Delete failed workers of an MPIJob: mpi-operator creates workers that are missing, and leaves failed ones alone.
+def _replace_ended_workers(job: ManagedJob) -> list[Action]:
+    """Delete workers of an MPIJob that have ended: mpi-operator creates workers that are missing, and leaves others alone.
 
+    A worker ends with exit code 0 if it was told to, which the kubelet does before its node shuts down.
     https://github.com/kubeflow/mpi-operator/blob/v0.8.2/pkg/controller/mpi_job_controller.go (getOrCreateWorker)
     """
     if job.launcher != "mpijob":
         return []
-    return [_delete(pod, 0) for pod in job.worker_pods if pod["status"].get("phase") == "Failed" and _is_live(pod)]
+    return [_delete(pod, 0) for pod in job.worker_pods if is_terminal(pod) and _is_live(pod)]
 
 
 def _end_hang(record: Record, job: ManagedJob) -> list[Action]:

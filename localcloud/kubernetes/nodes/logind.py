@@ -1,0 +1,164 @@
+"""The part of a node's systemd-logind that its kubelet asks: what delays a shutdown, and that a shutdown begins.
+
+On EKS's AMIs for Kubernetes 1.34 and newer, the kubelet ends pods gracefully before the instance shuts down: at once, it
+reports its node as NotReady, and gives pods their grace period.
+https://github.com/awslabs/amazon-eks-ami/pull/2390
+https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/
+"""
+
+import os
+import select
+import socket
+import threading
+from array import array
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from jeepney import HeaderFields, Message, MessageType, Parser, new_error, new_method_return, new_signal
+from jeepney.wrappers import DBusAddress
+
+SOCKET: Final = Path("/run/dbus/system_bus_socket")
+DELAY_SECONDS: Final = 150
+"""Longest delay of a shutdown. nodeadm asks for 2 min 30 s: EC2 gives an instance several minutes."""
+CRITICAL_SECONDS: Final = 30
+"""The part of it that is reserved for critical pods."""
+POLL_SECONDS: Final = 0.2
+LOGIN: Final = DBusAddress("/org/freedesktop/login1", "org.freedesktop.login1", "org.freedesktop.login1.Manager")
+ANSWERS: Final = {
+    b"AUTH EXTERNAL": b"DATA",
+    b"DATA": b"OK 00000000000000000000000000000000",
+    b"NEGOTIATE_UNIX_FD": b"AGREE_UNIX_FD",
+}
+"""How a server lets a client in whom its socket already identifies: the dialog of godbus, which the kubelet uses."""
+UNKNOWN: Final = "org.freedesktop.DBus.Error.UnknownMethod"
+
+
+class Logind:
+    """System bus of a node with one service: logind's inhibitors and its signal PrepareForShutdown."""
+
+    def __init__(self, path: Path) -> None:
+        """`path`: the bus's socket, as this process sees it."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(path))
+        self._listener.listen()
+        self._clients: dict[socket.socket, list[int]] = {}
+        """Each connection with the files of its inhibitors: a closed one no longer delays the shutdown."""
+        self._lock = threading.Lock()
+        threading.Thread(target=self._accept, name=f"logind {path}", daemon=True).start()
+
+    def shut_down(self, is_over: Callable[[], bool], seconds: float = DELAY_SECONDS) -> None:
+        """Announce the shutdown, and wait until nothing delays it any more."""
+        with self._lock:
+            clients = list(self._clients)
+        for client in clients:
+            with suppress(OSError):
+                client.sendall(new_signal(LOGIN, "PrepareForShutdown", "b", (True,)).serialise(serial=1))
+        for _ in range(round(seconds / POLL_SECONDS)):
+            if is_over() or not self._await_release():
+                return
+
+    def stop(self) -> None:
+        self._listener.close()
+        with self._lock:
+            clients = list(self._clients)
+        for client in clients:
+            with suppress(OSError):
+                client.shutdown(socket.SHUT_RDWR)
+
+    def _await_release(self) -> bool:
+        """Wait a moment; return whether an inhibitor is left."""
+        with self._lock:
+            for held in self._clients.values():
+                for file in [one for one in held if _is_released(one)]:
+                    held.remove(file)
+                    os.close(file)
+            left = [file for held in self._clients.values() for file in held]
+        if left:
+            select.select(left, [], [], POLL_SECONDS)
+        return bool(left)
+
+    def _accept(self) -> None:
+        with suppress(OSError):  # closed by `stop`
+            while True:
+                client, _ = self._listener.accept()
+                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        with self._lock:
+            self._clients[client] = []
+        try:
+            parser = Parser()
+            parser.add_data(_authenticate(client))
+            while True:
+                while (message := parser.get_next_message()) is None:
+                    data = client.recv(4096)
+                    if not data:
+                        return
+                    parser.add_data(data)
+                self._answer(client, message)
+        except OSError:
+            return
+        finally:
+            with self._lock:
+                files = self._clients.pop(client)
+            for file in files:
+                os.close(file)
+            client.close()
+
+    def _answer(self, client: socket.socket, message: Message) -> None:
+        if message.header.message_type is not MessageType.method_call:
+            return
+        fields = message.header.fields
+        method = f"{fields.get(HeaderFields.interface)}.{fields[HeaderFields.member]}"
+        if method == f"{LOGIN.interface}.Inhibit":
+            self._inhibit(client, message)
+            return
+        answers: dict[str, tuple[str, tuple[Any, ...]]] = {
+            "org.freedesktop.DBus.Hello": ("s", (":1.1",)),
+            "org.freedesktop.DBus.AddMatch": ("", ()),
+            "org.freedesktop.DBus.RemoveMatch": ("", ()),
+        }
+        if method == "org.freedesktop.DBus.Properties.Get" and message.body == (LOGIN.interface, "InhibitDelayMaxUSec"):
+            answer = new_method_return(message, "v", (("t", DELAY_SECONDS * 1_000_000),))
+        elif method in answers:
+            answer = new_method_return(message, *answers[method])
+        else:
+            answer = new_error(message, UNKNOWN, "s", (f"{method} is not emulated",))
+        client.sendall(answer.serialise(serial=1))
+
+    def _inhibit(self, client: socket.socket, message: Message) -> None:
+        """Answer with a file that delays the shutdown until its last copy is closed."""
+        mine, theirs = os.pipe()
+        with self._lock:
+            self._clients[client].append(mine)
+        answer = new_method_return(message, "h", (theirs,))
+        files = array("i")
+        data = answer.serialise(serial=1, fds=files)
+        try:
+            socket.send_fds(client, [data], list(files))
+        finally:
+            os.close(theirs)
+
+
+def _is_released(file: int) -> bool:
+    """Return whether the other end of a pipe is closed: then it can be read without waiting."""
+    return bool(select.select([file], [], [], 0)[0])
+
+
+def _authenticate(client: socket.socket) -> bytes:
+    """Speak the server's side of SASL; return what follows it. https://dbus.freedesktop.org/doc/dbus-specification.html"""
+    rest = b""
+    while True:
+        while b"\r\n" not in rest:
+            data = client.recv(4096)
+            if not data:
+                raise ConnectionError("closed while authenticating")
+            rest += data
+        line, rest = rest.split(b"\r\n", 1)
+        line = line.lstrip(b"\0")
+        if line == b"BEGIN":
+            return rest
+        client.sendall(ANSWERS.get(line, b"REJECTED EXTERNAL") + b"\r\n")
