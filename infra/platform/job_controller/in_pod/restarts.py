@@ -116,7 +116,7 @@ def fail(record: Record, job: ManagedJob) -> list[Action]:
 def _replace_ended_workers(job: ManagedJob) -> list[Action]:
     """Delete workers of an MPIJob that have ended: mpi-operator creates workers that are missing, and leaves others alone.
 
-    A worker ends with exit code 0 if it was told to, which the kubelet does before its node shuts down.
+    A worker ends with exit code 0 if the kubelet stops it, for example before its node shuts down.
     https://github.com/kubeflow/mpi-operator/blob/v0.8.2/pkg/controller/mpi_job_controller.go (getOrCreateWorker)
     """
     if job.launcher != "mpijob":
