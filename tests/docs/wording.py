@@ -94,6 +94,7 @@ PHRASES: Final[Mapping[str, str]] = {
 """Phrase -> what to write instead. Identifiers count too: `boot text` also finds `boot_text` and `BootText`."""
 
 EXEMPT: Final[Mapping[str, str]] = {
+    ".serialise(": "jeepney: a method of its messages",
     "06-closed-network": "stack name, which is part of its resources' names",
     "-flavour": "suffix of a Kueue object's name in users' state",
     "kubelet that starts anew": "Go source of a cached build",
