@@ -32,10 +32,10 @@ def scarce(
     seconds = None if until is None else durations.parse(until).total_seconds()
     control = LocalCloud(home).control()
     if clear:
-        _asked(control, "DELETE", "scarcity")
+        asked(control, "DELETE", "scarcity")
     if instance_type is not None:
-        _asked(control, "POST", "scarcity", {"type": instance_type, "zone": zone, "seconds": seconds})
-    found = _asked(control, "GET", "scarcity")
+        asked(control, "POST", "scarcity", {"type": instance_type, "zone": zone, "seconds": seconds})
+    found = asked(control, "GET", "scarcity")
     if as_json:
         print_json(found)
     elif not found:
@@ -57,8 +57,8 @@ def quota(
     """The local AWS rejects what exceeds a quota with AWS's error. `local reset` restores the values."""
     control = LocalCloud(home).control()
     if code is not None and value is not None:
-        _asked(control, "PUT", "quotas", {code: value})
-    found = _asked(control, "GET", "quotas")
+        asked(control, "PUT", "quotas", {code: value})
+    found = asked(control, "GET", "quotas")
     if code is not None and code not in found:
         raise CommandError(f"{code} is not a quota of the local AWS. `local quota` lists them.", REFUSED)
     found = {name: one for name, one in found.items() if code in (None, name)}
@@ -81,10 +81,10 @@ def deny(
     """Every request that needs the action is denied, as by a service control policy. `local reset` ends it."""
     control = LocalCloud(home).control()
     if clear:
-        _asked(control, "DELETE", "denials")
+        asked(control, "DELETE", "denials")
     if action is not None:
-        _asked(control, "POST", "denials", {"action": action})
-    found = _asked(control, "GET", "denials")
+        asked(control, "POST", "denials", {"action": action})
+    found = asked(control, "GET", "denials")
     if as_json:
         print_json(found)
     else:
@@ -102,9 +102,9 @@ def clock(
     """Capacity Blocks start and end, and scheduled actions run, at dates of this calendar. `local reset` restores it."""
     control = LocalCloud(home).control()
     if advance is None:
-        now = _asked(control, "GET", "clock")
+        now = asked(control, "GET", "clock")
     else:
-        now = _asked(control, "POST", "clock", {"seconds": durations.parse(advance).total_seconds()})
+        now = asked(control, "POST", "clock", {"seconds": durations.parse(advance).total_seconds()})
     if as_json:
         print_json(now)
     else:
@@ -112,7 +112,7 @@ def clock(
     return OK
 
 
-def _asked(control: Control, method: str, path: str, body: Any = None) -> Any:
+def asked(control: Control, method: str, path: str, body: Any = None) -> Any:
     """Send a control request. A rejected one is an error of the user."""
     try:
         return control.send(method, path, body)

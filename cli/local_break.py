@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Annotated, Any, Final
 
 import typer
@@ -12,8 +13,10 @@ from cli.errors import CommandError, NotFound
 from cli.exit_codes import OK, REFUSED, USAGE
 from cli.installation import command as program
 from cli.local import Home, report
+from cli.local_account import asked
 from cli.local_parts import DEFAULT_HOME, home_option
 from infra.health import xids
+from infra.plan.specs import DRAIN_BEFORE_END
 from localcloud.control import ControlError
 from localcloud.instance import LocalCloud
 from localcloud.kubernetes.nodes import finding, gpus
@@ -40,6 +43,11 @@ def command(
     kubelet: Annotated[bool, typer.Option("--kubelet", help="Stop the node's kubelet.")] = False,
     link: Annotated[bool, typer.Option("--link", help="Unplug the node's network link.")] = False,
     instance: Annotated[bool, typer.Option("--instance", help="Terminate the node's instance.")] = False,
+    spot_notice: Annotated[bool, typer.Option("--spot-notice", help="EC2 ends the Spot Instance in two minutes.")] = False,
+    retire: Annotated[bool, typer.Option("--retire", help="EC2 retires the instance in two weeks.")] = False,
+    block_ends: Annotated[
+        bool, typer.Option("--block-ends", help="Put the calendar forward to where the node's Capacity Block drains.")
+    ] = False,
     hang: Annotated[int | None, typer.Option(help="This rank of a job stops, as if it waited forever.", min=0)] = None,
     slow: Annotated[int | None, typer.Option(help="This rank of a job gets a fifth of its time.", min=0)] = None,
     restore: Annotated[
@@ -60,13 +68,15 @@ def command(
         "--kubelet": (kubelet, lambda found: _kubelet(cloud, found)),
         "--link": (link, lambda found: _link(cloud, found)),
         "--instance": (instance, lambda found: _instance(cloud, found)),
+        "--spot-notice": (spot_notice, lambda found: _spot_notice(cloud, found)),
+        "--retire": (retire, lambda found: _retire(cloud, found)),
+        "--block-ends": (block_ends, lambda found: _block_ends(cloud, found)),
         "--restore": (restore, lambda found: _restored(cloud, found)),
     }
     wanted = [act for chosen, act in faults.values() if chosen]
     of_ranks = {do: rank for do, rank in (("hang", hang), ("slow", slow)) if rank is not None}
     if len(wanted) + len(of_ranks) != 1:
-        options = "--xid, --ecc, --kubelet, --link, --instance, --hang, --slow and --restore"
-        raise CommandError(f"give exactly one of {options}", USAGE)
+        raise CommandError(f"give exactly one of {', '.join([*faults, '--hang', '--slow'])}", USAGE)
     broken = _rank(cloud, target, *of_ranks.popitem()) if of_ranks else _broken(cloud, target, wanted[0], restore=restore)
     if as_json:
         print_json({**broken.facts, "did": broken.did, "restore": broken.restore.replace("NODE", target)})
@@ -135,6 +145,42 @@ def _instance(cloud: LocalCloud, node: RunningNode) -> Broken:
     cloud.clients(region)("ec2").terminate_instances(InstanceIds=[node.instance])
     did = f"Instance {node.instance} of {node.name} is terminated."
     return Broken(did, "Auto Scaling replaces it.", {"node": node.name, "instance": node.instance})
+
+
+def _spot_notice(cloud: LocalCloud, node: RunningNode) -> Broken:
+    end = _announce(cloud, node, "interruption")
+    did = f"EC2 ends {node.instance} of {node.name} at {end}, as its Spot notice says. EKS drains the node now."
+    return Broken(did, "Auto Scaling replaces it.", {"node": node.name, "instance": node.instance, "time": end})
+
+
+def _retire(cloud: LocalCloud, node: RunningNode) -> Broken:
+    end = _announce(cloud, node, "retirement")
+    did = f"EC2 retires {node.instance} of {node.name} at {end}."
+    seen = f"See: {program()} health {node.name} -s STACK"
+    return Broken(did, seen, {"node": node.name, "instance": node.instance, "time": end})
+
+
+def _block_ends(cloud: LocalCloud, node: RunningNode) -> Broken:
+    """The pool's scheduled action drains the node; EC2 itself ends instances 15 minutes later."""
+    region = next(one.region for one in cloud.clusters() if one.name == node.cluster)
+    ec2 = cloud.clients(region)("ec2")
+    (found,) = [one for each in ec2.describe_instances(InstanceIds=[node.instance])["Reservations"] for one in each["Instances"]]
+    block = found.get("CapacityReservationId")
+    reserved = ec2.describe_capacity_reservations(CapacityReservationIds=[block])["CapacityReservations"] if block else []
+    end = next((one["EndDate"] for one in reserved if one.get("ReservationType") == "capacity-block"), None)
+    if end is None:
+        raise CommandError(
+            f"{node.name} is not in a Capacity Block. Use a node of a pool whose market is capacity-block", REFUSED
+        )
+    control = cloud.control()
+    wait = end - DRAIN_BEFORE_END - datetime.fromisoformat(asked(control, "GET", "clock")["now"])
+    asked(control, "POST", "clock", {"seconds": max(wait, timedelta()).total_seconds()})
+    did = f"It is {DRAIN_BEFORE_END.total_seconds() / 60:.0f} minutes before the end of {block}: Auto Scaling drains its nodes."
+    return Broken(did, "", {"node": node.name, "reservation": block, "end": end.isoformat()})
+
+
+def _announce(cloud: LocalCloud, node: RunningNode, notice: str) -> str:
+    return str(asked(cloud.control(), "POST", f"instances/{node.instance}/{notice}", {})["time"])
 
 
 def _undo(cloud: LocalCloud) -> str:

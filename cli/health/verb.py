@@ -13,7 +13,7 @@ from cli.cluster_access import Access, Cluster, Object
 from cli.console import make_console, print_json
 from cli.errors import CommandError, NotFound
 from cli.exit_codes import OK
-from cli.health import findings, screen
+from cli.health import findings, scheduled, screen
 from cli.health.reading import node_events, read_journal
 from cli.records import JobRecord
 
@@ -34,11 +34,13 @@ def command(
 ) -> int:
     """Without NODE: the nodes with a fault or a warning, since when, and what is next. With NODE: also its history, from
     Kubernetes, EKS's node monitoring agent, the journal of the job controller and the records of jobs. Kubernetes keeps events
-    for an hour.
+    for an hour. With --stack, also what EC2 has scheduled for the instances.
     """
     with tempfile.TemporaryDirectory() as folder:
         cluster = stack_cluster.connect(stack, config_dir, Access(kubeconfig, context), Path(folder))
         seen = _Seen(cluster)
+        if stack is not None:
+            seen.ask_ec2(stack, config_dir)
     now = datetime.now(UTC)
     return _one(seen, node, now, as_json=as_json) if node else _all(seen, now, as_json=as_json)
 
@@ -53,6 +55,14 @@ class _Seen:
         self.records: Sequence[JobRecord] = self._query(lambda: records.all_records(cluster, None), "jobs")
         found = self._query(lambda: [read_journal(cluster)], "journal of nodes")
         self.journal = found[0] if found else None
+        self.scheduled: scheduled.Scheduled = {}
+
+    def ask_ec2(self, stack: str, folder: Path) -> None:
+        """Read what EC2 has scheduled for the instances. A stack without AWS has none."""
+        if not any(str(one["spec"].get("providerID", "")).startswith("aws:") for one in self.nodes):
+            return
+        found = self._query(lambda: [scheduled.read(stack, folder)], "events that EC2 has scheduled")
+        self.scheduled = found[0] if found else {}
 
     def _query(self, question: Callable[[], list[Answer]], what: str) -> list[Answer]:
         try:
@@ -64,7 +74,9 @@ class _Seen:
 
 def _all(seen: _Seen, now: datetime, *, as_json: bool) -> int:
     nodes = sorted(seen.nodes, key=lambda one: str(one["metadata"]["name"]))
-    found = [findings.health(one, seen.events, seen.records, now, seen.journal) for one in nodes]
+    found = scheduled.marked(
+        [findings.health(one, seen.events, seen.records, now, seen.journal) for one in nodes], seen.scheduled
+    )
     if as_json:
         print_json({"at": now.isoformat(), "nodes": [one.as_json() for one in found], "unknown": seen.unknown})
     else:
@@ -76,7 +88,7 @@ def _one(seen: _Seen, wanted: str, now: datetime, *, as_json: bool) -> int:
     node: Object | None = next((one for one in seen.nodes if findings.is_called(one, wanted)), None)
     name = node["metadata"]["name"] if node is not None else wanted
     if node is not None:
-        found = findings.health(node, seen.events, seen.records, now, seen.journal)
+        (found,) = scheduled.marked([findings.health(node, seen.events, seen.records, now, seen.journal)], seen.scheduled)
     else:
         gone = findings.gone(name, seen.events, seen.records, seen.journal)
         if gone is None:

@@ -2,11 +2,12 @@
 
 import base64
 from collections.abc import Mapping
+from functools import partial
 from ipaddress import IPv4Network
 from typing import Any
 
 from localcloud.aws.call import backend_of
-from localcloud.aws.ec2 import instance_calls
+from localcloud.aws.ec2 import instance_calls, notices
 from localcloud.aws.eks.node_groups.tags import CLUSTER_TAG
 from localcloud.aws.events import Event
 from localcloud.hosts.metadata import Machine
@@ -26,7 +27,8 @@ def machine_of(event: Event) -> Machine:
     profile = described["IamInstanceProfile"]
     role = _role(event, profile["Arn"]) if profile else None
     metadata = described["MetadataOptions"]
-    kept = instance_calls.find(ec2, [event.name])[0].user_data
+    (instance,) = instance_calls.find(ec2, [event.name])
+    kept = instance.user_data
     user_data = kept.as_bytes() if kept else None
     return Machine(
         instance_id=event.name,
@@ -49,6 +51,7 @@ def machine_of(event: Event) -> Machine:
         tokens_required=metadata["HttpTokens"] == "required",
         hop_limit=int(metadata["HttpPutResponseHopLimit"] or 1),
         tags=_tags(described) if metadata["InstanceMetadataTags"] == "enabled" else {},
+        announced=partial(notices.metadata, instance),
     )
 
 

@@ -59,6 +59,8 @@ class Machine:
     role_arn: str | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
     """Instance tags; empty unless the metadata options at launch enable tags."""
+    announced: Callable[[], Mapping[str, str]] = dict
+    """Return what EC2 has announced to the instance, by path."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,7 @@ def tree(machine: Machine, credentials: Callable[[], Credentials]) -> dict[str, 
         f"{interface}/vpc-id": machine.vpc,
         "dynamic/instance-identity/document": json.dumps(identity, indent=2),
     }
+    texts |= machine.announced()
     texts |= {f"meta-data/tags/instance/{key}": value for key, value in machine.tags.items()}
     if machine.public_key is not None:
         name, text = machine.public_key

@@ -1,6 +1,7 @@
 """`local break`: what it accepts, and what it says."""
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -73,6 +74,64 @@ def test_an_instance_is_terminated_through_the_api(home: Path, monkeypatch: pyte
     done = local_break(home, NODE, "--instance")
     assert (done.exit_code, calls) == (0, [("us-west-2", "ec2"), ["i-0a"]])
     assert done.stderr == f"Instance i-0a of {NODE} is terminated. Auto Scaling replaces it.\n"
+
+
+END = datetime(2026, 11, 30, 11, 30, tzinfo=UTC)
+
+
+class Account:
+    """Control API and EC2 of a local cloud with one instance."""
+
+    def __init__(self, reservation_type: str) -> None:
+        self.asked: list[Any] = []
+        self.type = reservation_type
+
+    def send(self, method: str, path: str, body: Any = None) -> Any:
+        self.asked.append((method, path, body))
+        if path.endswith("interruption"):
+            raise ControlError("""400 {"error": "ValueError('i-0a is no Spot Instance, so EC2 does not interrupt it')"}""")
+        return {"now": (END - timedelta(hours=2)).isoformat(), "time": END.isoformat()}
+
+    def describe_instances(self, **_: Any) -> Any:
+        return {"Reservations": [{"Instances": [{"CapacityReservationId": "cr-1"}]}]}
+
+    def describe_capacity_reservations(self, **_: Any) -> Any:
+        return {"CapacityReservations": [{"ReservationType": self.type, "EndDate": END}]}
+
+
+@pytest.fixture
+def account(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Account:
+    made = Account(getattr(request, "param", "capacity-block"))
+    monkeypatch.setattr(LocalCloud, "control", lambda self: made)
+    monkeypatch.setattr(LocalCloud, "clusters", lambda self: [SimpleNamespace(name="demo", region="us-west-2")])
+    monkeypatch.setattr(LocalCloud, "clients", lambda self, region: lambda service: made)
+    return made
+
+
+def test_a_retirement_is_announced_and_health_shows_it(home: Path, account: Account) -> None:
+    done = local_break(home, NODE, "--retire")
+    assert account.asked == [("POST", "instances/i-0a/retirement", {})]
+    assert done.stderr.startswith(f"EC2 retires i-0a of {NODE} at {END.isoformat()}. See: ")
+    assert f"health {NODE} -s STACK" in done.stderr
+
+
+def test_only_a_spot_instance_gets_a_spot_notice(home: Path, account: Account) -> None:
+    done = local_break(home, NODE, "--spot-notice")
+    assert done.exit_code == 3
+    assert done.stderr == "cluster local break: i-0a is no Spot Instance, so EC2 does not interrupt it\n"
+
+
+def test_a_block_ends_when_its_nodes_drain_which_is_45_minutes_before(home: Path, account: Account) -> None:
+    done = local_break(home, NODE, "--block-ends")
+    assert account.asked == [("GET", "clock", None), ("POST", "clock", {"seconds": 75 * 60.0})]
+    assert done.stderr == "It is 45 minutes before the end of cr-1: Auto Scaling drains its nodes.\n"
+
+
+@pytest.mark.parametrize("account", ["default"], indirect=True)
+def test_a_node_outside_a_block_has_no_end(home: Path, account: Account) -> None:
+    done = local_break(home, NODE, "--block-ends")
+    assert done.exit_code == 3 and f"{NODE} is not in a Capacity Block" in done.stderr
+    assert account.asked == []
 
 
 class Ranks:

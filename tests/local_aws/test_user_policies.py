@@ -144,10 +144,11 @@ def test_the_policies_do_not_reach_resources_of_others(aws: Client) -> None:
 
 
 def test_daily_allows_what_the_command_line_calls() -> None:
-    """The AWS operations that appear in the code of `status`, `run`, `scale` and `image`."""
+    """The AWS operations that appear in the code of `status`, `health`, `run`, `scale` and `image`."""
     root, expected = iam_policies.FOLDER.parents[1], iam_policies.actions(iam_policies.FOLDER / "daily.json")
     names = {action.split(":")[1] for action in expected} | {"ListObjectsV2", "ListBuckets"}
     modules = ("cli/ec2_cluster.py", "cli/kubeconfig.py", "cli/status/in_aws.py", "cli/image/repositories.py")
+    modules += ("cli/health/scheduled.py",)
     text = "".join((root / module).read_text() for module in modules)
     called = set(re.findall(r'\.((?:describe|list|get|set)_[a-z_0-9]+)\(\w+=|get_paginator\("(\w+)"\)', text))
     operations = {"".join(word.title() for word in (plain or paged).split("_")) for plain, paged in called}

@@ -4,6 +4,7 @@ import io
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from typer.testing import CliRunner
 from cli import main, stack_cluster
 from cli.errors import CommandError, Forbidden
 from cli.exit_codes import UNREACHABLE
-from cli.health import findings, screen
+from cli.health import findings, scheduled, screen
 from cli.health.findings import NODE_GROUP_LABEL
 from cli.health.model import NodeHealth
 from cli.records import JobRecord
@@ -337,3 +338,30 @@ def test_a_node_that_the_brake_keeps_in_service_is_reported_as_held() -> None:
     assert "a fifth of the nodes broke within an hour" in held.next
     soon = findings.health(broken, (), (), NOW, journal.empty())
     assert soon.next == "the job controller takes it out of service"
+
+
+def retirement(code: str = "instance-retirement") -> dict[str, Any]:
+    return {"Code": code, "Description": "The instance is running on degraded hardware", "NotBefore": NOW + timedelta(days=14)}
+
+
+def test_a_node_whose_instance_ec2_retires_has_a_warning_with_the_date_and_what_to_do() -> None:
+    retired, other = scheduled.marked(
+        [findings.health(node(name), [], [], NOW) for name in ("n1", "n2")], {"i-n1": retirement(), "i-gone": retirement()}
+    )
+    assert (retired.state, retired.is_quiet, other.is_quiet) == ("healthy", False, True)
+    assert retired.what == (
+        "instance-retirement: EC2 ends the instance at 2026-12-07 12:00 UTC: The instance is running on degraded hardware"
+    )
+    assert retired.next.startswith("before that, `kubectl drain n1 ") and retired.next.endswith("Auto Scaling replaces it")
+    broken = findings.health(node("n1", BUS), [], [], NOW)
+    assert scheduled.marked([broken], {"i-n1": retirement()})[0].next == broken.next, "the fault is more urgent"
+
+
+def test_completed_events_are_over_and_the_next_one_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = {**retirement("system-reboot"), "Description": "[Completed] scheduled reboot", "NotBefore": NOW}
+    later = {**retirement("instance-stop"), "NotBefore": NOW + timedelta(days=20)}
+    pages = [{"InstanceStatuses": [{"InstanceId": "i-n1", "Events": [later, done, retirement()]}]}]
+    pages += [{"InstanceStatuses": [{"InstanceId": "i-n2", "Events": [done]}]}]
+    paginator = SimpleNamespace(paginate=lambda **wanted: pages)
+    found = scheduled.listed(SimpleNamespace(ec2=SimpleNamespace(get_paginator=lambda name: paginator)))  # type: ignore[arg-type]
+    assert {name: one["Code"] for name, one in found.items()} == {"i-n1": "instance-retirement"}

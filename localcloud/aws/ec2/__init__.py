@@ -24,6 +24,7 @@ _PARTS = (
     "launch_template_calls",
     "launch_templates",
     "nat_gateways",
+    "notices",
     "placement_group_calls",
     "power",
     "route_tables",

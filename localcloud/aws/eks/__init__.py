@@ -18,5 +18,5 @@ def install() -> None:
         updates,
         versions,
     )
-    from localcloud.aws.eks.node_groups import calls, repair  # noqa: F401
+    from localcloud.aws.eks.node_groups import calls, interruption, repair  # noqa: F401
     from localcloud.aws.eks.node_groups import updates as node_group_updates  # noqa: F401

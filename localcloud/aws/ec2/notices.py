@@ -1,0 +1,180 @@
+"""What EC2 announces to an instance: the interruption of a Spot Instance, and a retirement.
+
+https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html
+https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/monitoring-instances-status-check_sched.html
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from moto.backends import get_backend
+from moto.ec2.models.instances import StateReason
+from moto.ec2.utils import random_id
+
+from localcloud.aws import clock, control_actions
+from localcloud.aws.autoscaling import capacity
+from localcloud.aws.call import Call, backend_of
+from localcloud.aws.ec2 import filters, instance_calls, instance_events
+from localcloud.aws.ec2.refusals import end_dry_run
+from localcloud.aws.patching import on_reset, operation
+
+INTERRUPTION: Final = timedelta(minutes=2)
+RETIREMENT: Final = timedelta(days=14)
+"""AWS announces a retirement about two weeks ahead."""
+RETIREMENT_TEXT: Final = "The instance is running on degraded hardware"
+REASON: Final = "Server.SpotInstanceTermination"
+
+Listener = Callable[[Any], None]
+_listeners: list[Listener] = []
+
+
+@dataclass
+class Notices:
+    """What EC2 has announced to one instance."""
+
+    interruption: datetime | None = None
+    """When EC2 ends the Spot Instance."""
+    event: dict[str, Any] | None = None
+    """Scheduled event, in the format of DescribeInstanceStatus."""
+
+
+_given: dict[str, tuple[Any, Notices]] = {}
+"""Instance ID -> instance and its notices."""
+
+
+def of(instance: Any) -> Notices:
+    return _given[instance.id][1] if instance.id in _given else Notices()
+
+
+def _note(instance: Any) -> Notices:
+    """Return the notices of an instance, to be changed."""
+    return _given.setdefault(instance.id, (instance, Notices()))[1]
+
+
+def on_interruption(listener: Listener) -> Listener:
+    """Call the function with each Spot Instance that gets its notice."""
+    _listeners.append(listener)
+    return listener
+
+
+def metadata(instance: Any) -> dict[str, str]:
+    """Return what IMDS reports of the notices, by path."""
+    found, texts = of(instance), {}
+    if found.interruption is not None:
+        at = _text(found.interruption)
+        texts["meta-data/spot/instance-action"] = json.dumps({"action": "terminate", "time": at})
+        texts["meta-data/spot/termination-time"] = at
+    if found.event is not None:
+        event = {key: found.event[key] for key in ("Code", "Description", "InstanceEventId")}
+        before = f"{found.event['NotBefore']:%-d %b %Y %H:%M:%S} GMT"
+        texts["meta-data/events/maintenance/scheduled"] = json.dumps([{**event, "NotBefore": before, "State": "active"}])
+    return texts
+
+
+@control_actions.action("POST", "instances/{name}/interruption")
+def interrupt(_: Any, name: str) -> dict[str, str]:
+    """Give a Spot Instance its notice. EC2 ends it two minutes later."""
+    instance = _running(name)
+    if instance.lifecycle != "spot":
+        raise ValueError(f"{name} is no Spot Instance, so EC2 does not interrupt it")
+    notices = _note(instance)
+    if notices.interruption is None:
+        notices.interruption = clock.now() + INTERRUPTION
+        for listener in _listeners:
+            listener(instance)
+    return {"instance": name, "time": _text(notices.interruption)}
+
+
+@control_actions.action("POST", "instances/{name}/retirement")
+def retire(_: Any, name: str) -> dict[str, str]:
+    """Schedule the retirement of an instance."""
+    notices = _note(_running(name))
+    if notices.event is None:
+        notices.event = {
+            "InstanceEventId": random_id("instance-event", 8),
+            "Code": "instance-retirement",
+            "Description": RETIREMENT_TEXT,
+            "NotBefore": (clock.now() + RETIREMENT).replace(microsecond=0),
+        }
+    return {"instance": name, "time": _text(notices.event["NotBefore"])}
+
+
+@clock.watch
+def follow(moment: datetime) -> None:
+    """End the Spot Instances and retired instances whose time has come."""
+    for instance, notices in list(_given.values()):
+        if not instance.is_live:
+            del _given[instance.id]
+        elif notices.interruption is not None and moment >= notices.interruption:
+            _end(instance, StateReason(f"{REASON}: Spot instance termination", REASON))
+        elif notices.event is not None and moment >= notices.event["NotBefore"]:
+            _end(instance)
+
+
+def _end(instance: Any, reason: Any = None) -> None:
+    backend = instance.ec2_backend
+    instance_events.terminate([instance])
+    if reason is not None:
+        instance.state_reason = reason
+    capacity.instances_gone(backend_of("autoscaling", backend.account_id, backend.region_name), [instance.id])
+
+
+@operation("ec2", "DescribeInstanceStatus")
+def describe_instance_status(call: Call) -> dict[str, Any]:
+    backend, ids = call.backend, call.params.get("InstanceIds")
+    kept = filters.keep(
+        instance_calls.find(backend, ids) if ids else instance_calls.every(backend),
+        call.params.get("Filters"),
+        _FILTERS,
+        lambda item: {},
+    )
+    end_dry_run(call)
+    everything = call.params.get("IncludeAllInstances")
+    listed = [one for one in kept if one.state == "running" or (everything and one.is_live)]
+    shown, token = filters.page(listed, call.params)
+    return {"InstanceStatuses": [_status(instance) for instance in shown], **token}
+
+
+def _status(instance: Any) -> dict[str, Any]:
+    event = of(instance).event
+    word = "ok" if instance.state == "running" else "not-applicable"
+    passed = {"Status": word, "Details": [{"Name": "reachability", "Status": "passed"}] if word == "ok" else []}
+    return {
+        "InstanceId": instance.id,
+        "AvailabilityZone": instance.placement.zone,
+        "InstanceState": {"Code": instance.state_code, "Name": instance.state},
+        "InstanceStatus": passed,
+        "SystemStatus": passed,
+        "Events": [event] if event else [],
+    }
+
+
+_FILTERS: dict[str, Any] = {
+    "availability-zone": lambda item: item.placement.zone,
+    "event.code": lambda item: (of(item).event or {}).get("Code"),
+    "event.instance-event-id": lambda item: (of(item).event or {}).get("InstanceEventId"),
+    "instance-state-name": lambda item: item.state,
+    "instance-status.status": lambda item: "ok" if item.state == "running" else "not-applicable",
+    "system-status.status": lambda item: "ok" if item.state == "running" else "not-applicable",
+}
+
+
+def _running(name: str) -> Any:
+    backends = [backend for regions in list(get_backend("ec2").values()) for backend in list(regions.values())]
+    everything = (one for backend in backends for one in instance_calls.every(backend))
+    found = next((one for one in everything if one.id == name and one.is_live), None)
+    if found is None:
+        raise ValueError(f"no instance {name} is running")
+    return found
+
+
+@on_reset
+def _forget() -> None:
+    _given.clear()
+
+
+def _text(at: datetime) -> str:
+    return f"{at:%Y-%m-%dT%H:%M:%SZ}"
