@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from cli import job_objects
 from cli.cluster_access import Access
@@ -27,6 +27,8 @@ class Ran:
     runs: Sequence[Run]
     prices: Prices
     gpus: dict[str, int]
+    now: datetime
+    """AWS's time when they were read."""
 
 
 def instances(settings: Settings) -> Ran:
@@ -38,16 +40,16 @@ def instances(settings: Settings) -> Ran:
     described = query(region, lambda: ec2.instance_types(clients, types)) if types else {}
     spot = frozenset(run.instance_type for run in found if run.market == "spot")
     prices = price_list.read(Wanted(region, frozenset(types), spot))
-    return Ran(found, prices, {name: one.gpus for name, one in described.items()})
+    return Ran(found, prices, {name: one.gpus for name, one in described.items()}, clients.now())
 
 
-def so_far(settings: Settings, now: datetime, jobs: Sequence[JobState] | None = None) -> Spending:
+def so_far(settings: Settings, jobs: Sequence[JobState] | None = None) -> Spending:
     """Return the spending since the first instance, of jobs only if they are given. Raises Denied or FactsError."""
-    return _added(instances(settings), jobs, since=None, now=now)
+    return _added(instances(settings), jobs, since=None)
 
 
-def examine(settings: Settings, access: Access, *, since: datetime | None, now: datetime) -> Spending:
-    """Return the spending with that of jobs. Raises CommandError."""
+def examine(settings: Settings, access: Access, *, since: datetime | timedelta | None) -> Spending:
+    """Return the spending with that of jobs, since a date or for a period until now. Raises CommandError."""
     try:
         ran = instances(settings)
     except Denied as denied:
@@ -55,14 +57,15 @@ def examine(settings: Settings, access: Access, *, since: datetime | None, now: 
     except FactsError as error:
         raise CommandError(str(error), UNREACHABLE) from None
     jobs, reason = _jobs(settings, access)
-    spent = _added(ran, jobs, since=since, now=now)
+    spent = _added(ran, jobs, since=since)
     spent.unknown += [one for one in (ran.prices.missing, reason) if one]
     return spent
 
 
-def _added(ran: Ran, jobs: Sequence[JobState] | None, *, since: datetime | None, now: datetime) -> Spending:
-    begin = since or min((run.started for run in ran.runs), default=now)
-    return spending(ran.runs, jobs, ran.prices, ran.gpus, since=begin, now=now)
+def _added(ran: Ran, jobs: Sequence[JobState] | None, *, since: datetime | timedelta | None) -> Spending:
+    first = min((run.started for run in ran.runs), default=ran.now)
+    begin = ran.now - since if isinstance(since, timedelta) else since or first
+    return spending(ran.runs, jobs, ran.prices, ran.gpus, since=begin, now=ran.now)
 
 
 def _pools(settings: Settings) -> dict[str, tuple[str, Market]]:

@@ -35,13 +35,12 @@ def command(
     Without traffic, storage, the control plane and the network: `plan` shows what they cost per hour. Auto Scaling
     remembers six weeks.
     """
-    now = datetime.now(UTC)
-    begin = parse_since(since, now) if since else None
+    begin = parse_since(since) if since else None
     raw = stack_file.read(stack_file.find(stack, config_dir))
     settings = None if stack_file.is_existing(raw.values) else examine_aws(raw, offline=True).settings
     if settings is None:
         raise CommandError(f"{stack} has no AWS settings that can be read. See `validate -s {stack}`", USAGE)
-    found = examine(settings, Access(kubeconfig, context), since=begin, now=now)
+    found = examine(settings, Access(kubeconfig, context), since=begin)
     if as_json:
         print_json({"stack": stack, **found.as_json()})
     else:
@@ -49,10 +48,10 @@ def command(
     return OK
 
 
-def parse_since(text: str, now: datetime) -> datetime:
-    """Read `7d` or a date. Raises CommandError."""
+def parse_since(text: str) -> datetime | timedelta:
+    """Read a date, or a period such as `7d`. Raises CommandError."""
     if match := re.fullmatch(r"(\d+)([hdw])", text):
-        return now - timedelta(**{UNITS[match[2]]: int(match[1])})
+        return timedelta(**{UNITS[match[2]]: int(match[1])})
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

@@ -131,7 +131,7 @@ class SpendingReader:
         if settings is None:
             return f"cost so far: the stack file has errors. See `validate -s {raw.stack}`"
         try:
-            return reading.so_far(settings, datetime.now(UTC), self._kubernetes.jobs() if self._kubernetes else None)
+            return reading.so_far(settings, self._kubernetes.jobs() if self._kubernetes else None)
         except Denied as denied:
             return f"cost so far: you are not allowed to call {denied}"
         except FactsError as error:

@@ -72,6 +72,7 @@ class EksAccount:
             address=cluster.endpoint,
             pools=tuple(pools.values()),
             problems=cluster.problems,
+            aws_time=self._clients.now(),
             unknown=tuple(dict.fromkeys(self.unknown)),
         )
 

@@ -181,6 +181,8 @@ class Status:
     """Number of ended jobs that still exist, by phase."""
     volumes: tuple[VolumeStatus, ...] = ()
     spending: SpendingStatus | None = None
+    aws_time: datetime | None = None
+    """Time of AWS, to which the dates of Capacity Blocks and launches refer: the local AWS has a calendar of its own."""
     problems: tuple[str, ...] = ()
     """Problems of the whole cluster."""
     unknown: tuple[str, ...] = ()
@@ -202,7 +204,7 @@ class Status:
             "version": self.version,
             "address": self.address,
             "at": now.isoformat(),
-            "pools": [one.as_json(now) for one in self.pools],
+            "pools": [one.as_json(self.aws_time or now) for one in self.pools],
             "queues": [one.as_json() for one in self.queues],
             "jobs": [one.as_json(now) for one in self.jobs],
             "ended": dict(self.ended),

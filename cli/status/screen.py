@@ -29,7 +29,7 @@ def _parts(status: Status, now: datetime) -> Iterator[RenderableType]:
         yield Text()
         yield _pools(status.pools)
         for pool in status.pools:
-            yield from _troubles(pool, now)
+            yield from _troubles(pool, status.aws_time or now)
     yield from _queues(status)
     yield from _jobs(status, now)
     yield from _volumes(status)

@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Final
 
 from cli.cost import reading
@@ -45,7 +44,7 @@ def of_stack(raw: RawStack) -> SpendingStatus | str:
     if settings is None:
         return f"the stack file has errors. See `validate -s {raw.stack}`"
     try:
-        found = reading.so_far(settings, datetime.now(UTC))
+        found = reading.so_far(settings)
     except Denied as denied:
         return f"you are not allowed to call {denied}"
     except FactsError as error:

@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -44,6 +46,15 @@ class Clients:
 
         self.region = region
         self._session: Any = like._session if like is not None else boto3.session.Session(region_name=region)
+        self._last_date: str | None = None
+        self._session.events.register("after-call", self._note_date)
+
+    def now(self) -> datetime:
+        """Return the time of AWS's last answer; before the first one, this machine's. The local AWS has a calendar of its own."""
+        return parsedate_to_datetime(self._last_date) if self._last_date else datetime.now(UTC)
+
+    def _note_date(self, http_response: Any, **_: Any) -> None:
+        self._last_date = http_response.headers.get("Date") or self._last_date
 
     def _client(self, service: str, attempts: int = ATTEMPTS) -> Any:
         from botocore.config import Config

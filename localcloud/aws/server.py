@@ -17,7 +17,7 @@ from werkzeug.serving import BaseWSGIServer, make_server
 from werkzeug.wrappers import Response as HttpResponse
 
 from localcloud import problems
-from localcloud.aws import control, durations, gateway, listening, transport
+from localcloud.aws import clock, control, durations, gateway, listening, transport
 from localcloud.aws.call import Response
 
 log = logging.getLogger(__name__)
@@ -37,6 +37,10 @@ class _ServerRequest(Request):
 
 class _Handler(MotoRequestHandler):
     """Request handler without werkzeug's log line per request."""
+
+    def date_time_string(self, timestamp: float | None = None) -> str:
+        """Return the Date header: the time of the local AWS, which `local clock` can put forward."""
+        return super().date_time_string(clock.now().timestamp() if timestamp is None else timestamp)
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
         log.debug("%s %s", self.requestline, code)

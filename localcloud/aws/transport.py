@@ -13,8 +13,9 @@ from moto.core.botocore_stubber import BotocoreStubber
 from moto.core.request import Request, normalize_request
 from moto.core.utils import get_equivalent_url_in_aws_domain
 from werkzeug.exceptions import HTTPException
+from werkzeug.http import http_date
 
-from localcloud.aws import gateway
+from localcloud.aws import clock, gateway
 from localcloud.aws.call import Response
 
 _AWS_HOST = re.compile(r"https?://(?P<service>[^./]+)\.([^/]+\.)?(amazonaws\.com|api\.aws)/")
@@ -63,10 +64,20 @@ def _process_request(_: BotocoreStubber, request: AWSPreparedRequest) -> Respons
     for service, pattern in backend_url_patterns:
         if pattern.match(url):
             normalized = normalize_request(request)
-            return gateway.handle(service, normalized, lambda: forward_by_url(service, normalized, url))  # noqa: B023
+            return _dated(gateway.handle(service, normalized, lambda: forward_by_url(service, normalized, url)))  # noqa: B023
     if not (elsewhere := _AWS_HOST.match(url)):
         return None
-    return gateway.handle(elsewhere["service"], normalize_request(request), lambda: gateway.NO_SUCH_URL)
+    return _dated(gateway.handle(elsewhere["service"], normalize_request(request), lambda: gateway.NO_SUCH_URL))
+
+
+def _dated(response: Response) -> Response:
+    """Set the Date header to the time of the local AWS, as the server does."""
+    status, headers, body = response
+    return (
+        status,
+        {**{name: value for name, value in headers.items() if name.lower() != "date"}, "date": http_date(clock.now())},
+        body,
+    )
 
 
 def install() -> None:

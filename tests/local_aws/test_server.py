@@ -1,6 +1,7 @@
 """The local AWS server, run as a separate process."""
 
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.error import HTTPError
 
@@ -8,9 +9,10 @@ import pytest
 from botocore.exceptions import ClientError
 from werkzeug.test import Client
 
+from infra.facts.clients import Clients
 from localcloud.aws import account, extend
 from localcloud.aws.server import EVERYTHING, Application
-from testkit.aws_clients import LocalAws, start_server, stop_server
+from testkit.aws_clients import REGION, LocalAws, start_server, stop_server
 
 
 def test_the_server_is_healthy_when_its_ready_file_appears(server: LocalAws) -> None:
@@ -132,3 +134,18 @@ def test_sigterm_stops_the_server_and_removes_its_ready_file(tmp_path: Path) -> 
     assert stop_server(server) == 0
     assert not (tmp_path / "ready.json").exists()
     assert "Traceback" not in server.log.read_text()
+
+
+def test_clients_learn_the_date_of_the_local_aws_from_its_answers(server: LocalAws, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`cost` and `status` compute with it: the dates of instances and Capacity Blocks are those of this calendar."""
+    keys = {"AWS_ACCESS_KEY_ID": account.ACCESS_KEY_ID, "AWS_SECRET_ACCESS_KEY": "any", "AWS_ENDPOINT_URL": server.endpoint}
+    for name, value in keys.items():
+        monkeypatch.setenv(name, value)
+    clients, before = Clients(REGION), datetime.now(UTC)
+    assert abs(clients.now() - before) < timedelta(hours=1), "before the first answer"
+    server.control("POST", "clock", {"seconds": timedelta(days=3).total_seconds()})
+    try:
+        clients.sts.get_caller_identity()
+        assert timedelta(days=3) - timedelta(seconds=2) <= clients.now() - before < timedelta(days=4)
+    finally:
+        server.control("POST", "reset")

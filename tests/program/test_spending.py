@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 from typer.testing import CliRunner
@@ -84,7 +83,7 @@ def scale(pool: str, size: int) -> None:
 
 
 def spent(settings: Settings, since: datetime | None = None) -> Spending:
-    return reading.examine(settings, Access(Path("/nonexistent"), None), since=since, now=clock.now())
+    return reading.examine(settings, Access(Path("/nonexistent"), None), since=since)
 
 
 def in_ledger(*types: str) -> float:
@@ -189,7 +188,6 @@ def test_a_stack_for_another_kubernetes_has_no_cost(tmp_path: Path) -> None:
 
 
 def test_status_has_a_line_with_the_spending_so_far(run: Settings, start: datetime, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(of_status, "datetime", Mock(now=lambda _: clock.now()))
     found = of_status.of_stack(RawStack("spend", REGION, VALUES))
     assert isinstance(found, SpendingStatus)
     assert float(found.usd) == pytest.approx(in_ledger(), rel=0.01)

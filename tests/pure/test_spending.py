@@ -93,17 +93,17 @@ def test_without_jobs_nobody_knows_which_gpus_were_idle() -> None:
 @pytest.mark.parametrize(
     ("text", "start"),
     [
-        ("12h", NOW - 12 * HOUR),
-        ("7d", NOW - timedelta(days=7)),
-        ("2w", NOW - timedelta(weeks=2)),
+        ("12h", 12 * HOUR),
+        ("7d", timedelta(days=7)),
+        ("2w", timedelta(weeks=2)),
         ("2026-11-01", datetime(2026, 11, 1, tzinfo=UTC)),
         ("2026-11-01T10:00+01:00", datetime(2026, 11, 1, 9, tzinfo=UTC)),
     ],
 )
-def test_since_is_a_period_or_a_date(text: str, start: datetime) -> None:
-    assert parse_since(text, NOW) == start
+def test_since_is_a_period_or_a_date(text: str, start: datetime | timedelta) -> None:
+    assert parse_since(text) == start
 
 
 def test_another_since_is_refused_with_examples() -> None:
     with pytest.raises(CommandError, match=r"yesterday is no period and no date\. Use 12h, 7d, 2w, or 2026-11-01"):
-        parse_since("yesterday", NOW)
+        parse_since("yesterday")
