@@ -40,6 +40,12 @@ def watch(action: Callable[[datetime], None]) -> Callable[[datetime], None]:
     return action
 
 
+def watch_first(action: Callable[[datetime], None]) -> Callable[[datetime], None]:
+    """Call the function before those of `watch`: their launches depend on the states that it brings up to date."""
+    _watchers.insert(0, action)
+    return action
+
+
 def _notify() -> None:
     moment = now()
     for action in _watchers:

@@ -19,7 +19,7 @@ from localcloud.aws.ec2.capacity_reservations import CapacityReservation, all_re
 TERMINATION = timedelta(minutes=30)
 
 
-@clock.watch
+@clock.watch_first
 def follow(moment: datetime) -> None:
     """Bring the state of every reservation up to date."""
     for backend, reservation in _reservations():
