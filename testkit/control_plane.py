@@ -119,7 +119,7 @@ class ControlPlane:
     def _start(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         self._make_keys()
-        self.etcd_port, peer_port, self.port, kcm_port = _free_ports(4)
+        self.etcd_port, peer_port, self.port, kcm_port = free_ports(4)
         client, peer = f"http://127.0.0.1:{self.etcd_port}", f"http://127.0.0.1:{peer_port}"
         self._spawn(
             "etcd",
@@ -240,7 +240,7 @@ class Objects:
         return f"{place}/{plural}" + (f"/{name}" if name else "")
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [one.getsockname()[1] for one in held]
     for one in held:
