@@ -172,7 +172,7 @@ def options_of_launchers(job: Job) -> Iterator[Problem]:
         given = {"ranks": job.ranks, "perNode": job.per_node, "perSocket": job.per_socket, "hosts": job.hosts}
         for key, value in given.items():
             if value is not None:
-                starter = starters.mpi_in_shell(job.command) or job.command[0]
+                starter = starters.mpi_of(job.command)
                 fix = f"Set it in the command, or remove {starter} from the command."
                 yield Problem(key, f"is ignored because the command starts ranks itself. {fix}")
 

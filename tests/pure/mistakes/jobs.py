@@ -72,6 +72,18 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         "command: starts accelerate, which launcher standalone would run once per rank. Set launcher: torchrun.",
     ),
     (
+        {"command": ["timeout", "60", "env", "A=1", "torchrun", "train.py"]},
+        "command: starts torchrun, which launcher mpijob would run once per rank. Set launcher: torchrun.",
+    ),
+    (
+        {"command": ["bash", "-c", "A=1 numactl -N 0 deepspeed train.py"]},
+        "command: starts deepspeed, which launcher mpijob would run once per rank. Set launcher: torchrun.",
+    ),
+    (
+        {"launcher": "torchrun", "command": ["env", "A=1", "mpirun", "./a.out"]},
+        "command: starts mpirun, which needs hosts that accept SSH; those of launcher torchrun do not. Set launcher: mpijob.",
+    ),
+    (
         {"command": ["python3", "-m", "deepspeed.launcher.runner", "train.py"]},
         "command: starts deepspeed, which launcher mpijob would run once per rank. Set launcher: torchrun.",
     ),
