@@ -1,6 +1,6 @@
 """`make conformance` and `local start --providers official`: official programs are believed only if they answer."""
 
-import sys
+import shlex
 from pathlib import Path
 
 import pytest
@@ -8,23 +8,15 @@ import pytest
 from localcloud import officials
 from localcloud.conformance import __main__ as conformance
 from localcloud.conformance.lifecycle import Side, attempt, failure
+from localcloud.engine.process import version_of
 from localcloud.instance import LocalCloud
-from localcloud.processes import ROOT
 from localcloud.stack import LocalStack
+from testkit import simulated_plugins
 from tests.cli.checkout import Checkout
 
 pytestmark = pytest.mark.xdist_group("cli-stacks")
 
 TINY = "config:\n  aws:region: us-west-2\n  gpumpi:target: {kind: eks}\n  gpumpi:storage: {efs: none}\n"
-OUR_KUBERNETES_PROVIDER = f"""#!{sys.executable}
-import sys, threading
-sys.path.insert(0, {str(ROOT)!r})
-from localcloud.engine import process
-from localcloud.engine.kubernetes.provider import Provider
-server, port = process.start(Provider(VERSION), "kubernetes", 0)
-print(port, flush=True)
-threading.Event().wait()
-"""
 
 
 @pytest.fixture
@@ -44,10 +36,6 @@ def install(folder: Path, name: str, script: str) -> Path:
     program.write_text(script)
     program.chmod(0o755)
     return program
-
-
-def our_provider(version: str) -> str:
-    return OUR_KUBERNETES_PROVIDER.replace("VERSION", repr(version))
 
 
 def test_without_official_programs_nothing_is_compared(programs: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -101,8 +89,7 @@ def test_a_dummy_executable_is_not_a_plugin(programs: Path, script: str, reason:
 
 @pytest.mark.parametrize(("version", "is_right"), [("4.34.2", True), ("4.34.9", True), ("4.33.0", False), ("", False)])
 def test_a_plugin_is_asked_for_its_version(programs: Path, version: str, is_right: bool) -> None:
-    folder = programs.parent / "home" / "plugins" / "resource-kubernetes-v4.34.9"
-    plugin = install(folder, "pulumi-resource-kubernetes", our_provider(version))
+    plugin = simulated_plugins.install(programs.parent / "home", "kubernetes", version, folder_version="4.34.9")
     if is_right:
         assert officials.provider("kubernetes") == officials.Program("pulumi-resource-kubernetes", plugin, version)
     else:
@@ -117,8 +104,45 @@ def test_start_refuses_official_providers_that_are_not_installed(checkout: Check
     assert not home.exists()
 
 
+def test_a_stack_lives_with_installed_plugins_instead_of_emulators(checkout: Checkout, home: Path, tmp_path: Path) -> None:
+    """The plugins are simulated: our emulators under the official names. The one for AWS knows only the endpoints that
+    `local up` configures.
+    """
+    (tmp_path / "Pulumi.tiny.yaml").write_text(TINY)
+    files = {name: simulated_plugins.install(tmp_path, name) for name in officials.PROVIDERS}
+    shell, stack = {"PULUMI_HOME": str(tmp_path)}, ("-s", "tiny", "--config-dir", tmp_path)
+    start = ("start", home, "--no-kubernetes", "--no-hosts")
+    started = checkout.local(*start, "--providers", "official", shell=shell).succeeded()
+    for name, file in files.items():
+        assert f"using {file}, version {version_of(officials.PROVIDERS[name])}" in started.err
+    assert [server["name"] for server in checkout.local("status", home, "--json").succeeded().json["servers"]] == ["aws"]
+
+    up = checkout.local("up", home, *stack, "--json").succeeded().json
+    assert up["changes"]["create"] > 50
+    assert checkout.local("up", home, *stack, "--json").succeeded().json["changes"].keys() == {"same"}
+    checkout.local("refresh", home, *stack).succeeded()
+    assert checkout.local("destroy", home, *stack, "--json").succeeded().json["changes"]["delete"] == up["changes"]["create"]
+    assert LocalCloud(home).control().leftovers() == []
+
+    assert checkout.local(*start).succeeded().err.startswith("local cloud is already running"), "it keeps its providers"
+    refused = checkout.local(*start, "--providers", "emulated")
+    assert (refused.code, refused.err) == (
+        3,
+        "cluster: the running local cloud uses the providers official. Stop it first: "
+        f"scripts/cluster local stop --home {shlex.quote(str(home))}\n",
+    )
+
+
+def test_start_names_each_plugin_that_is_missing(checkout: Checkout, home: Path, tmp_path: Path) -> None:
+    simulated_plugins.install(tmp_path, "aws")
+    simulated_plugins.install(tmp_path, "kubernetes", "4.33.0", folder_version="4.34.2")
+    said = checkout.local("start", home, "--providers", "official", "--no-kubernetes", shell={"PULUMI_HOME": str(tmp_path)})
+    assert said.code == 4 and not home.exists()
+    assert "is version 4.33.0, not 4.34; install it: pulumi plugin install resource kubernetes v4.34.2" in said.err
+
+
 def test_a_local_cloud_with_an_official_plugin_needs_no_emulator(home: Path, tmp_path: Path) -> None:
-    plugin = install(tmp_path, "pulumi-resource-kubernetes", our_provider("4.34.2"))
+    plugin = simulated_plugins.install(tmp_path, "kubernetes")
     cloud = LocalCloud(home)
     cloud.start(print, plugins={"kubernetes": plugin})
     assert [server.name for server in cloud.servers()] == ["aws", "provider"]
