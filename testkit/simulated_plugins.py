@@ -1,4 +1,4 @@
-"""Simulated official plugins: files with the official names, in the folders of `pulumi plugin install`, that run our emulators.
+"""Simulated official programs: files with the official names, in the folders of `pulumi plugin install`, that run our emulators.
 
 The engine starts them, negotiates and stops them as it does with the official ones. They do not show what the official
 plugins accept.
@@ -30,7 +30,6 @@ import os
 import localcloud.engine.aws.resources
 from localcloud.engine.aws import provider as emulator
 from localcloud.engine.codec import decode, encode
-os.environ.pop("AWS_ENDPOINT_URL", None)
 
 def region_only(args):
     config, secrets = decode(args)
@@ -50,14 +49,26 @@ class Provider(emulator.Provider):
         request.args.CopyFrom(region_only(request.args))
         return super().Configure(request, context)
 
-provider = Provider(VERSION, "http://127.0.0.1:9")
+provider = Provider(VERSION, os.environ.get("AWS_ENDPOINT_URL", ""))
 """
-"""Knows the local AWS only from the setting `endpoints`; our emulator knows only its environment and rejects the setting."""
+"""Accepts the setting `endpoints`, which our emulator rejects."""
+_HOST = """
+from localcloud.engine import language_host
+language_host.main()
+"""
 
 
 def script(name: str, version: str) -> str:
     body = {"aws": _AWS, "kubernetes": _KUBERNETES}[name]
     return _HEAD + body.replace("VERSION", repr(version)) + _TAIL
+
+
+def install_host(folder: Path) -> Path:
+    """Install our language host under the name of the official one."""
+    file = folder / "pulumi-language-python"
+    file.write_text(_HEAD + _HOST)
+    file.chmod(0o755)
+    return file
 
 
 def install(pulumi_home: Path, name: str, version: str | None = None, *, folder_version: str = "") -> Path:

@@ -14,10 +14,13 @@ OF_ONE_RUN: Final = frozenset(
 )
 """Members whose values the server or the provider chooses in each run."""
 MASKS: Final = (
+    (
+        re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"),
+        "UUID",
+    ),  # before IDs: the end of a UUID looks like one
     (re.compile(r"\b([a-z]{2,10})-[0-9a-f]{8,17}\b"), r"\1-ID"),
     (re.compile(r"(?<=[a-z0-9])-[0-9a-f]{7}\b"), "-SUFFIX"),  # of names that Pulumi chooses
     (re.compile(r'"[^"]*/(pulumi-language-python-exec)"'), r"\1"),
-    (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"), "UUID"),
     (re.compile(r"\b[0-9A-F]{32}\b"), "ID"),
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z?"), "TIME"),
     (re.compile(r"127\.0\.0\.\d+:\d+"), "ADDRESS"),

@@ -1,5 +1,6 @@
 """`make conformance` and `local start --providers official`: official programs are believed only if they answer."""
 
+import json
 import shlex
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from localcloud.conformance.lifecycle import Side, attempt, failure
 from localcloud.engine.process import version_of
 from localcloud.instance import LocalCloud
 from localcloud.stack import LocalStack
+from localcloud.tools.build import ensure
+from localcloud.tools.catalogue import PULUMI
 from testkit import simulated_plugins
 from tests.cli.checkout import Checkout
 
@@ -105,9 +108,7 @@ def test_start_refuses_official_providers_that_are_not_installed(checkout: Check
 
 
 def test_a_stack_lives_with_installed_plugins_instead_of_emulators(checkout: Checkout, home: Path, tmp_path: Path) -> None:
-    """The plugins are simulated: our emulators under the official names. The one for AWS knows only the endpoints that
-    `local up` configures.
-    """
+    """The plugins are simulated: our emulators under the official names."""
     (tmp_path / "Pulumi.tiny.yaml").write_text(TINY)
     files = {name: simulated_plugins.install(tmp_path, name) for name in officials.PROVIDERS}
     shell, stack = {"PULUMI_HOME": str(tmp_path)}, ("-s", "tiny", "--config-dir", tmp_path)
@@ -119,10 +120,15 @@ def test_a_stack_lives_with_installed_plugins_instead_of_emulators(checkout: Che
 
     up = checkout.local("up", home, *stack, "--json").succeeded().json
     assert up["changes"]["create"] > 50
+    cloud = LocalCloud(home)
+    (aws,) = (
+        one for one in LocalStack(cloud, "tiny").export()["deployment"]["resources"] if one["type"] == "pulumi:providers:aws"
+    )
+    assert cloud.server("aws").url in aws["inputs"]["endpoints"], "the plugin is pointed at the local AWS"
     assert checkout.local("up", home, *stack, "--json").succeeded().json["changes"].keys() == {"same"}
     checkout.local("refresh", home, *stack).succeeded()
     assert checkout.local("destroy", home, *stack, "--json").succeeded().json["changes"]["delete"] == up["changes"]["create"]
-    assert LocalCloud(home).control().leftovers() == []
+    assert cloud.control().leftovers() == []
 
     assert checkout.local(*start).succeeded().err.startswith("local cloud is already running"), "it keeps its providers"
     refused = checkout.local(*start, "--providers", "emulated")
@@ -151,6 +157,30 @@ def test_a_local_cloud_with_an_official_plugin_needs_no_emulator(home: Path, tmp
     assert (cloud.bin / "pulumi-resource-kubernetes").samefile(plugin)
     listed = cloud.environment()["PATH"].split(":")
     assert listed[0] == str(cloud.bin), "the engine finds plugins on PATH"
+
+
+def test_a_comparison_runs_both_sides_and_writes_a_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The official programs are simulated by ours, so both sides must be identical."""
+    (tmp_path / "Pulumi.tiny.yaml").write_text(TINY)
+    official = tmp_path / "official"
+    official.mkdir()
+    (official / "pulumi").symlink_to(ensure(PULUMI, print))
+    simulated_plugins.install_host(official)
+    plugins = {f"{name} provider": simulated_plugins.install(tmp_path, name) for name in officials.PROVIDERS}
+    monkeypatch.setenv("PULUMI_HOME", str(tmp_path))
+    monkeypatch.setenv("GPUMPI_OFFICIAL_PROGRAMS", str(official))
+    monkeypatch.setattr(conformance, "STACKS", tmp_path)
+    code = conformance.main(["--stacks", "tiny", "--no-kubernetes", "--report", str(tmp_path)])
+
+    report = json.loads((tmp_path / "conformance.json").read_text())
+    assert report["identical"], report["results"]
+    assert {one["name"]: one["failures"] for one in report["results"]} == {"tiny": {}, "bad inputs": {}}
+    assert report["versions"].keys() == {"pulumi", "pulumi-language-python", *plugins}
+    assert all(str(path) in report["versions"][name] for name, path in plugins.items())
+    assert (code, report["not_run"]) == (6, ["clusters: --no-kubernetes was given"])
+    assert capsys.readouterr().out == (tmp_path / "conformance.md").read_text()
 
 
 def test_both_sides_of_a_stack_are_compared_step_by_step(cloud_home: Path, checkout: Checkout, tmp_path: Path) -> None:

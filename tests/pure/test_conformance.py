@@ -38,6 +38,7 @@ def test_every_difference_has_a_path(ours: Any, theirs: Any, found: list[str]) -
         ("vpc-0123456789abcdef0 is in use", "vpc-0fedcba9876543210 is in use"),
         ({"metadata": {"uid": "a", "name": "x"}}, {"metadata": {"uid": "b", "name": "x"}}),
         ({"key": {SECRET_KEY: "x", "ciphertext": "a"}}, {"key": {SECRET_KEY: "x", "ciphertext": "b"}}),
+        ("key/9c4a87e9-42af-4ff8-bdaa-012345678901", "key/0ea81f0c-4c6d-4c1e-9f2b-0123456789ab"),
         ("at 2026-11-23T12:00:00Z", "at 2026-11-23T13:00:00Z"),
         ("role/gpumpi-local-cluster-role-39d8252", "role/gpumpi-local-cluster-role-9f9ccb4"),
         ('File "/a/pulumi-language-python-exec", line 1', 'File "/b/c/pulumi-language-python-exec", line 1'),
