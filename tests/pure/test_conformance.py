@@ -57,6 +57,12 @@ def test_kubernetes_objects_are_compared_as_they_live_in_the_cluster() -> None:
     assert resources(state) == {"u": {"inputs": {}, "outputs": {"data": {"a": "b"}}}}
 
 
+def test_the_settings_that_point_an_official_provider_at_the_local_aws_are_left_out() -> None:
+    inputs = {"region": "us-west-2", "endpoints": "[]", "s3UsePathStyle": "true"}
+    state = {"deployment": {"resources": [{"urn": "u", "type": "pulumi:providers:aws", "inputs": inputs}]}}
+    assert resources(state) == {"u": {"inputs": {"region": "us-west-2"}}}
+
+
 def test_a_stack_that_would_use_the_users_kubeconfig_is_never_run() -> None:
     assert comparable(["local", "09-on-premises"]) == (["local"], ["09-on-premises: it would use your own kubeconfig"])
 
