@@ -313,7 +313,7 @@ def test_volumes_are_unmounted_after_the_pod(stored: Running, nodes: list[Object
 def test_a_driver_registers_again_if_the_api_server_was_away(stored: Running, nodes: list[Object]) -> None:
     """The kubelet then gives up after a third of a second, and tries again only if the driver's socket appears again."""
     driver = stored.process(f"efs-csi-{name_of(nodes[0]).split('.')[0]}")
-    socket = Path(f"/proc/{driver.pid}/root/var/lib/kubelet/plugins_registry/{DRIVER}-reg.sock")
+    socket = Path(f"/proc/{driver.pid}", "root", f"var/lib/kubelet/plugins_registry/{DRIVER}-reg.sock")
     before = len(Path(driver.log).read_text())
     os.kill(stored.process(API_SERVER).pid, signal.SIGKILL)
     try:
