@@ -46,7 +46,7 @@ def test_a_price_that_is_not_listed_is_unknown_and_never_zero() -> None:
     assert str(bill) == "unknown: 0.10 USD/h and the price of 2 x p5e.48xlarge in us-west-2"
     assert bill.as_json() == {"usdPerHour": None, "unknown": ["p5e.48xlarge"], "instances": {"p5e.48xlarge": 2, "m7i.large": 1}}
     assert str(Bill("us-west-2", {"c8g.large": 4}, eks=False)) == "unknown: the price of 4 x c8g.large in us-west-2"
-    assert bill.lines() == ["2 x p5e.48xlarge: unknown", "1 x m7i.large: 0.10 USD/h"]
+    assert bill.lines() == ["1 x m7i.large: 0.10 USD/h", "2 x p5e.48xlarge: unknown"]
     assert Bill("eu-west-1", {"p5.48xlarge": 1}, eks=True).unknown == ["p5.48xlarge"]
     assert str(Bill("mx-central-1", {}, eks=True)) == "unknown: the price of EKS in mx-central-1"
 
