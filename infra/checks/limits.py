@@ -89,6 +89,8 @@ def services(settings: Settings) -> frozenset[str]:
         found.add("spot.amazonaws.com")
     if settings.storage.efs != "none" and not settings.storage.efs.is_existing:
         found.add("elasticfilesystem.amazonaws.com")
+    if settings.storage.lustre is not None and not settings.storage.lustre.is_existing:
+        found.add("fsx.amazonaws.com")
     return frozenset(found)
 
 
