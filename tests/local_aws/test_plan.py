@@ -143,10 +143,17 @@ def test_the_documented_policies_are_enough(aws: Client) -> None:
     assert (found.verdict, found.sentences) == ("yes", ())
 
 
-@pytest.mark.parametrize("action", ["ec2:CreateVpc", "eks:CreateNodegroup", "iam:PassRole", "kms:ScheduleKeyDeletion"])
+DENIED = (
+    *("ec2:CreateVpc", "eks:CreateNodegroup", "iam:PassRole", "kms:ScheduleKeyDeletion", "kms:CreateGrant"),
+    *("fsx:CreateFileSystem", "fsx:CreateDataRepositoryAssociation", "ec2:DescribeSecurityGroups", "eks:DescribeNodegroup"),
+)
+
+
+@pytest.mark.parametrize("action", DENIED)
 def test_a_denied_action_is_a_no_that_names_it(action: str, aws: Client) -> None:
     organization.deny(action)
-    found = permission_answer(settings(GPUS))
+    aws("s3").create_bucket(Bucket="data", CreateBucketConfiguration={"LocationConstraint": REGION})
+    found = permission_answer(settings(GPUS, storage={"fsx": {"dataRepository": {"path": "s3://data"}}}))
     assert found.verdict == "no"
     assert f"may not call {action}." in found.sentences[0]
 
