@@ -331,7 +331,8 @@ def _own_loop() -> Iterator[None]:
 def _grown(world: World) -> str:
     """Return why the pools in reservations cannot grow to their maximum: an empty pool needs no reservation yet."""
     client = Clients(REGION).autoscaling
-    pools = [f"-{pool['name']}-" for pool in world.values["pools"] if "reservationId" in pool.get("capacity", {})]
+    reserved = [pool["name"] for pool in world.values["pools"] if "reservationId" in pool.get("capacity", {})]
+    pools = ["-workers-"] if world.values["target"]["kind"] == "ec2" else [f"-{name}-" for name in reserved]
     for group in client.describe_auto_scaling_groups()["AutoScalingGroups"]:
         name = group["AutoScalingGroupName"]
         if any(pool in f"{name}-" for pool in pools):

@@ -96,7 +96,7 @@ def _with_clocks(answer: Answer, settings: Settings | None, facts: Facts | None)
     """Add when the nodes of each Capacity Block start and how long they stay, by the clock of AWS."""
     if answer.check != of_rules.RESERVATIONS or answer.verdict != "yes" or settings is None or facts is None:
         return answer
-    held = dict.fromkeys(pool.reservation_id for pool in settings.pools if isinstance(pool.capacity, CapacityBlock))
+    held = dict.fromkeys(pool.reservation_id or "" for pool in settings.pools if isinstance(pool.capacity, CapacityBlock))
     blocks = [facts.reservations[one] for one in held if one in facts.reservations]
     clocks = [BlockStatus(one.id, one.state, one.start, one.end, settings.is_eks) for one in blocks if one.start and one.end]
     return replace(answer, sentences=tuple(one.sentence(blocks[0].read_at) for one in clocks))

@@ -1,5 +1,6 @@
 """What `plan` passes, `up` creates; what `plan` refuses, `up` fails at for the same reason. `python -m bench.plan` runs more."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ def block(number: int, instance_type: str, zone: str, size: int) -> Reservation:
 
 
 G5, P5, G6 = block(0, "g5.xlarge", "c", 4), block(0, "p5en.48xlarge", "d", 3), block(1, "g6.48xlarge", "a", 4)
+EXPIRED = replace(block(0, "p5.48xlarge", "c", 2), state="expired")
 EKS: Final = {"target": {"kind": "eks"}, "platform": {"install": False}, "network": {"natGateways": "perZone"}}
 FOUND = {
     "interfaces of NAT gateways, the control plane and mount targets": World(
@@ -33,6 +35,10 @@ FOUND = {
         {**EKS, "pools": [in_block("one", P5, desiredSize=1, zone="us-west-2d"), in_block("two", G6, desiredSize=0)]},
         reservations=(P5, G6),
         new_account=True,
+    ),
+    "workers of an EC2 cluster in a reservation that has expired": World(
+        {"target": {"kind": "ec2"}, "pools": [in_block("one", EXPIRED, desiredSize=0, zone="us-west-2c")]},
+        reservations=(EXPIRED,),
     ),
 }
 """Disagreements that `python -m bench.plan` once found."""
