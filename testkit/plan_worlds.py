@@ -283,7 +283,7 @@ def compare(world: World) -> Outcome:
             answers = tuple(_planned(world))
             failure = _created(world, mocks)
             if not failure and any(one.check == RESERVATIONS for one in answers if one.verdict == "no"):
-                failure = _grown()
+                failure = _grown(world)
             return Outcome(world, answers, failure)
     finally:
         quotas.use_account("established")
@@ -328,11 +328,15 @@ def _own_loop() -> Iterator[None]:
         asyncio.set_event_loop(asyncio.new_event_loop())
 
 
-def _grown() -> str:
-    """Return why the pools cannot grow to their maximum: an empty pool needs no reservation yet."""
+def _grown(world: World) -> str:
+    """Return why the pools in reservations cannot grow to their maximum: an empty pool needs no reservation yet."""
     client = Clients(REGION).autoscaling
+    reserved = [pool["name"] for pool in world.values["pools"] if "reservationId" in pool.get("capacity", {})]
+    pools = ["-workers-"] if world.values["target"]["kind"] == "ec2" else [f"-{name}-" for name in reserved]
     for group in client.describe_auto_scaling_groups()["AutoScalingGroups"]:
-        client.set_desired_capacity(AutoScalingGroupName=group["AutoScalingGroupName"], DesiredCapacity=group["MaxSize"])
+        name = group["AutoScalingGroupName"]
+        if any(pool in f"{name}-" for pool in pools):
+            client.set_desired_capacity(AutoScalingGroupName=name, DesiredCapacity=group["MaxSize"])
     return _missing_nodes()
 
 

@@ -47,8 +47,9 @@ class Bill:
 
     @property
     def date(self) -> str:
-        """Date of the prices."""
-        return snapshot(self.region).date
+        """Date of the oldest price."""
+        prices = snapshot(self.region)
+        return min((price.date for one in self.instances if (price := prices.on_demand(one))), default=prices.date)
 
     def __str__(self) -> str:
         if not self.unknown:

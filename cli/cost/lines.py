@@ -27,7 +27,7 @@ def _level(found: Bill, level: Level) -> str:
 
 def _source(prices: Prices, found: Bill) -> str:
     kind = "AWS Price List" if prices.kind == "Price List" else "snapshot"
-    return f"{kind}, {prices.date}{', not verified' if found.not_verified else ''}"
+    return f"{kind}, {found.date}{', not verified' if found.not_verified else ''}"
 
 
 def of_job(job: Job, cluster: ClusterDescription) -> str | None:

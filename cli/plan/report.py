@@ -61,7 +61,7 @@ def bill_json(bill: Bill) -> Mapping[str, object]:
     prices = bill.prices
     return {
         "currency": "USD",
-        "prices": {"source": prices.kind, "date": prices.date, "verified": not bill.not_verified, "missing": prices.missing},
+        "prices": {"source": prices.kind, "date": bill.date, "verified": not bill.not_verified, "missing": prices.missing},
         "totals": {level: _total_json(bill.total(level)) for level in LEVELS},
         "lines": [_line_json(line) for line in bill.lines],
         "usage": [{"name": one.name, "unit": one.unit, "usd": _usd(one.price)} for one in bill.usage],

@@ -117,7 +117,7 @@ def _below(bill: Bill) -> Iterator[RenderableType]:
     yield _wrapped(Text(f"by use, not in the sum: {usage}", "dim"))
     mark = "; not verified" if bill.not_verified else ""
     source = "AWS Price List" if bill.prices.kind == "Price List" else "snapshot of this repository"
-    yield _wrapped(Text(f"prices: {source}, {bill.prices.date}{mark}; without taxes and discounts", "dim"))
+    yield _wrapped(Text(f"prices: {source}, {bill.date}{mark}; without taxes and discounts", "dim"))
 
 
 def _unit_price(line: UsageLine) -> str:

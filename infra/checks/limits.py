@@ -23,8 +23,8 @@ from infra.facts.account_limits import (
 )
 from infra.facts.clients import Clients, Denied, query
 from infra.facts.simulation import simulate
-from infra.plan.efa_interfaces import efa_layout
-from infra.plan.placement import has_efa, nat_zones
+from infra.plan import network_interfaces
+from infra.plan.placement import nat_zones
 from infra.settings.pools import Spot
 from infra.settings.stack import Settings
 
@@ -71,7 +71,9 @@ def wanted(settings: Settings, facts: Facts) -> dict[Limit, Wanted]:
             found[GATEWAYS] = Wanted.always(1)
             found[ADDRESSES] = Wanted.always(len(nat_zones(settings, facts)) + _head_address(settings))
     if not exists:
-        found[INTERFACES] = _interfaces(settings, facts)
+        found[INTERFACES] = Wanted(
+            network_interfaces.at_creation(settings, facts), network_interfaces.at_maximum(settings, facts)
+        )
         found[ROLES] = Wanted.always(_roles(settings))
         if settings.is_eks:
             found[CLUSTERS] = Wanted.always(1)
@@ -89,6 +91,8 @@ def services(settings: Settings) -> frozenset[str]:
         found.add("spot.amazonaws.com")
     if settings.storage.efs != "none" and not settings.storage.efs.is_existing:
         found.add("elasticfilesystem.amazonaws.com")
+    if settings.storage.lustre is not None and not settings.storage.lustre.is_existing:
+        found.add("fsx.amazonaws.com")
     return frozenset(found)
 
 
@@ -115,17 +119,6 @@ def judge(limit: Limit, number: Wanted, found: AccountLimits, region: str) -> An
 
 def _head_address(settings: Settings) -> int:
     return 0 if settings.is_eks or not settings.ec2.ssh.cidrs else 1
-
-
-def _interfaces(settings: Settings, facts: Facts) -> Wanted:
-    """Count the interfaces of all nodes: one per node, or the EFA layout of the type."""
-    system = settings.eks.system if settings.is_eks else None
-    now, maximum = (system.desired_size, system.max_size) if system else (1, 1)
-    for pool in settings.pools:
-        instance = facts.instance_types.get(pool.instance_type)
-        each = len(efa_layout(instance)) if instance and has_efa(pool, instance) else 1
-        now, maximum = now + pool.initial_size * each, maximum + pool.max_size * each
-    return Wanted(now, maximum)
 
 
 def _roles(settings: Settings) -> int:

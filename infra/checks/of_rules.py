@@ -34,8 +34,7 @@ from infra.validation import (
 
 STACK_FILE: Final = "stack file"
 """Check that has all problems of rules that need no facts."""
-
-
+RESERVATIONS: Final = "reservations and Capacity Blocks"
 BUDGET: Final = "budget"
 
 
@@ -73,7 +72,7 @@ GROUPS: Final = (
     ),
     Group("node groups per cluster", ("servicequotas:GetServiceQuota",), (quotas.node_groups,), ("quota of node groups",)),
     Group(
-        "reservations and Capacity Blocks",
+        RESERVATIONS,
         ("ec2:DescribeCapacityReservations",),
         (capacity.purchase, capacity.reservations, capacity.reservation_sizes, capacity_blocks.with_nodes),
     ),
@@ -183,7 +182,7 @@ def _applies(group: Group, settings: Settings) -> bool:
         "FSx for Lustre": settings.storage.lustre is not None,
         "bucket linked to FSx": settings.storage.lustre is not None and settings.storage.lustre.data_repository is not None,
         "VPC endpoint services": settings.network.has_interface_endpoints and not settings.network.is_existing,
-        "reservations and Capacity Blocks": any(pool.is_reserved for pool in settings.pools),
+        RESERVATIONS: any(pool.is_reserved for pool in settings.pools),
         "placement groups": any(pool.own_placement_group for pool in settings.pools),
         "AMIs": not settings.is_eks or any(pool.ami_id for pool in settings.pools),
         "jobs fit their pools": bool(settings.jobs),

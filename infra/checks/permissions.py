@@ -14,7 +14,7 @@ from infra.settings.stack import Settings
 
 NAME: Final = "permissions"
 OPERATION: Final = "iam:SimulatePrincipalPolicy"
-POLICIES: Final = "docs/iam/up.json and docs/iam/destroy.json"
+POLICIES: Final = "read.json, up.json and destroy.json in docs/iam"
 
 
 def answer(settings: Settings, facts: Facts) -> Answer:

@@ -39,6 +39,7 @@ SERVICE_ROLES: Final = {
     "autoscaling.amazonaws.com": "AWSServiceRoleForAutoScaling",
     "spot.amazonaws.com": "AWSServiceRoleForEC2Spot",
     "elasticfilesystem.amazonaws.com": "AWSServiceRoleForAmazonElasticFileSystem",
+    "fsx.amazonaws.com": "AWSServiceRoleForAmazonFSx",
 }
 """Service -> its service-linked role."""
 

@@ -70,7 +70,7 @@ class CapacityReservation:
     start: datetime | None = None
     end: datetime | None = None
     read_at: datetime = field(default=_LONG_AGO, compare=False)
-    """When AWS reported this."""
+    """When AWS reported this, by its clock."""
 
 
 @dataclass(frozen=True)

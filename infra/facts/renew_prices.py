@@ -23,7 +23,7 @@ def renew(region: str) -> int:
     content["instances"][region] = {source: _text(found.instances), **_kept(content["instances"], region, found.instances)}
     items = {str(name): price for name, price in found.items.items()}
     content["items"][region] = {source: _text(items), **_kept(content["items"], region, items)}
-    SNAPSHOT.write_text(json.dumps(content, indent=1), encoding="utf-8")
+    SNAPSHOT.write_text(f"{json.dumps(content, indent=1)}\n", encoding="utf-8")
     return len(found.instances) + len(found.items)
 
 

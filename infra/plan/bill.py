@@ -107,6 +107,11 @@ class Bill:
         return Total(known, tuple(dict.fromkeys(line.unknown or line.name for line, amount in amounts if amount is None)))
 
     @property
+    def date(self) -> str:
+        """Date of the oldest price in the sum."""
+        return min((line.price.date for line in self.lines if line.price is not None), default=self.prices.date)
+
+    @property
     def not_verified(self) -> bool:
         """Whether a price in the sum has not been compared with AWS's price list."""
         return any(line.price is not None and not line.price.verified for line in self.lines)

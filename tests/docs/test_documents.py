@@ -174,6 +174,7 @@ def test_the_measured_commands_exist() -> None:
     commands = set(re.findall(r"python -m (bench\.\w+)", text))
     assert commands == {
         "bench.up",
+        "bench.plan",
         "bench.scale",
         "bench.start",
         "bench.mpi_start",
