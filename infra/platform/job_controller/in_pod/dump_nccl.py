@@ -71,7 +71,7 @@ def summary(dump: "dict[str, Any]") -> str:
 
 def _line(entry: "dict[str, Any]") -> str:
     number = entry.get("collective_seq_id", entry.get("seq_id", "?"))
-    frame = next(iter(entry.get("frames") or ()), {})
+    frame: dict[str, Any] = next(iter(entry.get("frames") or ()), {})
     place = f", from {frame['name']} ({Path(frame['filename']).name}:{frame['line']})" if frame else ""
     return f"{entry['state']}: {entry['profiling_name']} {number}{place}"
 
