@@ -6,7 +6,7 @@ from typing import Any
 from . import moments, stacks
 from .actions import Action, DeletePod, FailJob, Report
 from .attempts import DISRUPTED, FAILED, Attempt
-from .job import ManagedJob, conditions, is_terminal
+from .job import ManagedJob, conditions, cut_off, is_terminal
 from .record import Record
 
 BROKEN_SECONDS = 5
@@ -156,15 +156,25 @@ def _reference(job: ManagedJob) -> dict[str, str]:
 
 
 def _end_attempt(record: Record, job: ManagedJob) -> list[Action]:
-    """Delete what is left of an attempt of torchrun. After an announced end of one pod, all ranks get their time to
-    save."""
+    """Delete what is left of an attempt. After an announced end of one pod, all ranks get their time to save."""
     last = _last(record)
-    if job.launcher != "torchrun" or last is None or last["outcome"] not in (FAILED, DISRUPTED):
+    if last is None or last["outcome"] not in (FAILED, DISRUPTED):
         return []
+    if job.launcher != "torchrun":
+        return _end_cut_off(last, job) if last["outcome"] == DISRUPTED and not last.get("hang") else []
     seconds = None if last["outcome"] == DISRUPTED else BROKEN_SECONDS
-    closed = {uid for one in record["attempts"] if one["outcome"] for uid in one["pods"]}
-    left = [pod for pod in job.attempt_pods if pod["metadata"]["uid"] in closed and not is_terminal(pod) and _is_live(pod)]
+    torn = {uid for one in record["attempts"] if one["outcome"] for uid in one["pods"]}
+    left = [pod for pod in job.attempt_pods if pod["metadata"]["uid"] in torn and not is_terminal(pod) and _is_live(pod)]
     return [_delete(pod, seconds) for pod in left]
+
+
+def _end_cut_off(attempt: Attempt, job: ManagedJob) -> list[Action]:
+    """Delete the launcher of MPI, which ends by itself only if it notices the loss, and the workers on nodes that are cut off.
+    If the launcher itself is cut off, its ranks run on: they end with their workers."""
+    mine = {**attempt["pods"], **attempt["companions"]}
+    everywhere = any(cut_off(pod, job.nodes) for pod in job.attempt_pods if pod["metadata"]["uid"] in mine)
+    pods = [*job.attempt_pods, *(pod for pod in job.worker_pods if everywhere or cut_off(pod, job.nodes))]
+    return [_delete(pod, None) for pod in pods if pod["metadata"]["uid"] in mine and not is_terminal(pod) and _is_live(pod)]
 
 
 def _is_live(pod: dict[str, Any]) -> bool:
