@@ -87,7 +87,7 @@ SSH = ("install-openssh.sh", "create-user.sh", "configure-pod-ssh.sh")
 image."""
 
 PY_SPY = Provisioned(("install-py-spy.sh",))
-"""Layer of images whose ranks can be asked for their Python stacks."""
+"""Layer of images in which the job controller can read the Python stacks of ranks."""
 
 
 PLAIN = Image(

@@ -69,7 +69,7 @@ def test_a_stopped_rank_can_be_read_and_stays_stopped(running: Running) -> None:
         assert len(found) == 1 and found[0] in (2, 3)
 
 
-def test_an_image_without_py_spy_says_so(system: Path, running: Running) -> None:
+def test_an_image_without_py_spy_is_reported(system: Path, running: Running) -> None:
     program = system / "usr/local/bin/py-spy"
     hidden = program.rename(program.with_name("hidden"))
     try:

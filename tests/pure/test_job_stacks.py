@@ -141,7 +141,7 @@ def test_each_worker_is_asked_once_and_nccl_only_on_the_first() -> None:
     assert seen.record is not None and asking.look(found, seen.record, at(94)) is None and len(pods.asked) == 2
 
 
-def test_pods_that_cannot_be_asked_delay_the_end_of_the_ranks_by_nothing_else() -> None:
+def test_pods_that_do_not_respond_at_all_delay_the_end_of_the_ranks_no_further() -> None:
     seen, found = hung()
     dump = awaited(Stacks(Pods({})), found, seen.record)  # type: ignore[arg-type]
     assert dump.groups() == []
@@ -227,7 +227,7 @@ def test_without_ras_nothing_is_printed(ras: str) -> None:
 
 def entry(number: int, state: str, name: str = "nccl:all_reduce") -> dict[str, Any]:
     """Return an entry with the keys of PyTorch's tutorial about the flight recorder."""
-    frames = [{"name": "backward", "filename": "/work/train.py", "line": 40 + number}]
+    frames = [{"name": "backward", "filename": "/code/train.py", "line": 40 + number}]
     return {"frames": frames, "record_id": number, "collective_seq_id": number, "profiling_name": name, "state": state}
 
 
@@ -241,7 +241,7 @@ def test_the_flight_recorder_shows_what_is_not_completed() -> None:
     assert dump_nccl.summary({"entries": []}) == "flight recorder: no collective yet"
 
 
-def test_pytorch_is_told_through_its_pipe_to_write_the_recorder(tmp_path: Path) -> None:
+def test_pytorch_writes_its_recorder_when_its_pipe_is_written_to(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe-3.pipe")
 
     def pytorch() -> None:
