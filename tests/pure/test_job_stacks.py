@@ -155,6 +155,22 @@ def test_ranks_that_do_not_answer_are_ended_after_twenty_seconds() -> None:
     assert len(seen.look(found, 111)) == 4
 
 
+def test_a_pod_that_does_not_respond_is_left_out() -> None:
+    seen, found = hung()
+    silent, asking = threading.Event(), Stacks(Pods({"train-worker-0": FIRST}))  # type: ignore[arg-type]
+    ask = asking._ask
+    asking._ask = lambda place, pod, command: (  # type: ignore[method-assign]
+        ask(place, pod, command) if pod.endswith("0") else str(silent.wait(60))
+    )
+    try:
+        assert seen.record is not None and asking.look(found, seen.record, at(92)) is None
+        wait(asking._running["uid-train", 1], return_when="FIRST_COMPLETED")
+        dump = asking.look(found, seen.record, at(91 + stacks.ENOUGH_SECONDS))
+    finally:
+        silent.set()
+    assert dump is not None and [one.number for one in dump.ranks] == [0, 2]
+
+
 def test_output_comes_in_messages_of_any_length_until_the_server_closes() -> None:
     long = b"\x02" + b"x" * 300
     ping = b"\x89\x01p"

@@ -20,8 +20,10 @@ from .record import Record
 
 WAIT_SECONDS = 20
 """How long the ranks of a job that hangs are kept for this. They end 30 seconds after the hang was noticed at the latest."""
-EXEC_SECONDS, AT_ONCE, PODS = 12, 8, 64
+EXEC_SECONDS, AT_ONCE, PODS = 12, 16, 64
 """Time per pod, pods that are asked at once, and pods that are asked: the others hang in the same way."""
+ENOUGH_SECONDS = 14
+"""After this time, pods that have not answered are left out. The controller looks every 5 seconds."""
 GROUPS, LINES, CHARACTERS = 8, 24, 160
 """Limits of what the record keeps."""
 SCRIPT = Path(__file__).with_name("dump_ranks.sh").read_text(encoding="utf-8")
@@ -164,7 +166,9 @@ class Stacks:
         if key not in self._running:
             self._running[key] = list(self._begin(job, attempt))
         parts = self._running[key]
-        return parse([one.result() for one in parts]) if all(one.done() for one in parts) else None
+        done = [one for one in parts if one.done()]
+        is_late = moments.seconds(attempt["hang"]["at"], now) >= ENOUGH_SECONDS
+        return parse([one.result() for one in done]) if len(done) == len(parts) or is_late else None
 
     def _begin(self, job: ManagedJob, attempt: Attempt) -> Iterator["Future[str]"]:
         mine = {**attempt["pods"], **attempt["companions"]}
