@@ -28,9 +28,10 @@ def lines(attempt: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     yield "last lines of the log:"
     yield from (f"    {line}" for line in hang.get("log") or ["none"])
-    if "ranks" not in hang:
+    if not hang.get("ranks"):
         yield ""
         yield "what the ranks were doing is not known: no pod answered in time"
+    yield from (f"    {line}" for line in hang.get("unknown", ()))
     for group in hang.get("ranks", ()):
         numbers = listed(group["ranks"])
         yield ""

@@ -16,7 +16,7 @@ from cli import hangs
 from cli.errors import NotFound
 from infra.platform.job_controller.in_pod import dump_nccl, pod_exec, stacks
 from infra.platform.job_controller.in_pod import record as record_format
-from infra.platform.job_controller.in_pod.api import ApiError, Unreachable
+from infra.platform.job_controller.in_pod.api import Api, ApiError, Unreachable
 from infra.platform.job_controller.in_pod.stacks import Stacks
 from tests.pure.controlled_jobs import Controlled, at, job, main
 from tests.pure.test_job_hangs import WITHIN, hanging, pods_of, seen_of
@@ -39,6 +39,7 @@ Thread 72 (idle): "MainThread"
     allreduce (train.py:9)
     <module> (train.py:12)
 """
+WORKERS = ("train-worker-0", "train-worker-1")
 SECOND = """gpumpi-rank 1 T python3
 Process 71: python3 -c
 import data
@@ -144,7 +145,7 @@ def test_each_worker_is_asked_once_and_nccl_only_on_the_first() -> None:
 def test_pods_that_do_not_respond_at_all_delay_the_end_of_the_ranks_no_further() -> None:
     seen, found = hung()
     dump = awaited(Stacks(Pods({})), found, seen.record)  # type: ignore[arg-type]
-    assert dump.groups() == []
+    assert dump.groups() == [] and set(dump.unknown) == {f"{one}: 404 NotFound: {one}" for one in WORKERS}
     _, *deleted = seen.look(found, 93, dump=dump)
     assert len(deleted) == 3
 
@@ -169,6 +170,7 @@ def test_a_pod_that_does_not_respond_is_left_out() -> None:
     finally:
         silent.set()
     assert dump is not None and [one.number for one in dump.ranks] == [0, 2]
+    assert dump.unknown == ("1 of 2 pods did not answer in 14 s",)
 
 
 def test_output_comes_in_messages_of_any_length_until_the_server_closes() -> None:
@@ -315,3 +317,28 @@ def test_logs_says_if_no_pod_answered_and_if_nothing_hung() -> None:
         hangs.last_hang(Records(fine.record), "mpi-jobs", "train")  # type: ignore[arg-type]
     with pytest.raises(NotFound, match="no record of a job other in mpi-jobs"):
         hangs.last_hang(Records(fine.record), "mpi-jobs", "other")  # type: ignore[arg-type]
+
+
+def test_a_command_runs_through_a_connection_that_the_server_upgrades() -> None:
+    asked: list[bytes] = []
+
+    def serve() -> None:
+        connection, _ = server.accept()
+        with connection:
+            while not asked or not asked[-1].endswith(b"\r\n\r\n"):
+                asked.append((asked[-1] if asked else b"") + connection.recv(65536))
+            head = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+            connection.sendall(head + framed(b"\x01") + framed(b"\x01" + FIRST.encode()) + b"\x88\x02\x03\xe8")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        api = Api("127.0.0.1", server.getsockname()[1], None, None)
+        assert pod_exec.run(api, "mpi-jobs", "train-worker-0", "worker", ["sh", "-c", "a\nb & c"], 10) == FIRST
+        thread.join(10)
+    line, *headers = asked[-1].decode().split("\r\n")
+    assert line == (
+        "GET /api/v1/namespaces/mpi-jobs/pods/train-worker-0/exec?container=worker&stdout=true&stderr=true"
+        "&command=sh&command=-c&command=a%0Ab+%26+c HTTP/1.1"
+    )
+    assert {"Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Protocol: v4.channel.k8s.io"} <= set(headers)

@@ -29,6 +29,7 @@ GROUPS, LINES, CHARACTERS = 8, 24, 160
 SCRIPT = Path(__file__).with_name("dump_ranks.sh").read_text(encoding="utf-8")
 PROGRAM = Path(__file__).with_name("dump_nccl.py").read_text(encoding="utf-8")
 RANK, NCCL = re.compile(r"gpumpi-rank (\d+) (\S) ?(.*)"), "gpumpi-nccl"
+UNKNOWN = "gpumpi-unknown "
 FRAME, THREAD = re.compile(r" {4}(\S.*\(.+:\d+\))"), re.compile(r"Thread \S+ \(\S+\)(?::( .*))?")
 COMMAND, VERSION = "Process ", "Python v"
 """Between these lines, py-spy prints the command of a rank, which may contain secrets."""
@@ -65,6 +66,8 @@ class Dump:
 
     ranks: tuple[Rank, ...] = ()
     nccl: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    """Why pods gave no answer."""
 
     def groups(self) -> list[dict[str, Any]]:
         """Return ranks that do the same, the fewest first: the rank for which the others wait is usually alone."""
@@ -86,7 +89,8 @@ def parse(texts: Sequence[str]) -> Dump:
     """Return what is in the output of the script, by pod."""
     ranks: list[tuple[int, str, list[str]]] = []
     nccl: list[str] = []
-    for text in texts:
+    unknown = [text.removeprefix(UNKNOWN) for text in texts if text.startswith(UNKNOWN)]
+    for text in (one for one in texts if not one.startswith(UNKNOWN)):
         lines: list[str] = []
         in_command = False
         for line in text.splitlines():
@@ -98,7 +102,7 @@ def parse(texts: Sequence[str]) -> Dump:
                 lines = nccl
             elif line.strip() and not in_command and not line.startswith(VERSION):
                 lines.append(THREAD.sub(r"Thread\1", line.rstrip()))
-    return Dump(tuple(Rank(number, state, tuple(lines)) for number, state, lines in ranks), tuple(nccl))
+    return Dump(tuple(Rank(number, state, tuple(lines)) for number, state, lines in ranks), tuple(nccl), tuple(unknown))
 
 
 def awaited(record: Record, now: str) -> Attempt | None:
@@ -115,7 +119,8 @@ def observe(record: Record, dump: Dump | None, now: str) -> None:
     if attempt is None or dump is None:
         return
     groups = dump.groups()
-    attempt["hang"] |= {"ranks": groups, **({"nccl": _shortened(dump.nccl)} if dump.nccl else {}), "where": where(groups)}
+    more = {"nccl": _shortened(dump.nccl), "unknown": _shortened(dump.unknown)}
+    attempt["hang"] |= {"ranks": groups, "where": where(groups), **{key: lines for key, lines in more.items() if lines}}
 
 
 def _shortened(lines: Sequence[str]) -> list[str]:
@@ -168,7 +173,10 @@ class Stacks:
         parts = self._running[key]
         done = [one for one in parts if one.done()]
         is_late = moments.seconds(attempt["hang"]["at"], now) >= ENOUGH_SECONDS
-        return parse([one.result() for one in done]) if len(done) == len(parts) or is_late else None
+        late = [f"{UNKNOWN}{len(parts) - len(done)} of {len(parts)} pods did not answer in {ENOUGH_SECONDS} s"]
+        if len(done) < len(parts):
+            return parse([*(one.result() for one in done), *late]) if is_late else None
+        return parse([one.result() for one in done])
 
     def _begin(self, job: ManagedJob, attempt: Attempt) -> Iterator["Future[str]"]:
         mine = {**attempt["pods"], **attempt["companions"]}
@@ -181,5 +189,4 @@ class Stacks:
         try:
             return pod_exec.run(self.api.copy(), namespace, pod, "worker", command, EXEC_SECONDS)
         except (ApiError, Unreachable) as error:
-            print(f"ranks of {namespace}/{pod}: {error}", flush=True)
-            return ""
+            return f"{UNKNOWN}{pod}: {error}"
