@@ -22,8 +22,10 @@ from cli.workdir.in_cluster import kept_logs
 def command(
     name: Annotated[str, typer.Argument(help="Job name.")],
     stack: options.Ec2Stack = None,
-    worker: Annotated[int | None, typer.Option("--worker", "-w", min=0, help="Only the log of this worker.")] = None,
-    every: Annotated[bool, typer.Option("--all", help="The logs of all pods; lines start with the pod, like worker-0.")] = False,
+    worker: Annotated[int | None, typer.Option("--worker", "-w", min=0, help="Print only the log of this worker.")] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Print the logs of all pods; each line starts with the pod, such as worker-0.")
+    ] = False,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow the log through restarts until the job ends.")] = False,
     kubeconfig: options.Kubeconfig = None,
     context: options.Context = None,
@@ -36,7 +38,7 @@ def command(
 
     Logs of deleted pods come from the shared volume, where they are kept.
 
-    MPI sends the output of all ranks to the launcher. With `rankPrefix: true` in the job, lines name their rank.
+    MPI sends the output of all ranks to the launcher. With `rankPrefix: true` in the job, each line names its rank.
 
     With --stack, NAME is a run on the head node of an EC2 cluster.
 
@@ -46,7 +48,7 @@ def command(
         raise CommandError("--worker and --all exclude each other", USAGE)
     if stack:
         if every or worker is not None:
-            raise CommandError("--worker and --all: the log of a run on an EC2 cluster has the output of all ranks", USAGE)
+            raise CommandError("--worker and --all: the log of a run on an EC2 cluster contains the output of all ranks", USAGE)
         with ec2_runs.on_head_node(stack, config_dir, identity) as runs:
             return ec2_runs.print_log(runs, name, follow=follow, as_json=as_json)
     cluster = Access(kubeconfig, context).connect()

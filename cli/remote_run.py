@@ -56,7 +56,9 @@ mv "$run/pid.part" "$run/pid"
 
 
 def _repeated(line: str, restarts: int) -> str:
-    """Return a command that runs a command again while it fails. It ends with the exit code of the last attempt."""
+    """Return a command that repeats another command until it succeeds or has no restarts left. It ends with the exit
+    code of the last attempt.
+    """
     return f"""restarts=0
 until {line}; do
   code=$?
@@ -107,8 +109,8 @@ def start(
 def connected(
     attempt: "Callable[[], subprocess.CompletedProcess[AnyStr]]", *, wait: Callable[[float], object] = time.sleep
 ) -> "subprocess.CompletedProcess[AnyStr]":
-    """Run an ssh command, up to three more times if ssh cannot connect or loses its connection. What it runs on the head
-    node may therefore run repeatedly.
+    """Run an ssh command; retry up to three times if ssh cannot connect or loses its connection. So the command may run
+    more than once on the head node.
     """
     for pause in PAUSES[:3]:
         done = attempt()

@@ -214,7 +214,7 @@ REASONS: Final[Mapping[str, str]] = {
 }
 """Check -> how `up` reports its reason. A check that is not listed here has none yet, which is a disagreement."""
 NO_CAPACITY: Final = r"InsufficientInstanceCapacity|UnfulfillableCapacity|no Spot capacity|sufficient \S+ capacity"
-"""AWS does not tell whether there is capacity, so that `plan` cannot either."""
+"""AWS does not report whether there is capacity, so that `plan` cannot either."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ class BlockStatus:
     end: datetime
 
     def sentence(self, now: datetime) -> str:
-        """Return the clock of the block: when its nodes start, or how long they stay."""
+        """Return when the nodes of the block start, or how much time they have left."""
         drain = self.end - DRAIN_BEFORE_END
         until = f"nodes are drained from {drain.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
         if self.state == "active" and now < drain:
@@ -146,7 +146,7 @@ class SpendingStatus:
     usd: Decimal
     since: datetime
     unknown: tuple[str, ...] = ()
-    """Prices that are not known: `usd` is a lower bound."""
+    """Unknown prices: `usd` is a lower bound."""
 
     def sentence(self) -> str:
         least = "at least " if self.unknown else ""

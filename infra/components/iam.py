@@ -235,7 +235,7 @@ def _exchange(bucket_arn: str, shared: str, *, own: str) -> tuple[Statement, ...
 
 @dataclass(frozen=True)
 class BucketPath:
-    """An object or folder in a bucket; the whole bucket if the path is empty."""
+    """An object or folder in a bucket, or the whole bucket if the path is empty."""
 
     bucket: str
     path: str

@@ -94,7 +94,7 @@ class ApiConnection:
             raise NoAnswer(_cause(lost)) from None
 
     def unready(self) -> list[str]:
-        """Return the parts that the API server needs and that do not work, such as `etcd`. Raises NoAnswer.
+        """Return the failing parts that the API server needs, such as `etcd`. Raises NoAnswer.
 
         https://kubernetes.io/docs/reference/using-api/health-checks/
         """

@@ -1,7 +1,7 @@
-"""Permissions that the `up` and the `destroy` of a stack need. Pure.
+"""Permissions that `up` and `destroy` of a stack need. Pure.
 
-The actions are those of docs/iam, as far as this stack's resources need them. `tests/pure/test_plan_permissions.py` compares
-them with the calls that the local cloud recorded.
+The actions are those in docs/iam that this stack's resources need. `tests/pure/test_plan_permissions.py` compares them
+with the calls that the local cloud recorded.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from infra.settings.stack import Settings
 
 @dataclass(frozen=True)
 class Need:
-    """Actions on one resource, with the values of the condition keys that AWS sees."""
+    """Actions on one resource, with the values of the condition keys in AWS's requests."""
 
     actions: tuple[str, ...]
     resource: str = "*"
@@ -109,7 +109,7 @@ def needs(settings: Settings, facts: Facts) -> tuple[Need, ...]:
 
 
 def _on_everything(settings: Settings, facts: Facts) -> Iterator[str]:
-    """Yield the actions whose resources have no name that is known before they are created."""
+    """Yield the actions on resources whose names are unknown before creation."""
     network, efs = settings.network, settings.storage.efs
     yield from EVERY_STACK
     if not network.is_existing:

@@ -227,7 +227,7 @@ def test_a_failing_builder_ends_in_one_sentence(
     machine.install("docker")
     monkeypatch.setenv("FAILS", verb)
     done = run("build", "mpi", "--tag", "1", "--push", "--repository", "registry.example.com", "--json")
-    error = f"docker could not {purpose} (exit code 1); its output above has the reason"
+    error = f"docker could not {purpose} (exit code 1); see its output above"
     assert (done.exit_code, json.loads(done.stdout)) == (1, {"error": error, "exitCode": 1})
     assert machine.calls("login") == [], "only AWS's registries get a login"
 

@@ -160,7 +160,7 @@ def test_a_rank_of_a_job_hangs_and_is_restored(home: Path, ranks: Ranks) -> None
     assert done.exit_code == 0 and done.stderr.startswith("Rank 1 of train has stopped. Restore it with: ")
     assert f"local break train --restore --home {home}" in done.stderr
     assert json.loads(local_break(home, "train", "--slow", "0", "--json").stdout)["rank"] == 0
-    assert local_break(home, "train", "--restore").stderr == "All ranks of train go on.\n"
+    assert local_break(home, "train", "--restore").stderr == "All ranks of train continue.\n"
     path = "kubernetes/jobs/train/ranks"
     assert ranks.asked == [
         (path, {"do": "hang", "rank": 1}),

@@ -58,7 +58,7 @@ def test_a_job_without_a_new_step_is_ended_and_starts_again(kind: str) -> None:
     report, *deleted = seen.look(found, 91, seen=seen_of(kind, (30, 7), until=91, tail=("step 6", "step 7")))
     cause = "hang: no new step for 61 s after step 7"
     assert isinstance(report, Report)
-    assert (report.reason, report.message) == ("Hang", f"{cause}. All ranks are ended, which counts as a failure.")
+    assert (report.reason, report.message) == ("Hang", f"{cause}. All ranks are stopped, which counts as a failure.")
     assert [one.uid for one in deleted if isinstance(one, DeletePod)] == [one["metadata"]["uid"] for one in pods_of(kind)]
     assert seen.outcomes == [("Failed", cause)]
     assert seen["attempts"][0]["hang"] == {"at": at(91), "step": 7, "log": ["step 6", "step 7"]}

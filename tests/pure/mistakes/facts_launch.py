@@ -154,7 +154,8 @@ CASES: dict[str, FactsCase] = {
         [],
         {"partition": "aws-cn"},
         [
-            "network.interfaceEndpoints: the names of endpoint services in aws-cn could not be read and follow no rule. Allow "
+            "network.interfaceEndpoints: the names of endpoint services in aws-cn could not be read, and they follow no "
+            "pattern. Allow "
             f"arn:aws:iam::{ACCOUNT}:user/ada to call ec2:DescribeVpcEndpointServices."
         ],
     ),

@@ -146,7 +146,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     # additions to the pods
     (
         {"launcher": "torchrun", "podOverrides": {"launcher": {"labels": {"a": "b"}}}},
-        "podOverrides.launcher: has no effect, because jobs of launcher torchrun have only workers. Remove it.",
+        "podOverrides.launcher: has no effect, because jobs with launcher torchrun have only workers. Remove it.",
     ),
     (
         {"podOverrides": {"worker": {"labels": {"gpumpi.io/job": "a"}}}},

@@ -1,4 +1,4 @@
-"""What happens to one job: its record is brought up to date, then the concerns decide. Pure: no clock, no requests."""
+"""Decides what happens to one job: updates its record, then calls the concerns. Pure functions: no clock, no requests."""
 
 import copy
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from .record import Record
 
 
 def observe(found: Record | None, job: ManagedJob, now: str, seen: Seen | None = None) -> Record:
-    """Return the record of a job that exists. `seen` is what is known of its log."""
+    """Return the record of a job that exists. `seen` is what is known about its log."""
     known = copy.deepcopy(found) or record.new(job.uid, job.name, job.namespace, job.main["metadata"]["creationTimestamp"])
     about = {"launcher": job.launcher, "size": job.size, "pool": str(job.policy.get("pool", ""))}
     known |= {key: value for key, value in about.items() if value or key not in known}

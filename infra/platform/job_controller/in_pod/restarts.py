@@ -1,4 +1,4 @@
-"""Concern: restart a job as a whole, and end it once it may not be restarted any more."""
+"""Concern: restart a job as a whole, and end it when no restarts are left."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from .job import ManagedJob, conditions, is_terminal
 from .record import Record
 
 BROKEN_SECONDS = 5
-"""Grace period of ranks whose peers failed. They cannot save: they wait for a rank that does not exist any more."""
+"""Grace period of ranks whose peers failed. They cannot save: they wait for a rank that no longer exists."""
 HEARTBEAT_SECONDS = 90
 """Longest wait for a sign of life from a node. A kubelet renews its lease every 10 seconds. Kubernetes declares a node lost 50
 seconds after the last renewal; on a busy machine, this took 61 seconds.
@@ -65,7 +65,7 @@ def _not_retried(record: Record, job: ManagedJob) -> tuple[str, str] | None:
 
 
 def _half_done(record: Record, job: ManagedJob) -> tuple[str, str] | None:
-    """Return a verdict if some ranks of torchrun have succeeded: Kubernetes never starts those again."""
+    """Return a verdict if some torchrun workers have succeeded: Kubernetes never restarts those."""
     last = _last(record)
     if job.launcher != "torchrun" or last is None or last["outcome"] not in (FAILED, DISRUPTED):
         return None
@@ -86,7 +86,7 @@ def _exhausted(record: Record, job: ManagedJob) -> tuple[str, str] | None:
 
 
 def _nodes_were_alive(record: Record, job: ManagedJob, leases: Leases, now: str) -> bool:
-    """Return whether every node has shown since the failure that it is alive; if not, its loss may be the cause."""
+    """Return whether every node has been seen alive since the failure; if not, its loss may be the cause."""
     failed = _last_failed(record)
     if failed is None or moments.seconds(failed["to"], now) > HEARTBEAT_SECONDS:
         return True
@@ -114,7 +114,7 @@ def fail(record: Record, job: ManagedJob) -> list[Action]:
 
 
 def _replace_ended_workers(job: ManagedJob) -> list[Action]:
-    """Delete workers of an MPIJob that have ended: mpi-operator creates workers that are missing, and leaves others alone.
+    """Delete workers of an MPIJob that have ended: mpi-operator recreates only missing workers.
 
     A worker ends with exit code 0 if the kubelet stops it, for example before its node shuts down.
     https://github.com/kubeflow/mpi-operator/blob/v0.8.2/pkg/controller/mpi_job_controller.go (getOrCreateWorker)
@@ -125,8 +125,9 @@ def _replace_ended_workers(job: ManagedJob) -> list[Action]:
 
 
 def _end_hang(record: Record, job: ManagedJob) -> list[Action]:
-    """Delete all pods of an MPI attempt that hangs: a rank that is stuck on a worker would keep its GPU. The launcher comes
-    last, as Kubernetes then starts the next one. `_end_attempt` deletes the pods of torchrun."""
+    """Delete all pods of an MPI attempt that hangs: a rank that is stuck on a worker would keep its GPU. The launcher
+    is deleted last, because Kubernetes then starts the next one. `_end_attempt` deletes the pods of torchrun.
+    """
     found: list[Action] = []
     for attempt in (one for one in record["attempts"] if one.get("hang")):
         uids = {**attempt["pods"], **attempt["companions"]}
@@ -134,7 +135,7 @@ def _end_hang(record: Record, job: ManagedJob) -> list[Action]:
         left = [pod for pod in pods if pod["metadata"]["uid"] in uids and not is_terminal(pod) and _is_live(pod)]
         if left:
             name = f"{job.name}.hang-{attempt['number']}.{job.uid[:8]}"
-            message = f"{attempt['cause']}. All ranks are ended, which counts as a failure."
+            message = f"{attempt['cause']}. All ranks are stopped, which counts as a failure."
             found += [Report(name, _reference(job), "Hang", message)]
         found += [_delete(pod, BROKEN_SECONDS) for pod in left if job.launcher != "torchrun"]
     return found
@@ -147,8 +148,9 @@ def _reference(job: ManagedJob) -> dict[str, str]:
 
 
 def _end_attempt(record: Record, job: ManagedJob) -> list[Action]:
-    """Delete what is left of an attempt of torchrun. After an announced end of one pod, all ranks get their time to
-    save."""
+    """Delete the remaining pods of a torchrun attempt. If the end of a pod was announced, all ranks get their time to
+    save.
+    """
     last = _last(record)
     if job.launcher != "torchrun" or last is None or last["outcome"] not in (FAILED, DISRUPTED):
         return []
