@@ -86,7 +86,8 @@ class MotoMocks(Mocks):
         return self
 
     def __exit__(self, *_: object) -> None:
-        # After a program has failed, Pulumi's tasks and threads go on: the next test would get their resources and errors.
+        # After a program has failed, Pulumi's tasks and threads continue: the next test would get their resources and
+        # errors.
         _cancel_tasks()
         with self._lock:
             self._closed = True
@@ -156,7 +157,7 @@ class MotoMocks(Mocks):
 def _cancel_tasks() -> None:
     try:
         loop = asyncio.get_event_loop_policy().get_event_loop()
-    except RuntimeError:  # this thread has run no program
+    except RuntimeError:  # this thread has not run a program
         return
     while tasks := asyncio.all_tasks(loop):
         for task in tasks:

@@ -1,4 +1,4 @@
-"""`submit --workdir`, as far as it needs no cluster."""
+"""`submit --workdir`, without a cluster."""
 
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from tests.pure.job_world import cluster, values
 
 
 def test_a_sent_folder_and_a_working_folder_are_refused_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ranks start in one folder only. The job file alone is refused the same way."""
+    """Ranks start in one folder only. The job file alone is rejected in the same way."""
 
     class FakeCluster:
         namespace = None

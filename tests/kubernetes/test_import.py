@@ -1,4 +1,6 @@
-"""Jobs of other systems run here: each goes from its file to its result with one command. More: test_coming_from.py."""
+"""Jobs of other systems run here: one command takes each from its file to its result. test_coming_from.py has more
+tests.
+"""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Nodes of a private cluster need each VPC endpoint. One environment for all tests: each breaks it and restores it."""
+"""Nodes of a private cluster need each VPC endpoint. All tests share one environment; each breaks it and restores it."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -59,7 +59,7 @@ class Private(World):
 
         def restore() -> None:
             self.endpoints.update({service: self.endpoint(service) for service in services})
-            self.ec2.describe_vpc_endpoints()  # each request ends states whose time is over: pending becomes available
+            self.ec2.describe_vpc_endpoints()  # each request completes states whose time has passed: pending becomes available
 
         return restore
 
@@ -89,7 +89,7 @@ def shared() -> Iterator[Private]:
 
 @pytest.fixture
 def private(shared: Private) -> Iterator[Private]:
-    """The environment, which must be intact before and after each test."""
+    """The environment; it must be intact before and after each test."""
     yield shared
     assert shared.problem() == "", "the test did not restore the environment"
 
@@ -248,7 +248,7 @@ def test_nodes_pull_only_from_registries_that_they_reach(private: Private, node:
     assert (problem(own), problem(own, is_layer=True)) == ("", "")
     for registry in ("registry.k8s.io", f"{ACCOUNT}.dkr.ecr.eu-west-1.amazonaws.com"):
         assert problem(registry).startswith(f"{registry} cannot be reached from ")
-    assert problem("registry.k8s.io", client="10.0.0.250") == "", "the client is no node"
+    assert problem("registry.k8s.io", client="10.0.0.250") == "", "the client is not a node"
     for service, named, is_layer in (("ecr.api", HOSTS["ecr.api"], False), ("ecr.dkr", own, False), ("s3", HOSTS["s3"], True)):
         restore = private.remove(service)
         assert f"{named} cannot be reached" in problem(own, is_layer=is_layer)

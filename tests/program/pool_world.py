@@ -1,4 +1,4 @@
-"""A stack with one pool, and the parts of it that tests of node pools look at."""
+"""A stack with one pool, and functions that return the parts that tests of node pools check."""
 
 import base64
 import email

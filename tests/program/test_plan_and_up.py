@@ -1,4 +1,6 @@
-"""What `plan` passes, `up` creates; what `plan` refuses, `up` fails at for the same reason. `python -m bench.plan` runs more."""
+"""`up` creates every stack that `plan` accepts, and fails for the same reason if `plan` rejects a stack. `python -m
+bench.plan` compares more stacks.
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`init` and `submit` say what a stack and a job cost."""
+"""`init` and `submit` print what a stack and a job cost."""
 
 from typing import Any
 

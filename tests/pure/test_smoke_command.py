@@ -1,4 +1,4 @@
-"""`scripts/cluster smoke` as a user sees it: table, JSON and exit code, with a cluster that returns recorded logs."""
+"""Output of `scripts/cluster smoke`: table, JSON and exit code, with a cluster that returns recorded logs."""
 
 import json
 from dataclasses import dataclass, field

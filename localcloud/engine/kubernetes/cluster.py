@@ -92,8 +92,9 @@ class Cluster:
         return self._place(obj).collection(namespace(obj))
 
     def _change(self, method: str, path: str, query: Mapping[str, str] | None, body: Any, content_type: str = JSON) -> Object:
-        """Send a request that changes an object. Raises ApiError, or Unreachable, also if the engine cancels the
-        operation."""
+        """Send a request that changes an object. Raises ApiError or Unreachable, and Canceled if the engine cancels the
+        operation.
+        """
         try:
             return self.cancellation.run(lambda: self.api.request(method, path, query, body, content_type))
         except Canceled as error:

@@ -35,7 +35,9 @@ class Aws:
         self._discovery = discovery
         self._types: dict[str, InstanceType] = {}
         self._types_refused: Refused | None = None
-        """Why DescribeInstanceTypes failed. As in the real program, which calls it only at its start, this is final."""
+        """Why DescribeInstanceTypes failed. This is final, as in the real program, which calls the operation only at
+        startup.
+        """
         self._templates: dict[tuple[str, str], str] = {}
 
     def groups(self) -> list[Group]:
@@ -107,7 +109,7 @@ class Aws:
 
         Without it, the template of a group without nodes is unknown, and the whole pass fails, as in the real program
         (GenerateEC2InstanceTypes and getAsgTemplate in kubernetes/autoscaler@cluster-autoscaler-1.35.0:
-        cluster-autoscaler/cloudprovider/aws). The real program still knows the types of its compiled-in list.
+        cluster-autoscaler/cloudprovider/aws). The real program still knows the types in its compiled-in list.
         """
         if self._types_refused is not None:
             raise self._types_refused

@@ -77,9 +77,9 @@ class Loop:
         return plan
 
     def _is_too_early(self, view: View, plan: Plan) -> bool:
-        """Return whether the pods that need new nodes are so new that more pods are likely to follow.
+        """Return whether the pods that need new nodes are so recent that more pods are likely to follow.
 
-        As `allPodsAreNew` in cluster-autoscaler/core/static_autoscaler.go of kubernetes/autoscaler@006685c.
+        Like `allPodsAreNew` in cluster-autoscaler/core/static_autoscaler.go of kubernetes/autoscaler@006685c.
         """
         pods = [pod for helped in plan.helped.values() for pod in helped] + [pod for pod, _ in plan.hopeless]
         with_gpus = [pod.created for pod in pods if GPU in pod.requests]
@@ -280,7 +280,7 @@ class Loop:
 
 
 def shortened_delay(gpu_pod_delay: float) -> str:
-    """Return a sentence about a delay that is not the real one, else an empty text."""
+    """Return a sentence about a delay that differs from the real one, or an empty text."""
     if gpu_pod_delay == GPU_POD_DELAY:
         return ""
     return f"shortened: new pods with GPUs wait {gpu_pod_delay:g} s for more pods; the real autoscaler waits {GPU_POD_DELAY:g} s"

@@ -20,7 +20,7 @@ class Plan:
     expected: Mapping[str, str] = field(default_factory=dict)
     """Name of an existing or future node that fits the pod, by pod. The scheduler should place the pod there soon."""
     is_held: bool = False
-    """Whether the pods are so new that the scale-up waits for more of them."""
+    """Whether the pods are so recent that the scale-up waits for more of them."""
 
 
 @dataclass(frozen=True)

@@ -124,11 +124,11 @@ class Node:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def stop_kubelet(self) -> None:
-        """Stop the kubelet until `start_kubelet`. This is no crash, so `local start` does not restart it."""
+        """Stop the kubelet until `start_kubelet`. This is not a crash, so `local start` does not restart it."""
         self._cluster.supervisor.stop(self.daemons["kubelet"])
 
     def start_kubelet(self) -> None:
-        """Start a stopped kubelet. Do nothing if it runs."""
+        """Start a stopped kubelet. Do nothing if it is running."""
         if self.process("kubelet") is None:
             self._cluster.supervisor.restart(self.daemons["kubelet"])
 

@@ -57,7 +57,7 @@ def assume(account: str, region: str, cluster: str, pod: Pod) -> dict[str, str]:
         raise Refused(500, "InternalServerException", problem)
     tags = {} if record.get("disableSessionTags") else _tags(found, pod)
     role, name, subnets = record["roleArn"], _session_name(cluster, pod), found.record["resourcesVpcConfig"]["subnetIds"]
-    # AWS does not document aws:SourceArn for Pod Identity, so a condition on it is not met.
+    # AWS does not document aws:SourceArn for Pod Identity, so a condition on it never holds.
     source = {"aws:sourceaccount": account}
     try:
         session = sts.open_session(

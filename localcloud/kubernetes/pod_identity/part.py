@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 ADDON = "eks-pod-identity-agent"
 AGENT_PORT = 80
 WEBHOOK_ADDRESS, WEBHOOK_PORT = "127.0.0.1", 23443
-"""Address in the cluster's own namespace. Only the API server reaches it, as on EKS."""
+"""Address in the cluster's own namespace. As on EKS, only the API server can reach it."""
 NAME = "pod-identity-webhook"
 _SERVICE_ACCOUNT = "system:serviceaccount:"
 Json = dict[str, Any]

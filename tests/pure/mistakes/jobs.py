@@ -1,4 +1,4 @@
-"""Settings of jobs that are refused, with the full messages."""
+"""Rejected settings of jobs, with the full messages."""
 
 from typing import Any
 
