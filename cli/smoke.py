@@ -105,7 +105,7 @@ def command(
     as_json: options.Json = False,
 ) -> int:
     """Runs one worker on each of the requested nodes, and prints what it checked. The exit code is 1 if a check failed. A
-    check that this hardware does not allow is neither passed nor failed."""
+    check that this hardware does not support neither passes nor fails."""
     cluster = Access(kubeconfig, context).connect()
     described = cluster.description()
     if launcher == "openmpi":

@@ -94,11 +94,6 @@ class Vpc:
         with self._lock:
             return self._machines.get(address)
 
-    @property
-    def is_empty(self) -> bool:
-        with self._lock:
-            return not self._machines
-
     def _listen(self, address: str, port: int) -> socket.socket:
         return network.listen(self.namespace, address, port)
 

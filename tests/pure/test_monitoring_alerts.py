@@ -12,11 +12,11 @@ from infra.health import faults, xids
 from infra.monitoring import parts, rules, scrape
 from infra.monitoring.faults import CATCH_ALL, HEALTH_CODE, OF_APPLICATIONS
 from infra.monitoring.model import Alert, Monitored, RemoteWrite, anchor
-from infra.monitoring.runbooks import EVERYTHING, every_alert
+from infra.monitoring.runbooks import EVERYTHING
 from tests.pure import promtool
 
 ROOT = Path(__file__).parents[2]
-ALERTS = {one.name: one for one in every_alert()}
+ALERTS = {one.name: one for one in rules.alerts(EVERYTHING)}
 SECTION = "What the alerts mean"
 EXPORTER = {'up{job="kube-state-metrics"}': "1x60"}
 BROKEN = range(10, 30)
@@ -175,7 +175,7 @@ def test_a_wrong_expectation_fails(tmp_path: Path) -> None:
 def test_every_reason_of_the_table_of_faults_has_an_alert_with_its_name() -> None:
     assert {*faults.reasons(), HEALTH_CODE} <= set(ALERTS)
     assert faults.decide(faults.GPU_CONDITION, f"{HEALTH_CODE}7").costs_node
-    assert len(ALERTS) == len(every_alert()), "two alerts with one name"
+    assert len(ALERTS) == len(rules.alerts(EVERYTHING)), "two alerts with one name"
 
 
 def test_a_fault_that_costs_no_node_needs_no_action() -> None:

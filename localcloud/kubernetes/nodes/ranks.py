@@ -61,7 +61,7 @@ class BrokenRanks:
         _send(_wanted(ranks, job, rank), signal.SIGSTOP)
 
     def slow(self, ranks: Ranks, job: str, rank: int) -> None:
-        """Stop a rank for a share of the time, until it ends or is restored. Raises NoSuchRank."""
+        """Pause a rank for a share of each period, until it ends or is restored. Raises NoSuchRank."""
         processes = _wanted(ranks, job, rank)
         over = self._slow.setdefault(job, threading.Event())
         threading.Thread(target=_slow_down, args=(processes, over), daemon=True, name=f"slow {job} {rank}").start()
