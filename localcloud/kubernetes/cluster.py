@@ -326,9 +326,7 @@ class Cluster:
         self.publish()
 
     def _mend(self) -> None:
-        """Restart crashed processes: first the control plane, which nodes need. If they crash again, they are reported
-        again.
-        """
+        """Restart crashed processes: first the control plane, which nodes need. Processes may crash again."""
         self._problem = ""
         try:
             for name in self._crashed(*DAEMONS):
