@@ -135,7 +135,7 @@ class MotoMocks(Mocks):
         seed = f"{args.typ} {args.name} {self._names[args.typ, args.name]}".encode()
         try:
             id, state = self._objects.make(args.typ, args.name, inputs, seed)
-        except kubernetes_mocks.Refused as error:
+        except kubernetes_mocks.ObjectRefused as error:
             raise MockFailed(str(error)) from error
         return None if self.preview else id, state
 

@@ -43,7 +43,7 @@ Refuse = Callable[[str, str, bool], str]
 """
 
 
-class Refused(Exception):
+class PullRefused(Exception):
     """The client could not reach the registry on AWS. The message is the reason."""
 
 
@@ -78,13 +78,13 @@ class Registry:
             server.server_close()
 
     def admit(self, address: str, name: str, *, is_layer: bool) -> None:
-        """Raise Refused if the client with this address could not reach the registry of an image on AWS."""
+        """Raise PullRefused if the client with this address could not reach the registry of an image on AWS."""
         host = name.partition("/")[0]
         if not (host in REGISTRIES or host.endswith((ECR, f"{ECR}.cn"))):
             return  # a user's mirror, whose location is unknown
         if reason := self._refuse(address, name, is_layer):
             self._report(f"registry: {name}: {reason}")
-            raise Refused(reason)
+            raise PullRefused(reason)
 
     def manifest(self, name: str, reference: str) -> Path:
         """Return the path of an image's manifest, given its tag or digest."""
@@ -150,7 +150,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer()
         except NotKnown as error:
             self._error(HTTPStatus.NOT_FOUND, str(error), "not found here")
-        except Refused as error:
+        except PullRefused as error:
             self._error(HTTPStatus.GATEWAY_TIMEOUT, "UNAVAILABLE", str(error))
         except ImageError as error:
             self.served._report(f"registry: {error}")

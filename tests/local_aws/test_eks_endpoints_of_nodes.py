@@ -11,7 +11,7 @@ from moto import mock_aws
 from localcloud.aws.account import ACCOUNT
 from localcloud.aws.eks import joining
 from localcloud.kubernetes.pod_identity import credentials
-from localcloud.kubernetes.pod_identity.credentials import Pod, Refused
+from localcloud.kubernetes.pod_identity.credentials import CredentialsRefused, Pod
 from testkit.aws_clients import REGION, client
 from testkit.eks_world import NODE_ACTIONS, World, allow, issues
 from testkit.routes import ANYWHERE
@@ -231,7 +231,7 @@ def test_pods_call_only_services_that_their_node_reaches(private: Private, node:
 
 def test_pods_get_no_credentials_without_a_route_to_eks_auth(private: Private, node: dict[str, Any]) -> None:
     restore = private.remove("eks-auth")
-    with pytest.raises(Refused, match=r"eks-auth\.us-west-2\.api\.aws cannot be reached"):
+    with pytest.raises(CredentialsRefused, match=r"eks-auth\.us-west-2\.api\.aws cannot be reached"):
         pod_keys(node)
     restore()
     assert pod_keys(node)

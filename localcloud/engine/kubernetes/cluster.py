@@ -9,7 +9,7 @@ from typing import Any
 from localcloud.engine.kubernetes.api import APPLY, JSON, JSON_PATCH, Api, ApiError, Unreachable
 from localcloud.engine.kubernetes.cancellation import Canceled, Cancellation
 from localcloud.engine.kubernetes.credentials import Credentials
-from localcloud.engine.kubernetes.discovery import Discovery, NoSuchKind, Place
+from localcloud.engine.kubernetes.discovery import Discovery, KindPaths, NoSuchKind
 from localcloud.engine.kubernetes.kubeconfig import BadKubeconfig, Kubeconfig
 from localcloud.engine.kubernetes.objects import Object, name, namespace
 from localcloud.engine.kubernetes.settings import Settings
@@ -100,7 +100,7 @@ class Cluster:
         except Canceled as error:
             raise Unreachable(f'{method.capitalize()} "{self.server}{path}": {error}') from error
 
-    def _place(self, obj: Mapping[str, Any]) -> Place:
+    def _place(self, obj: Mapping[str, Any]) -> KindPaths:
         return self.discovery.find(Kind.of(obj))
 
     def _path(self, obj: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ from localcloud.aws.events import Event
 from localcloud.kubernetes.addresses import POD_IDENTITY_ADDRESS
 from localcloud.kubernetes.part import Part
 from localcloud.kubernetes.pod_identity import credentials, mutation, servers
-from localcloud.kubernetes.pod_identity.credentials import Pod, Refused
+from localcloud.kubernetes.pod_identity.credentials import CredentialsRefused, Pod
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ class PodIdentity(Part):
         try:
             status = self.cluster.api.create("/apis/authentication.k8s.io/v1/tokenreviews", review)["status"]
         except OSError as error:
-            raise Refused(
+            raise CredentialsRefused(
                 503, "ServiceUnavailableException", f"The API server of the cluster does not respond: {error}"
             ) from error
         user = status.get("user", {})
@@ -94,7 +94,9 @@ class PodIdentity(Part):
         name = str(user.get("username", ""))
         pods = extra.get("authentication.kubernetes.io/pod-name")
         if not status.get("authenticated") or not name.startswith(_SERVICE_ACCOUNT) or not pods:
-            raise Refused(400, "InvalidTokenException", "The token is not valid, or is not bound to a pod of this cluster")
+            raise CredentialsRefused(
+                400, "InvalidTokenException", "The token is not valid, or is not bound to a pod of this cluster"
+            )
         namespace, account = name.removeprefix(_SERVICE_ACCOUNT).split(":")
         node = extra.get("authentication.kubernetes.io/node-name", [""])[0]
         return Pod(namespace, account, pods[0], extra["authentication.kubernetes.io/pod-uid"][0], node)
