@@ -15,7 +15,7 @@ from localcloud.kubernetes.efs_csi import DRIVER, handles, provisioning
 from localcloud.kubernetes.efs_csi.handles import Handle
 from localcloud.kubernetes.efs_csi.provisioning import Json, Unprovisionable
 from localcloud.kubernetes.pod_identity import credentials
-from localcloud.kubernetes.pod_identity.credentials import Pod, CredentialsRefused
+from localcloud.kubernetes.pod_identity.credentials import CredentialsRefused, Pod
 from localcloud.kubernetes.running import RunningCluster
 
 log = logging.getLogger(__name__)
