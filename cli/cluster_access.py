@@ -190,7 +190,7 @@ class Cluster:
 
     def _reported(self, request: Callable[[], Any], doing: str) -> Any:
         """Return the response to a request. Failures become CommandErrors."""
-        from kubernetes.client.exceptions import ApiException
+        from kubernetes.client.exceptions import ApiException  # slow to import
 
         try:
             self._check_once()

@@ -210,7 +210,7 @@ class LocalCloud:
 
     def clients(self, region: str) -> Client:
         """Return a factory for boto3 clients that call the local AWS with the local account's credentials."""
-        from botocore.config import Config
+        from botocore.config import Config  # slow to import
 
         return recover_stack.clients(
             region,

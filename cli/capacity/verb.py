@@ -96,7 +96,7 @@ def _utc(moment: datetime | None) -> datetime | None:
 
 
 def _home_region() -> str:
-    import boto3.session
+    import boto3.session  # slow to import
 
     return boto3.session.Session().region_name or HOME_REGION
 

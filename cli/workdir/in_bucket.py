@@ -109,7 +109,7 @@ def _bucket(cluster: Cluster, namespace: str) -> str:
 
 
 def _upload(s3: Any, file: IO[bytes], bucket: str, key: str) -> None:
-    from boto3.exceptions import S3UploadFailedError
+    from boto3.exceptions import S3UploadFailedError  # slow to import
 
     try:
         s3.upload_fileobj(file, bucket, key)

@@ -177,7 +177,7 @@ def _action(error: Any) -> str:
 
 def _misspelling(region: str) -> str:
     """Return a hint if the SDK does not know the Region: it may be misspelled, or newer than the SDK."""
-    import boto3.session
+    import boto3.session  # slow to import
 
     regions = boto3.session.Session().get_available_regions("ec2")
     return "" if region in regions else f" (unknown to the SDK{did_you_mean(region, regions)})"

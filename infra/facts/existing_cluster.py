@@ -165,7 +165,7 @@ class _Api:
         return found
 
     def _get(self, path: str, query: Mapping[str, str]) -> bytes:
-        from kubernetes.client.exceptions import ApiException
+        from kubernetes.client.exceptions import ApiException  # slow to import
 
         try:
             return bytes(self._connection.call("GET", path, query).data)

@@ -44,7 +44,7 @@ def admitted(clients: Clients, found: LustreFileSystem) -> dict[str, frozenset[s
 
 def bucket_region(clients: Clients, bucket: str) -> str | None:
     """Return the Region of a bucket, or None if it does not exist."""
-    from botocore.exceptions import ClientError
+    from botocore.exceptions import ClientError  # slow to import
 
     try:
         answer = clients.s3.head_bucket(Bucket=bucket)

@@ -135,7 +135,7 @@ def files(kubeconfig: Path | None) -> str:
 
 def _context(kubeconfig: Path | None, context: str | None) -> tuple[str, str | None]:
     """Return the context's name and namespace."""
-    import kubernetes.config
+    import kubernetes.config  # slow to import
     import yaml
 
     where = files(kubeconfig)

@@ -133,7 +133,7 @@ def _import(pulumi: Pulumi, stack: str, state: State) -> None:
 def clients(region: str, **options: Any) -> Client:
     """Return a function that returns the boto3 client of a service. Each client is created only once, with these
     options."""
-    import boto3.session
+    import boto3.session  # slow to import
 
     session = boto3.session.Session(region_name=region)
     made: dict[str, Any] = {}

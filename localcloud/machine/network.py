@@ -38,7 +38,7 @@ def create(name: str) -> None:
     def make() -> None:
         _call("unshare", CLONE_NEWNET)
         _call("mount", b"/proc/thread-self/ns/net", os.fsencode(path_of(name)), b"none", MS_BIND, None)
-        from pyroute2 import IPRoute
+        from pyroute2 import IPRoute  # slow to import
 
         with IPRoute() as route:
             route.link("set", index=1, state="up")

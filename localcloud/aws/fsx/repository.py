@@ -111,7 +111,7 @@ def _reconcile(
 
 def _objects(association: Association, bucket: Any) -> dict[str, Any]:
     """Return the objects by their path below the directory."""
-    from moto.s3.models import FakeDeleteMarker
+    from moto.s3.models import FakeDeleteMarker  # slow to import
 
     prefix = association.prefix
     return {

@@ -27,7 +27,7 @@ class AwsCloud:
     """Calls AWS with boto3, using the Pod Identity credentials from the environment."""
 
     def __init__(self, discovery: Sequence[Mapping[str, str | None]], region: str | None) -> None:
-        import boto3
+        import boto3  # slow to import
 
         session = boto3.session.Session(region_name=region)
         self._region = str(session.region_name)

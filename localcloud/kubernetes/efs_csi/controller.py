@@ -112,7 +112,7 @@ class Controller:
 
     def _efs(self) -> Any:
         """Return an EFS client that has the IAM role of the controller's service account, like the real controller."""
-        import boto3
+        import boto3  # slow to import
 
         cluster = self._cluster
         pod = Pod("kube-system", SERVICE_ACCOUNT, "efs-csi-controller", "efs-csi-controller")

@@ -66,7 +66,7 @@ class Wiring:
 
 
 def _set_link(place: NodeNetwork, state: str) -> None:
-    from pyroute2 import IPRoute
+    from pyroute2 import IPRoute  # slow to import
 
     with IPRoute() as route:
         for index in route.link_lookup(ifname=_link_name(place)):

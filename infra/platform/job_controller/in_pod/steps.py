@@ -15,7 +15,7 @@ from typing import Any
 from . import moments
 
 SECONDS_PER_READ = 1.0
-"""Time for all new lines of one job. 5,000 lines with a usual pattern need 5 ms."""
+"""Time for all new lines of one job. 5,000 lines with a typical pattern take 5 ms."""
 LINE_LIMIT = 500
 """Number of characters of a line that are searched for the step."""
 STEP_LIMIT = 10**15
