@@ -22,7 +22,7 @@ LAUNCH_SECONDS: Final = 180
 """Time between the launch and the start of user data, plus time to upload the log before Auto Scaling terminates a worker
 that did not join."""
 HEAD_NODE_SECONDS: Final = 720
-"""Value in the head node's file. The head node waits without a limit, and another value would replace it."""
+"""Value in the head node's file. The head node waits without a limit; another value would replace the head node."""
 
 FIRST_PAUSE_SECONDS: Final = 5
 LONGEST_PAUSE_SECONDS: Final = 60
