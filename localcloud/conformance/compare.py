@@ -12,7 +12,7 @@ OF_ONE_RUN: Final = frozenset(
         *("clusterIP", "clusterIPs", "nodePort", "caBundle", "__fieldManager", "__defaults", "volumeName"),
     }
 )
-"""Members whose values the server or the provider chooses anew in each run."""
+"""Members whose values the server or the provider chooses in each run, independently of the program."""
 MASKS: Final = (
     (re.compile(r"\b([a-z]{2,10})-[0-9a-f]{8,17}\b"), r"\1-ID"),
     (re.compile(r"(?<=[a-z0-9])-[0-9a-f]{7}\b"), "-SUFFIX"),  # suffix of names that Pulumi chooses
