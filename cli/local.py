@@ -142,11 +142,11 @@ def status(home: Home = DEFAULT_HOME, as_json: options.Json = False) -> int:
             emptied = any(server.name == "aws" for server in cloud.crashed())
             progress_line(f"{program()} local start restarts it{' with an empty account' if emptied else ''}")
         for problem in problems:
-            report(f"{problem}; the log of the aws server has the details")
+            report(f"{problem}; see the log of the aws server for details")
         for cluster in clusters:
             _print_cluster(cluster)
         if mending.dead_parts(cloud):
-            progress_line(f"{program()} local start restarts the processes that ended by themselves")
+            progress_line(f"{program()} local start restarts the processes that have died")
         for host in hosts:
             _print_host(host)
     if not servers:

@@ -39,7 +39,7 @@ def command(
 
     Logs of deleted pods come from the shared volume, where they are kept.
 
-    MPI sends the output of all ranks to the launcher. With `rankPrefix: true` in the job, lines name their rank.
+    MPI sends the output of all ranks to the launcher. With `rankPrefix: true` in the job, each line names its rank.
 
     With --stack, NAME is a run on the head node of an EC2 cluster.
 
@@ -51,7 +51,7 @@ def command(
         raise CommandError("--hang excludes --worker, --all, --follow and --stack", USAGE)
     if stack:
         if every or worker is not None:
-            raise CommandError("--worker and --all: the log of a run on an EC2 cluster has the output of all ranks", USAGE)
+            raise CommandError("--worker and --all: the log of a run on an EC2 cluster contains the output of all ranks", USAGE)
         with ec2_runs.on_head_node(stack, config_dir, identity) as runs:
             return ec2_runs.print_log(runs, name, follow=follow, as_json=as_json)
     cluster = Access(kubeconfig, context).connect()

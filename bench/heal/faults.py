@@ -1,4 +1,4 @@
-"""The faults that are measured: how each begins, how its node is repaired, and the goals."""
+"""The measured faults: how each begins, how its node is repaired, and the goals."""
 
 import io
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ JOB: Final = "bench-heal"
 NEXT: Final = "next step"
 LOST: Final = "steps done twice"
 WITHIN_SECONDS: Final = 30
-"""`progress.within` of jobs: the shortest one that is allowed."""
+"""`progress.within` of jobs: the minimum allowed."""
 SAVED: Final = 5
 """Steps from one checkpoint to the next."""
 FAST: Final = {REPORTED: 5.0, CORDONED: 5.5, NEXT: 65.0, LOST: SAVED}
@@ -40,7 +40,7 @@ class Fault:
     """Condition of the node that shows the fault."""
     repair: Act | None = None
     workers: int = 1
-    """One leaves a spare node; two leave none."""
+    """Number of workers: one leaves a spare node, two leave none."""
     goals: Mapping[str, float] = field(default_factory=lambda: FAST)
     is_hang: bool = False
 

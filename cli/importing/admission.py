@@ -1,4 +1,5 @@
-"""Why a foreign manifest would not run here as it is: Pod Security, missing resources, and what a cluster's admission says.
+"""Reasons why a foreign manifest would not run here unchanged: Pod Security, missing resources, and the cluster's
+admission.
 
 https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted
 """
@@ -29,7 +30,7 @@ BASELINE_CAPABILITIES: Final = frozenset(
 )
 """https://kubernetes.io/docs/concepts/security/pod-security-standards/#baseline"""
 SECCOMP: Final = ("RuntimeDefault", "Localhost")
-IMPORT: Final = "`import` makes a job file of it that complies."
+IMPORT: Final = "`import` turns it into a job file that complies."
 
 
 def pods(value: Any, path: Path = ()) -> Iterator[tuple[Path, Mapping[str, Any]]]:
@@ -46,7 +47,7 @@ def pods(value: Any, path: Path = ()) -> Iterator[tuple[Path, Mapping[str, Any]]
 
 
 def problems(manifest: Mapping[str, Any], cluster: ClusterDescription | None, level: Level = "restricted") -> list[Problem]:
-    """Return what a Pod Security level refuses in a manifest, and resources that no pool of the cluster has. Pure."""
+    """Return what a Pod Security level forbids in a manifest, and resources that no pool of the cluster has. Pure."""
     found = []
     for path, spec in pods(manifest):
         found += [Problem(path_text((*path, *where)), f"{text} {IMPORT}") for where, text in _pod(spec, level)]
@@ -116,7 +117,9 @@ def _sizes(spec: Mapping[str, Any], cluster: ClusterDescription | None) -> Itera
 
 
 def refusals(manifest: Mapping[str, Any], cluster: Cluster, namespace: str) -> Iterator[Problem]:
-    """Yield what the cluster's API server says of each pod template: a dry run, which creates nothing. Raises CommandError."""
+    """Yield what the cluster's API server reports about each pod template in a dry run, which creates nothing. Raises
+    CommandError.
+    """
     for path, spec in pods(manifest):
         metadata = {"name": "gpumpi-dry-run", "namespace": namespace}
         restart = {"restartPolicy": "Never"} if spec.get("restartPolicy") not in ("Never", "OnFailure") else {}
@@ -125,7 +128,7 @@ def refusals(manifest: Mapping[str, Any], cluster: Cluster, namespace: str) -> I
         except CommandError as error:
             if error.code != REFUSED:
                 raise
-            yield Problem(path_text(path), f"the cluster refuses the pod: {_reason(str(error))}")
+            yield Problem(path_text(path), f"the cluster rejects the pod: {_reason(str(error))}")
 
 
 def _reason(message: str) -> str:

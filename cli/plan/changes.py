@@ -1,4 +1,4 @@
-"""What `pulumi preview` reports: what is created, changed and replaced, and what that does to running jobs."""
+"""What `pulumi preview` reports: what is created, changed and replaced, and the effect on running jobs."""
 
 import json
 from collections import Counter

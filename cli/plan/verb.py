@@ -40,7 +40,7 @@ def command(
     config_dir: options.ConfigDir = options.STACK_FILES,
     as_json: options.Json = False,
 ) -> int:
-    """Creates nothing. Exits with 0 if no check refuses, and with 3 if one does; unknown checks are warnings."""
+    """Creates nothing. Exits with 0 if no check fails, and with 3 if one does; unknown checks are warnings."""
     raw = stack_file.read(stack_file.find(stack, config_dir))
     if stack_file.is_existing(raw.values):
         raise CommandError(f"{stack} is an existing Kubernetes cluster: nothing is bought. Use `validate -s {stack}`", USAGE)
@@ -81,7 +81,7 @@ def examine(raw: RawStack, *, offline: bool, look_ahead: Callable[[], Changes]) 
 
 
 def _answers(examined: Examined[Settings, Facts], found: Bill | None) -> Iterator[Answer]:
-    """Answer every check, so that one run shows all that is in the way."""
+    """Answer every check, so that one run shows all obstacles."""
     settings, facts = examined.settings, examined.facts
     of_file = list(of_rules.answers(examined))
     yield from (_with_clocks(one, settings, facts) for one in of_file)
@@ -103,7 +103,7 @@ def _with_clocks(answer: Answer, settings: Settings | None, facts: Facts | None)
 
 
 def _of_account(settings: Settings, facts: Facts) -> Iterator[Answer]:
-    """Answer the checks that `plan` adds to the rules. Some need zones and types that AWS has."""
+    """Answer the checks that `plan` adds to the rules. Some need zones and types that exist in AWS."""
     with ThreadPoolExecutor(3) as threads:
         asked = [
             threads.submit(_unless_unplanned, "limits of the account", lambda: list(limits.answers(settings, facts))),

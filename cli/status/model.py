@@ -27,7 +27,7 @@ class BlockStatus:
     """Whether nodes start and drain with the block. Those of EC2 clusters do not."""
 
     def sentence(self, now: datetime) -> str:
-        """Return the clock of the block: when its nodes start, or how long they stay."""
+        """Return when the nodes of the block start, or how much time they have left."""
         drain = self.end - DRAIN_BEFORE_END
         until = f"nodes are drained from {drain.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
         left = f"Capacity Block {self.id}: {shown(max(self.end - now, timedelta()))} left"
@@ -149,7 +149,7 @@ class SpendingStatus:
     usd: Decimal
     since: datetime
     unknown: tuple[str, ...] = ()
-    """Prices that are not known: `usd` is a lower bound."""
+    """Unknown prices: `usd` is a lower bound."""
 
     def sentence(self) -> str:
         least = "at least " if self.unknown else ""

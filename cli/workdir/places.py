@@ -1,4 +1,4 @@
-"""Where the folder and the logs of a submitted job go: onto a shared volume, else into the stack's bucket."""
+"""Where the folder and the logs of a submitted job are stored: on a shared volume, else in the stack's bucket."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ from infra.jobs.pods import PlacedJob
 
 
 class Place(Protocol):
-    """Where the files of a job are that is about to be submitted."""
+    """Where the files of a job about to be submitted are stored."""
 
     def used_by(self, pieces: Sequence[Piece]) -> list[Piece]: ...
 

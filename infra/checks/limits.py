@@ -36,7 +36,9 @@ ROLES_OF_EKS: Final = 4
 
 
 def answers(settings: Settings, facts: Facts) -> Iterator[Answer]:
-    """Compare what `up` creates with what the account may still create. A stack that exists already has most of it."""
+    """Compare what `up` creates with what the account's quotas still allow. An existing stack already has most of these
+    resources.
+    """
     try:
         found = account_limits.read(facts.region, services(settings))
     except (Denied, FactsError) as error:
@@ -97,7 +99,7 @@ def services(settings: Settings) -> frozenset[str]:
 
 
 def judge(limit: Limit, number: Wanted, found: AccountLimits, region: str) -> Answer:
-    """Compare one limit. What only fits at a smaller size is a warning, as for vCPU quotas."""
+    """Compare one limit. A quota that covers the current size but not `maxSize` is a warning, as for vCPU quotas."""
     used = found.limits[limit]
     if used.allowed is None or used.used is None:
         return unknown(limit.name, used.reason)
@@ -131,7 +133,7 @@ def _roles(settings: Settings) -> int:
 
 
 def _service_linked(settings: Settings, facts: Facts, found: AccountLimits) -> Answer:
-    """AWS creates missing roles during `up`, if the caller may create them."""
+    """AWS creates missing roles during `up` if the caller has permission to create them."""
     if found.roles_unknown:
         return unknown(SERVICE_LINKED, found.roles_unknown)
     wanted = services(settings)
@@ -150,7 +152,7 @@ def _service_linked(settings: Settings, facts: Facts, found: AccountLimits) -> A
 
 
 def _forbidden(facts: Facts, wanted: frozenset[str]) -> frozenset[str]:
-    """Return the services whose role the caller may not create. None, if that cannot be simulated."""
+    """Return the services whose role the caller may not create. None if IAM cannot simulate it."""
     principal = facts.caller.principal_arn
     if facts.caller.is_root or principal is None:
         return frozenset()

@@ -44,10 +44,10 @@ class Group:
 
     name: str
     operations: tuple[str, ...]
-    """Operations of AWS that answer it."""
+    """AWS operations that answer it."""
     rules: tuple[Any, ...]
     unread: tuple[str, ...] = ()
-    """Beginnings of the sentences in `Facts.unchecked` that make the answer unknown."""
+    """Prefixes of the sentences in `Facts.unchecked` that make the answer unknown."""
 
 
 GROUPS: Final = (
@@ -158,7 +158,7 @@ def answers(examined: Examined[Settings, Facts]) -> Iterator[Answer]:
     yield _answer(STACK_FILE, rest)
     for group in groups:
         if group.name == BUDGET:
-            continue  # answered from the bill, also without facts
+            continue  # the bill answers this, even without facts
         if facts is None:
             yield unknown(group.name, examined.not_queried or "AWS was not queried")
             continue
@@ -192,7 +192,7 @@ def _applies(group: Group, settings: Settings) -> bool:
 
 
 def _found(group: Group, examined: Examined[Settings, Facts]) -> list[Problem]:
-    """Return the group's problems, as far as `validate` reports them."""
+    """Return those of the group's problems that `validate` reports."""
     settings, facts = examined.settings, examined.facts
     if settings is None or facts is None:
         return []

@@ -1,4 +1,4 @@
-"""Permissions that the `up` and the `destroy` of a stack need. Pure.
+"""Permissions that `up` and `destroy` of a stack need. Pure.
 
 The actions are those of docs/iam, as far as this stack's resources need them. `tests/pure/test_plan_permissions.py` compares
 them with the calls that the local cloud recorded. Reads of the checks before `up` are not among them: without one of those,
@@ -18,7 +18,7 @@ from infra.settings.stack import Settings
 
 @dataclass(frozen=True)
 class Need:
-    """Actions on one resource, with the values of the condition keys that AWS sees."""
+    """Actions on one resource, with the values of the condition keys in AWS's requests."""
 
     actions: tuple[str, ...]
     resource: str = "*"

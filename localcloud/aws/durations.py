@@ -83,7 +83,7 @@ CALLS = {
 
 
 Fail = Callable[[str], None]
-"""Function that puts a resource into the state in which AWS leaves it when an operation fails, given the reason."""
+"""Function that, given the reason, puts a resource into the state in which AWS leaves it after a failed operation."""
 
 
 @dataclass(eq=False)
@@ -115,7 +115,7 @@ class _Transition:
         return False
 
     def run(self) -> None:
-        """Enter the final state. If a check raises, the operation fails with the exception, and with nobody else's."""
+        """Enter the final state. If a check raises, only this operation fails with the exception."""
         try:
             if self.error is not None:
                 raise self.error
@@ -142,7 +142,7 @@ _only: frozenset[str] = frozenset()
 _pending: list[_Transition] = []
 _lock = threading.RLock()
 _before: list[Callable[[], None]] = []
-"""What `settle` calls first."""
+"""Functions that `settle` calls first."""
 _settling: tuple[float, str] | None = None
 """Time and operation of the transition that `settle` is completing."""
 _operation = ""
@@ -187,8 +187,8 @@ def schedule(
 
     If `final` is a function, it checks the result of the operation and returns the state to enter. With a gate, the
     transition also waits until the gate is open, for example until a realizer is done. If one of these functions
-    raises, the operation has failed: `fail` sets the state in which AWS leaves the resource, so that clients that wait
-    for it stop. Requests of other clients are not affected.
+    raises, the operation has failed: `fail` sets the state in which AWS leaves the resource, so that waiting clients
+    stop. Requests of other clients are not affected.
 
     Values become final at the next request or later, even with factor 0: create calls return CREATING, as on AWS.
     A new transition of the same attribute replaces the pending one, as when a resource is deleted during its creation.

@@ -46,7 +46,7 @@ class Realizer:
         self._count = 0
         self._changes: queue.SimpleQueue[Cluster] = queue.SimpleQueue()
         self._unshown: dict[str, str] = {}
-        """Id of a cluster -> reason why EKS could not be told its state."""
+        """ID of a cluster -> reason why its state could not be reported to EKS."""
         self._publisher = threading.Thread(target=self._show_changes, name="kubernetes-realizer", daemon=True)
         self._publisher.start()
         log.info("%s", self._capability)
@@ -244,7 +244,7 @@ def _switch(body: Any, node: str, part: str) -> Any:
 
 @control_actions.action("POST", "kubernetes/jobs/{job}/ranks")
 def _break_rank(body: Any, job: str) -> Any:
-    """Let a rank of a job `hang` or be `slow`, or `restore` all of them. Return the ranks that run."""
+    """Make a rank of a job `hang` or `slow`, or `restore` all of them. Return the running ranks."""
     ready = [running for realizer in _realizers for running in realizer.clusters() if running.phase == "ready"]
     nodes = [node for running in ready for node in running.part(Fleet).nodes()]
     roots = [process for node in nodes for kind in ("machine", "containerd") if (process := node.process(kind))]

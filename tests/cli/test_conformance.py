@@ -1,4 +1,4 @@
-"""`make conformance` and `local start --providers official`: official programs are believed only if they answer."""
+"""`make conformance` and `local start --providers official`: official programs count only if they work."""
 
 import json
 import shlex

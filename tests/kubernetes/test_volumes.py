@@ -1,5 +1,6 @@
-"""File systems as volumes: shared across nodes and provisioned for claims; a failed mount reports its reason; with FSx for
-Lustre, files come from a bucket and arrive there."""
+"""File systems as volumes: shared across nodes and provisioned for claims; a failed mount reports its reason; with FSx
+for Lustre, files are imported from a bucket and exported to it.
+"""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What `plan` reads from the local AWS: prices, what runs, limits of the account, and permissions."""
+"""What `plan` reads from the local AWS: prices, running instances, limits of the account, and permissions."""
 
 import json
 from decimal import Decimal

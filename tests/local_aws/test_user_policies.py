@@ -1,4 +1,4 @@
-"""The policies in docs/iam: their form, and what fails without one of their actions."""
+"""The policies in docs/iam: their form, and what fails without each of their actions."""
 
 import io
 import re
@@ -115,7 +115,7 @@ NEEDED: list[tuple[str, Call, str]] = [
     ("kms:CreateKey", lambda aws: aws("kms").create_key(), "AccessDeniedException"),
     ("logs:CreateLogGroup", lambda aws: aws("logs").create_log_group(logGroupName="/gpumpi/tiny"), "AccessDeniedException"),
 ]
-"""Action of up.json, what needs it, and the code of AWS's error without it."""
+"""Action in up.json, an operation that needs it, and the code of AWS's error without it."""
 
 
 @pytest.mark.parametrize(("action", "call", "code"), NEEDED, ids=[action for action, _, _ in NEEDED])

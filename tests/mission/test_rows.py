@@ -18,12 +18,12 @@ INFRA = TESTS.parent / "infra"
 PAGE = TESTS.parent / "docs" / "mission.md"
 FRAMEWORKS = ("chainer", "tensorflow", "keras", "horovod", "pytorch", "jax")
 FOREIGN_KINDS = ("pytorchjob",)
-"""Kinds of jobs that other operators bring and that Kueue admits; their names contain a framework's name."""
+"""Kinds of jobs of other operators that Kueue admits; their names contain a framework's name."""
 
 
 @pytest.fixture(scope="module")
 def evidence() -> dict[tuple[str, str], list[Evidence]]:
-    """What the tests of each row run."""
+    """Programs that the tests of each row run."""
     found: dict[tuple[str, str], list[Evidence]] = {}
     for row, file, function in marked():
         found.setdefault(row, []).append(commands.evidence(file, function))
@@ -52,7 +52,7 @@ def test_the_command_of_a_row_is_what_its_tests_run(row: Row, evidence: dict[tup
 def test_a_command_that_the_tests_do_not_run_is_found(
     row: tuple[str, str], command: str, evidence: dict[tuple[str, str], list[Evidence]]
 ) -> None:
-    """The other half of the previous test: it can fail."""
+    """Counterpart of the previous test, which shows that it can fail."""
     assert not any(test.shows(command) for test in evidence[row])
 
 

@@ -84,7 +84,7 @@ def test_the_cost_must_be_confirmed(answer: str, starts: bool) -> None:
 @pytest.mark.parametrize("typed", ["", "y", "yes", "loca", "LOCAL"])
 def test_destroying_needs_the_exact_name(typed: str) -> None:
     prompts.confirm_destroy("local", terminal=True, ask=lambda question: "local")
-    with pytest.raises(CommandError, match="nothing is destroyed"):
+    with pytest.raises(CommandError, match="nothing was started or destroyed"):
         prompts.confirm_destroy("local", terminal=True, ask=lambda question: typed)
     with pytest.raises(CommandError, match="--destroy needs a terminal"):
         prompts.confirm_destroy("local", terminal=False, ask=lambda question: "local")

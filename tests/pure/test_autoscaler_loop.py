@@ -319,12 +319,12 @@ def test_the_status_shows_each_group() -> None:
 
 
 def new(name: str, scene: Scene, *, gpus: bool = True) -> Pod:
-    """Return an unschedulable pod that was created just now."""
+    """Return an unschedulable pod that was just created."""
     return replace(gpu_pod(name) if gpus else pod(name), created=scene.now)
 
 
 def test_new_pods_with_gpus_wait_half_a_minute_for_more() -> None:
-    """The delay runs from the oldest pod, as in the real autoscaler."""
+    """The delay starts with the oldest pod, as in the real autoscaler."""
     scene = Scene(group())
     scene.cluster.pods_ = [new("worker-0", scene)]
     scene.look(10)

@@ -1,4 +1,4 @@
-"""The bill of a stack agrees with bills worked out by hand, and what is not known is not zero."""
+"""The bill of a stack agrees with manually calculated bills, and unknown values are not zero."""
 
 from dataclasses import replace
 from decimal import Decimal

@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 import pytest
 
 from infra.components import endpoint_policies, iam, trust_policies
-from infra.components.iam import UNSCOPABLE, Account, Policy
+from infra.components.iam import Account, Policy
 from infra.naming import AUTOSCALER_TAG
 from localcloud.aws.policy_evaluation import Request, Values, allows, as_list, decide, statements
 
@@ -15,6 +15,14 @@ BUCKET = "arn:aws:s3:::keys"
 CLUSTER = "arn:aws:eks:us-west-2:123456789012:cluster/gpumpi-x"
 LOG_GROUP = "arn:aws:logs:us-west-2:123456789012:log-group:/gpumpi/x/flow-logs"
 FILE_SYSTEM = "arn:aws:elasticfilesystem:us-west-2:123456789012:file-system/fs-1"
+
+UNSCOPABLE: Mapping[str, str] = {
+    "autoscaling:Describe*": "https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2autoscaling.html",
+    "ec2:Describe*": "https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html",
+    "ec2:GetInstanceTypesFromInstanceRequirements": "https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html",
+}
+"""Action without resource-level permissions -> AWS's reference page that documents it. No other action may be allowed
+on `*`."""
 
 IDENTITY: Mapping[str, Policy] = {
     "deliver_flow_logs": iam.deliver_flow_logs(LOG_GROUP),

@@ -1,4 +1,4 @@
-"""`plan` counts what `pulumi preview` reports and names what replacements do to running jobs."""
+"""`plan` counts the changes that `pulumi preview` reports, and shows the effects of replacements on running jobs."""
 
 from typing import Any
 

@@ -28,7 +28,7 @@ class UserData:
     cluster: str | None = None
     """Name of the cluster to join; None if user data contains none."""
     missing: tuple[str, ...] = ()
-    """Fields that nodeadm requires beside the cluster's name, but user data lacks."""
+    """Fields that nodeadm requires in addition to the cluster's name, but that the user data lacks."""
     runs_bootstrap_script: bool = False
     """Whether a script runs the bootstrap script of Amazon Linux 2."""
     kubelet_flags: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ class UserData:
 
     @property
     def maximum_pods(self) -> int | None:
-        """Limit on pods from the kubelet's flags or configuration; None if there is none."""
+        """Maximum number of pods in the kubelet's flags or configuration; None if there is none."""
         given = next(iter(self._flag_items("--max-pods")), self.kubelet_config.get("maxPods"))
         return None if given is None else int(given)
 
