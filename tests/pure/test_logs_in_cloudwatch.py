@@ -84,7 +84,7 @@ def test_lines_that_are_longer_than_an_event_are_split(logs: Any) -> None:
     ]
 
 
-def test_above_the_limit_no_more_is_kept_and_the_log_says_so(logs: Any) -> None:
+def test_above_the_limit_the_log_ends_with_a_note(logs: Any) -> None:
     printed(logs, "mpi-jobs/mnist/7/mnist-0", b"0123456789\n" * 100, limit=33)
     assert logs_in_cloudwatch.kept(described(), "mpi-jobs", "mnist")["mnist-0"] == [
         *["0123456789"] * 3,
@@ -128,7 +128,7 @@ def test_nothing_is_lost_until_pod_identity_works(logs: Any, capsys: pytest.Capt
     assert capsys.readouterr().err.count("CloudWatch does not take this log yet") == 1
 
 
-def test_a_pod_without_permissions_ends_and_its_log_says_so(
+def test_a_pod_without_permissions_ends_with_a_note_in_its_log(
     logs: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(send_log, "LAST_SECONDS", 0.0)
