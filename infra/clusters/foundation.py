@@ -9,7 +9,7 @@ from infra.components import iam
 from infra.components.encryption_key import EncryptionKey, EncryptionKeyArgs
 from infra.components.iam import Account
 from infra.components.key_bucket import KeyBucket, KeyBucketArgs
-from infra.components.lustre_storage import ExistingLustre, LinkedBucket, LustreStorage, LustreStorageArgs, NewLustre
+from infra.components.lustre_storage import ExistingLustre, LinkedBucket, LustreStorage, LustreStorageArgs, NewLustre, UserKey
 from infra.components.network import ExistingNetwork, Network, NetworkArgs, Subnets
 from infra.components.node_security_group import NodeSecurityGroup, NodeSecurityGroupArgs
 from infra.components.placement import Placement, PlacementArgs
@@ -138,7 +138,7 @@ def _new_lustre(settings: Settings, facts: Facts, wanted: Fsx, network: Subnets,
         size_gib=wanted.size_gib or lustre_plan.SMALLEST_GIB,
         throughput_per_tib=(wanted.throughput_per_tib or lustre_plan.THROUGHPUT) if wanted.is_persistent else None,
         compression=wanted.compression is not False,
-        has_key=wanted.is_persistent,
+        key=UserKey(wanted.kms_key_arn) if wanted.kms_key_arn else "own" if wanted.is_persistent else "aws",
         linked=LinkedBucket(linked.path, linked.directory, linked.auto_import, linked.auto_export) if linked else None,
         protect=wanted.protect,
     )
