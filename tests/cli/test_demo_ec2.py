@@ -103,7 +103,7 @@ def test_a_demo_that_is_interrupted_while_packer_builds_leaves_nothing(able: Non
         try:
             said = list(takewhile(lambda line: line != "  install-python\n", demo.stdout))
             hosts = [host.instance_id for host in cloud.hosts()]
-            packer = [one for one in psutil.Process(demo.pid).children(recursive=True) if one.name().startswith("packer")]
+            packer = [one for one in psutil.Process(demo.pid).children(recursive=True) if name_of(one).startswith("packer")]
             assert hosts and packer and namespaces(cloud), said
             os.killpg(demo.pid, signal.SIGINT)  # as a terminal does on ^C
             demo.communicate(timeout=480)
@@ -114,6 +114,14 @@ def test_a_demo_that_is_interrupted_while_packer_builds_leaves_nothing(able: Non
     assert not any(one.is_running() for one in packer)
     assert remains(cloud, *hosts) == []
     assert not (checkout.folder / ".local" / "demo-ec2.json").exists()
+
+
+def name_of(process: psutil.Process) -> str:
+    """Return the process's name, or nothing if it has ended since it was listed."""
+    try:
+        return process.name()
+    except psutil.NoSuchProcess:
+        return ""
 
 
 def test_without_hosts_the_demo_reports_the_reason(

@@ -107,7 +107,7 @@ def stranded(nodes: Sequence[Object], jobs: Sequence[ManagedJob]) -> list[Action
 
     Kubernetes keeps such a pod until the node returns or its Node object is deleted, because a copy of it may still run:
     https://kubernetes.io/docs/tasks/run-application/force-delete-stateful-set-pod/
-    Ranks of a job cannot go on there, since MPI and PyTorch end ranks that lose their peers.
+    Ranks of a job cannot go on there: MPI and torchrun end ranks that lose their peers.
     """
     answering = {node["metadata"]["name"] for node in nodes if not _is_silent(node)}
     return [
