@@ -176,6 +176,10 @@ class Naming:
     def flow_logs(self) -> str:
         return f"/{PROJECT}/{self.stack}/flow-logs"
 
+    @property
+    def job_logs(self) -> str:
+        return f"/{PROJECT}/{self.stack}/jobs"
+
     def name(self, part: str) -> str:
         """Return the name of a component of this stack. It is also the prefix of its children's names."""
         return f"{self.cluster}-{part}"

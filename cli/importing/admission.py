@@ -1,5 +1,4 @@
-"""Reasons why a foreign manifest would not run here unchanged: Pod Security, missing resources, and the cluster's
-admission.
+"""Reasons why a foreign manifest would not be admitted here unchanged: Pod Security, and the cluster's admission.
 
 https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted
 """
@@ -11,8 +10,6 @@ from cli.cluster_access import Cluster
 from cli.errors import CommandError
 from cli.exit_codes import REFUSED
 from infra.config.problems import Problem, path_text
-from infra.jobs.cluster import ClusterDescription
-from infra.naming import EFA_RESOURCE, GPU_RESOURCE
 
 Path = tuple[str | int, ...]
 Level = Literal["restricted", "baseline"]
@@ -46,12 +43,11 @@ def pods(value: Any, path: Path = ()) -> Iterator[tuple[Path, Mapping[str, Any]]
             yield from pods(one, (*path, number))
 
 
-def problems(manifest: Mapping[str, Any], cluster: ClusterDescription | None, level: Level = "restricted") -> list[Problem]:
-    """Return what a Pod Security level forbids in a manifest, and resources that no pool of the cluster has. Pure."""
+def problems(manifest: Mapping[str, Any], level: Level = "restricted") -> list[Problem]:
+    """Return what a Pod Security level refuses in a manifest. Pure."""
     found = []
     for path, spec in pods(manifest):
         found += [Problem(path_text((*path, *where)), f"{text} {IMPORT}") for where, text in _pod(spec, level)]
-        found += [Problem(path_text((*path, *where)), text) for where, text in _sizes(spec, cluster)]
     return found
 
 
@@ -98,22 +94,6 @@ def _baseline(own: Mapping[str, Any], pod: Mapping[str, Any]) -> Iterator[str]:
 
 
 _CONTAINER: Final = {"restricted": _restricted, "baseline": _baseline}
-
-
-def _sizes(spec: Mapping[str, Any], cluster: ClusterDescription | None) -> Iterator[tuple[Path, str]]:
-    if cluster is None:
-        return
-    largest = {
-        GPU_RESOURCE: ("GPUs", max((pool.gpus for pool in cluster.pools), default=0)),
-        EFA_RESOURCE: ("EFA interfaces", max((pool.efa for pool in cluster.pools), default=0)),
-    }
-    for number, container in enumerate(spec["containers"]):
-        limits = (container.get("resources") or {}).get("limits") or {}
-        for name, (what, most) in largest.items():
-            wanted = limits.get(name)
-            if wanted is not None and str(wanted).isdigit() and int(wanted) > most:
-                fix = f"Lower it to {most}." if most else "Remove it."
-                yield ("containers", number, "resources", "limits", name), f"{wanted} {what} fit on no node. {fix}"
 
 
 def refusals(manifest: Mapping[str, Any], cluster: Cluster, namespace: str) -> Iterator[Problem]:

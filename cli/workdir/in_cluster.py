@@ -47,10 +47,11 @@ class Files:
             self._selection = select(folder, limit_mib)
 
     def used_by(self, pieces: Sequence[Piece]) -> list[Piece]:
-        """Return the job's objects, changed so that ranks start in the folder and logs are copied."""
+        """Return the job's objects, changed so that ranks start in the folder, and logs are copied unless CloudWatch has them."""
         if self._files is None:
             return list(pieces)
-        return files.used_by(pieces, self._files, workdir=self._selection is not None, logs=True)
+        on_volume = not self._placed.cluster.log_group
+        return files.used_by(pieces, self._files, workdir=self._selection is not None, logs=on_volume)
 
     def create(self, cluster: Cluster) -> None:
         """Record the folder, and send the files. Raises CommandError after removing what it created."""

@@ -93,6 +93,22 @@ def deliver_flow_logs(log_group_arn: str) -> Policy:
     )
 
 
+def write_job_logs(log_group_arn: str) -> Policy:
+    """Allow a job pod to create and write log streams that end with its own name, below its namespace.
+
+    Pod Identity sets both names as session tags: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-abac.html
+    """
+    stream = "${aws:PrincipalTag/kubernetes-namespace}/*/${aws:PrincipalTag/kubernetes-pod-name}"
+    return document(
+        {
+            "Sid": "WriteOwn",
+            "Effect": "Allow",
+            "Action": ["logs:CreateLogStream", "logs:PutLogEvents"],
+            "Resource": f"{log_group_arn}:log-stream:{stream}",
+        }
+    )
+
+
 # --- keys --------------------------------------------------------------------------------------------------------------
 
 

@@ -110,6 +110,10 @@ class Clients:
         return self._client("s3")
 
     @cached_property
+    def logs(self) -> Any:
+        return self._client("logs")
+
+    @cached_property
     def quotas(self) -> Any:
         return self._client("service-quotas")
 

@@ -59,6 +59,14 @@ def bucket_region(clients: Clients, bucket: str) -> str | None:
     return str(answer.get("BucketRegion") or headers.get("x-amz-bucket-region") or clients.region)
 
 
+def key_state(clients: Clients, arn: str) -> str:
+    """Return the state of a KMS key, such as `Enabled`, or `NotFound`."""
+    try:
+        return str(clients.kms.describe_key(KeyId=arn)["KeyMetadata"]["KeyState"])
+    except clients.kms.exceptions.NotFoundException:
+        return "NotFound"
+
+
 def _described(clients: Clients, one: Mapping[str, Any]) -> LustreFileSystem:
     subnet = one["SubnetIds"][0]
     lustre = one["LustreConfiguration"]

@@ -253,6 +253,8 @@ class Facts:
     """FSx for Lustre file system named in the stack file."""
     bucket_region: str | None = None
     """Region of the bucket of the data repository; empty if it does not exist, None if it could not be read."""
+    lustre_key_state: str | None = None
+    """State of the KMS key named for the Lustre file system; `NotFound` if it does not exist, None if it could not be read."""
     images: Mapping[str, Architecture] = field(default_factory=dict)
     """ID of each existing AMI in the stack file -> the AMI's architecture."""
     ami: Ami | None = None

@@ -207,7 +207,7 @@ class _Lines:
     def _keys(self) -> int:
         """Count the stack's own keys: for logs, for secrets on EKS, and for new file systems. AWS owns those of SCRATCH_2."""
         efs, lustre = self._settings.storage.efs, self._settings.storage.lustre
-        own_lustre = lustre is not None and not lustre.is_existing and lustre.is_persistent
+        own_lustre = lustre is not None and not lustre.is_existing and lustre.is_persistent and lustre.kms_key_arn is None
         return 1 + self._settings.is_eks + (efs != "none" and not efs.is_existing) + own_lustre
 
     # --- storage ------------------------------------------------------------------------------------------------------

@@ -183,6 +183,12 @@ class PlatformSettings(CommonPlatformSettings):
             "running jobs."
         ),
     )
+    job_logs: Literal["volume", "cloudwatch"] = Field(
+        "volume",
+        description="Where submitted jobs keep their logs. `volume`: on the shared volume, until the job is canceled. "
+        "`cloudwatch`: in a log group of CloudWatch Logs, for `target.logRetentionDays`; images need python3 with boto3. "
+        "Change: affects jobs submitted later; `volume` deletes the log group with all logs.",
+    )
     efa_plugin: bool | Literal["hardened"] = Field(
         True,
         description="AWS's EFA device plugin, if a pool has EFA. `true`: privileged, as in AWS's chart; `hardened`: without "
@@ -207,3 +213,7 @@ class PlatformSettings(CommonPlatformSettings):
         "others. `nccl`: NCCL requires EFA, and MPI, which then only starts the ranks, uses TCP. `tcp`: neither uses EFA. "
         "Change: affects jobs submitted later; the stack's jobs run again.",
     )
+
+    @property
+    def keeps_logs_in_cloudwatch(self) -> bool:
+        return self.job_logs == "cloudwatch"

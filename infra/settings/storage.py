@@ -100,6 +100,11 @@ class Fsx(Model):
     compression: bool | None = Field(
         None, description="Compress data with LZ4; true by default. Change: in place; affects files written later."
     )
+    kms_key_arn: str | None = Field(
+        None,
+        description="ARN of your KMS key for a PERSISTENT_2 file system, in the same Region; by default the stack creates a key. "
+        "Change: replaces the file system, whose data is deleted.",
+    )
     zone: str | None = Field(
         None,
         description="Zone of the file system, which AWS places in one subnet; that of the first pool by default. "

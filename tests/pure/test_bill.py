@@ -129,6 +129,7 @@ LUSTRE = {
         ({}, Decimal("0.145") * 1200, 4),
         ({"sizeGib": 4800, "throughputPerTib": 250}, Decimal("0.21") * 4800, 4),
         ({"deployment": "SCRATCH_2"}, Decimal("0.14") * 1200, 3),
+        ({"kmsKeyArn": "arn:aws:kms:us-west-2:123456789012:key/1"}, Decimal("0.145") * 1200, 3),
         ({"fileSystemId": "fs-0123456789abcdef0"}, None, 3),
     ],
     ids=str,

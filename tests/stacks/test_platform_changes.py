@@ -134,6 +134,13 @@ PREVIEWS: dict[str, list[Change]] = {
             "platform.imageRegistry", "mirror.example.com/all", both(updates(*RUNNING, *CONTROLLERS), DESCRIPTION, recreates(JOB))
         ),
     ],
+    "logs of jobs in CloudWatch": [
+        change(
+            "platform.jobLogs",
+            "cloudwatch",
+            both(creates("job-logs", "job-logs-*", "*-job-logs"), updates("logs-key"), DESCRIPTION),
+        ),
+    ],
     "repositories for images": [
         change("platform.imageRepositories", True, both(creates("images-*"), DESCRIPTION)),
     ],

@@ -127,6 +127,12 @@ CASES: dict[str, FactsCase] = {
             "but Session Manager or container logs do not work."
         ],
     ),
+    "CloudWatch without an endpoint, although jobs send their logs there": (
+        {**CLOSED, "platform": {"jobLogs": "cloudwatch"}},
+        [],
+        services(logs=None),
+        [f"network.interfaceEndpoints: {REGION} has no interface endpoint for logs. {NAT}, or use another Region."],
+    ),
     "service without endpoints in a zone": (
         CLOSED,
         [],

@@ -161,6 +161,22 @@ CASES: dict[str, OfflineCase] = {
         [],
         "storage.fsx.throughputPerTib: applies to PERSISTENT_2; SCRATCH_2 always has 200 MB/s per TiB. Remove it.",
     ),
+    "key of SCRATCH_2": (
+        {"storage": {"fsx": {"deployment": "SCRATCH_2", "kmsKeyArn": f"arn:aws:kms:us-west-2:{'1' * 12}:key/1"}}},
+        [],
+        "storage.fsx.kmsKeyArn: applies to PERSISTENT_2; AWS owns the keys of SCRATCH_2. Remove it.",
+    ),
+    "alias instead of a key": (
+        {"storage": {"fsx": {"kmsKeyArn": "alias/data"}}},
+        [],
+        'storage.fsx.kmsKeyArn: "alias/data" is not the ARN of a KMS key. Use one such as '
+        "arn:aws:kms:us-west-2:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab.",
+    ),
+    "key of another Region": (
+        {"storage": {"fsx": {"kmsKeyArn": f"arn:aws:kms:eu-west-1:{'1' * 12}:key/1"}}},
+        [],
+        "storage.fsx.kmsKeyArn: the key is in eu-west-1; FSx needs one in us-west-2. Use a key there.",
+    ),
     "Lustre below the shared file system": (
         {"storage": {"fsx": {"mountPath": "/shared/fsx"}}},
         [],
