@@ -62,10 +62,11 @@ efa_minimum="1.49.0"
 nvidia_key_fingerprint="EB693B3035CD5710E231E123A4B469963BF863CC"
 nvidia_driver_version="580.126.20"
 
-# For base AMIs that lack it: the Ubuntu 24.04 one lists none. Checksum as in Spack's package, read 2026-11-22. 2.6 is
-# newer (AWS's containers of 2026-08 have it); no checksum of it was found.
-gdrcopy_version="2.5.1"
-gdrcopy_sha256="c6d5ebb7dabb89d798f27609511735595004da73af28d93ac041bb5290c4cbec"
+# For base AMIs that lack it: the Ubuntu 24.04 one lists none, and its kernel is 7.0; before 2.5.2 GDRCopy does not compile for
+# kernels from 6.15 on (its CHANGELOG.md). The checksum is that of the tag's tree as `git archive` packs it, computed on
+# 2026-11-25; the same way gives the published checksum of 2.5.1 (Spack's package). NOT VERIFIED by a download or on a GPU.
+gdrcopy_version="2.6"
+gdrcopy_sha256="c9eaf0593567ac5765d04c48cf7923dacb2644240b35bb5f025edb3bde1d5b4f"
 
 # The version that the Deep Learning AMIs of October 2026 have, for the EKS AMI. Verified by its signature: the fingerprint
 # is in https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start.html, read 2026-08. NOT VERIFIED by a download here.

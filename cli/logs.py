@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from cli import ec2_runs, hangs, job_objects, options, worker_logs
+from cli import ec2_runs, hangs, job_objects, logs_in_cloudwatch, options, worker_logs
 from cli.cluster_access import Access, Cluster, Object
 from cli.console import print_json, say
 from cli.errors import CommandError, NotFound
@@ -37,9 +37,9 @@ def command(
 ) -> int:
     """Prints the log of the launcher's last attempt; for torchrun jobs, the log of rank 0's pod.
 
-    Logs of deleted pods come from the shared volume, where they are kept.
+    Logs of deleted pods come from the shared volume, or from CloudWatch with `platform.jobLogs: cloudwatch`.
 
-    MPI sends the output of all ranks to the launcher. With `rankPrefix: true` in the job, lines name their rank.
+    MPI sends the output of all ranks to the launcher. With `rankPrefix: true` in the job, each line names its rank.
 
     With --stack, NAME is a run on the head node of an EC2 cluster.
 
@@ -51,7 +51,7 @@ def command(
         raise CommandError("--hang excludes --worker, --all, --follow and --stack", USAGE)
     if stack:
         if every or worker is not None:
-            raise CommandError("--worker and --all: the log of a run on an EC2 cluster has the output of all ranks", USAGE)
+            raise CommandError("--worker and --all: the log of a run on an EC2 cluster contains the output of all ranks", USAGE)
         with ec2_runs.on_head_node(stack, config_dir, identity) as runs:
             return ec2_runs.print_log(runs, name, follow=follow, as_json=as_json)
     cluster = Access(kubeconfig, context).connect()
@@ -102,9 +102,9 @@ def _show(by_pod: Mapping[str, Sequence[str]], about: Mapping[str, str], *, ever
 
 
 def kept(cluster: Cluster, namespace: str, name: str, worker: int | None, *, every: bool) -> dict[str, list[str]] | None:
-    """Return the logs that were kept on the shared volume, after their pods were deleted; None if there are none."""
+    """Return the logs that were kept after their pods were deleted; None if there are none."""
     try:
-        found = kept_logs(cluster, namespace, name)
+        found = _kept(cluster, namespace, name)
     except NotFound:
         return None
     by_label = {kept_label(pod, name): lines for pod, lines in found.items()}  # a later attempt replaces an earlier one
@@ -113,6 +113,17 @@ def kept(cluster: Cluster, namespace: str, name: str, worker: int | None, *, eve
     first = "launcher" if "launcher" in by_label else "worker-0"
     wanted = first if worker is None else f"worker-{worker}"
     return {wanted: by_label.get(wanted, [])}
+
+
+def _kept(cluster: Cluster, namespace: str, name: str) -> dict[str, list[str]]:
+    """Return the kept lines by pod. Jobs that were submitted before `platform.jobLogs` changed have theirs on the volume."""
+    described = cluster.description()
+    if described.log_group:
+        try:
+            return logs_in_cloudwatch.kept(described, namespace, name)
+        except NotFound:
+            pass
+    return kept_logs(cluster, namespace, name)
 
 
 def kept_label(pod: str, job: str) -> str:

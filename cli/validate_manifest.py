@@ -1,4 +1,4 @@
-"""`validate FILE` for a manifest of another system: say why it would not run here as it is."""
+"""`validate FILE` for a manifest of another system: report why it would not run here without changes."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,16 +8,16 @@ from cli.cluster_access import Access, Cluster
 from cli.console import make_console, print_json
 from cli.errors import CommandError, problem_count, problem_json, problem_line
 from cli.exit_codes import OK, REFUSED
-from cli.importing import admission, formats
+from cli.importing import admission, formats, placement
 from cli.importing.errors import NotImportable
 from infra.config.problems import Problem
 from infra.jobs.cluster import ClusterDescription
 
-WITHOUT_CLUSTER: Final = "what a cluster's admission says of the pods (--kubeconfig), and whether its pools have the resources"
+WITHOUT_CLUSTER: Final = "what a cluster's admission says of the pods (--kubeconfig), and whether its queue and pools take them"
 
 
 def documents(path: Path) -> list[Mapping[str, Any]]:
-    """Return the Kubernetes objects in a file that have pods; none if the file is something else."""
+    """Return the Kubernetes objects in a file that create pods; none if the file is something else."""
     try:
         return admission.documents_with_pods(formats.documents(formats.text_of(path)))
     except NotImportable:
@@ -33,7 +33,8 @@ def run(
     place = described.namespace(where) if described else None
     found: list[Problem] = []
     for manifest in manifests:
-        own = admission.problems(manifest, described, place.pod_security if place else "restricted")
+        own = admission.problems(manifest, place.pod_security if place else "restricted")
+        own += placement.problems(manifest, described, place) if described else []
         own += _variables(manifest)
         if cluster is not None and not own:
             own += admission.refusals(manifest, cluster, where)

@@ -1,4 +1,4 @@
-"""The faults that are measured: how each begins, how its node is repaired, and the goals."""
+"""The measured faults: how each begins, how its node is repaired, and the goals."""
 
 import io
 from collections.abc import Callable, Mapping
@@ -10,6 +10,7 @@ from bench.heal.seen import BACK, CORDONED, DOWN, NEW_NODE, NOTICED, REPORTED, T
 from bench.timed_job import Bench
 from cli import local_break
 from infra.health.faults import GPU_CONDITION, READY
+from localcloud.aws.ec2.notices import INTERRUPTION
 from testkit.projects import client
 
 Act = Callable[[Bench, str], None]
@@ -19,10 +20,11 @@ JOB: Final = "bench-heal"
 NEXT: Final = "next step"
 LOST: Final = "steps done twice"
 WITHIN_SECONDS: Final = 30
-"""`progress.within` of jobs: the shortest one that is allowed."""
+"""`progress.within` of jobs: the minimum allowed."""
 SAVED: Final = 5
 """Steps from one checkpoint to the next."""
 FAST: Final = {REPORTED: 5.0, CORDONED: 5.5, NEXT: 65.0, LOST: SAVED}
+NOTICE: Final = {CORDONED: 5.0, NEXT: 65.0, LOST: SAVED}
 SLOW: Final = {REPORTED: 30.0, CORDONED: 30.5, NEXT: 90.0, LOST: SAVED}
 HUNG: Final = {NOTICED: 2.0 * WITHIN_SECONDS, DOWN: 2.0 * WITHIN_SECONDS + 30, LOST: SAVED}
 STAGES: Final = (REPORTED, CORDONED, NOTICED, TOLD, DOWN, NEW_NODE, NEXT, BACK, LOST)
@@ -38,7 +40,7 @@ class Fault:
     """Condition of the node that shows the fault."""
     repair: Act | None = None
     workers: int = 1
-    """One leaves a spare node; two leave none."""
+    """Number of workers: one leaves a spare node, two leave none."""
     goals: Mapping[str, float] = field(default_factory=lambda: FAST)
     is_hang: bool = False
 
@@ -56,6 +58,11 @@ def _hang(bench: Bench, _: str) -> None:
     broken(JOB, bench, hang=0)
 
 
+def end_notice(bench: Bench, _: str) -> None:
+    """Put the calendar forward to where EC2 ends the interrupted instance."""
+    bench.shell.cloud.control().post("clock", {"seconds": INTERRUPTION.total_seconds()})
+
+
 def reboot(bench: Bench, node: str) -> None:
     (found,) = [one for one in bench.client.list("Node") if one["metadata"]["name"] == node]
     instance = found["spec"]["providerID"].rpartition("/")[2]
@@ -67,6 +74,7 @@ FAULTS: Final = {
     "ecc": Fault("a GPU has a double-bit error (Xid 48)", _break(ecc=True), GPU_CONDITION, reboot),
     "instance": Fault("the instance is terminated", _break(instance=True)),
     "no-spare": Fault("the instance is terminated, and there is no spare node", _break(instance=True), workers=2),
+    "notice": Fault("a Spot Instance gets its notice", _break(spot_notice=True), repair=end_notice, goals=NOTICE),
     "link": Fault("the network link fails", _break(link=True), repair=_break(restore=True), goals=SLOW),
     "kubelet": Fault("the kubelet stops", _break(kubelet=True), repair=_break(restore=True), goals=SLOW),
     "hang": Fault(f"a rank hangs; progress.within is {WITHIN_SECONDS} s", _hang, goals=HUNG, is_hang=True),

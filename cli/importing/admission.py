@@ -1,4 +1,4 @@
-"""Why a foreign manifest would not run here as it is: Pod Security, missing resources, and what a cluster's admission says.
+"""Reasons why a foreign manifest would not be admitted here unchanged: Pod Security, and the cluster's admission.
 
 https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted
 """
@@ -10,8 +10,6 @@ from cli.cluster_access import Cluster
 from cli.errors import CommandError
 from cli.exit_codes import REFUSED
 from infra.config.problems import Problem, path_text
-from infra.jobs.cluster import ClusterDescription
-from infra.naming import EFA_RESOURCE, GPU_RESOURCE
 
 Path = tuple[str | int, ...]
 Level = Literal["restricted", "baseline"]
@@ -29,7 +27,7 @@ BASELINE_CAPABILITIES: Final = frozenset(
 )
 """https://kubernetes.io/docs/concepts/security/pod-security-standards/#baseline"""
 SECCOMP: Final = ("RuntimeDefault", "Localhost")
-IMPORT: Final = "`import` makes a job file of it that complies."
+IMPORT: Final = "`import` turns it into a job file that complies."
 
 
 def pods(value: Any, path: Path = ()) -> Iterator[tuple[Path, Mapping[str, Any]]]:
@@ -45,12 +43,11 @@ def pods(value: Any, path: Path = ()) -> Iterator[tuple[Path, Mapping[str, Any]]
             yield from pods(one, (*path, number))
 
 
-def problems(manifest: Mapping[str, Any], cluster: ClusterDescription | None, level: Level = "restricted") -> list[Problem]:
-    """Return what a Pod Security level refuses in a manifest, and resources that no pool of the cluster has. Pure."""
+def problems(manifest: Mapping[str, Any], level: Level = "restricted") -> list[Problem]:
+    """Return what a Pod Security level refuses in a manifest. Pure."""
     found = []
     for path, spec in pods(manifest):
         found += [Problem(path_text((*path, *where)), f"{text} {IMPORT}") for where, text in _pod(spec, level)]
-        found += [Problem(path_text((*path, *where)), text) for where, text in _sizes(spec, cluster)]
     return found
 
 
@@ -99,24 +96,10 @@ def _baseline(own: Mapping[str, Any], pod: Mapping[str, Any]) -> Iterator[str]:
 _CONTAINER: Final = {"restricted": _restricted, "baseline": _baseline}
 
 
-def _sizes(spec: Mapping[str, Any], cluster: ClusterDescription | None) -> Iterator[tuple[Path, str]]:
-    if cluster is None:
-        return
-    largest = {
-        GPU_RESOURCE: ("GPUs", max((pool.gpus for pool in cluster.pools), default=0)),
-        EFA_RESOURCE: ("EFA interfaces", max((pool.efa for pool in cluster.pools), default=0)),
-    }
-    for number, container in enumerate(spec["containers"]):
-        limits = (container.get("resources") or {}).get("limits") or {}
-        for name, (what, most) in largest.items():
-            wanted = limits.get(name)
-            if wanted is not None and str(wanted).isdigit() and int(wanted) > most:
-                fix = f"Lower it to {most}." if most else "Remove it."
-                yield ("containers", number, "resources", "limits", name), f"{wanted} {what} fit on no node. {fix}"
-
-
 def refusals(manifest: Mapping[str, Any], cluster: Cluster, namespace: str) -> Iterator[Problem]:
-    """Yield what the cluster's API server says of each pod template: a dry run, which creates nothing. Raises CommandError."""
+    """Yield what the cluster's API server reports about each pod template in a dry run, which creates nothing. Raises
+    CommandError.
+    """
     for path, spec in pods(manifest):
         metadata = {"name": "gpumpi-dry-run", "namespace": namespace}
         restart = {"restartPolicy": "Never"} if spec.get("restartPolicy") not in ("Never", "OnFailure") else {}
@@ -125,7 +108,7 @@ def refusals(manifest: Mapping[str, Any], cluster: Cluster, namespace: str) -> I
         except CommandError as error:
             if error.code != REFUSED:
                 raise
-            yield Problem(path_text(path), f"the cluster refuses the pod: {_reason(str(error))}")
+            yield Problem(path_text(path), f"the cluster rejects the pod: {_reason(str(error))}")
 
 
 def _reason(message: str) -> str:

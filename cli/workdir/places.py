@@ -1,5 +1,8 @@
-"""Where the folder and the logs of a submitted job go: onto a shared volume, else into the stack's bucket."""
+"""Where the folder and the logs of a submitted job are stored: on a shared volume; without one, the folder is stored in the
+stack's bucket. Logs are in CloudWatch instead if the cluster is set up for that.
+"""
 
+import secrets
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
@@ -9,13 +12,13 @@ from cli.errors import CommandError
 from cli.exit_codes import REFUSED
 from cli.workdir.in_bucket import FolderInBucket
 from cli.workdir.in_cluster import Files
-from infra.jobs import files
+from infra.jobs import cloudwatch_logs, files
 from infra.jobs.pieces import Piece
 from infra.jobs.pods import PlacedJob
 
 
 class Place(Protocol):
-    """Where the files of a job are that is about to be submitted."""
+    """Where the files of a job about to be submitted are stored."""
 
     def used_by(self, pieces: Sequence[Piece]) -> list[Piece]: ...
 
@@ -25,8 +28,34 @@ class Place(Protocol):
 
 
 def choose(placed: PlacedJob, folder: Path | None, limit_mib: int) -> Place:
-    """Return the place for a folder, or only for the logs. Raises CommandError if the folder cannot be sent; nothing has
+    """Return the place for a folder, and for the logs. Raises CommandError if the folder cannot be sent; nothing has
     been created then."""
+    if placed.cluster.log_group:
+        sent = _folder(placed, folder, limit_mib) if folder is not None else None
+        return LogsInCloudWatch(placed, sent)
+    return _folder(placed, folder, limit_mib)
+
+
+class LogsInCloudWatch:
+    """A job whose logs go to CloudWatch, with or without a folder."""
+
+    def __init__(self, placed: PlacedJob, folder: Place | None) -> None:
+        self._placed, self._folder, self._run = placed, folder, secrets.token_hex(4)
+
+    def used_by(self, pieces: Sequence[Piece]) -> list[Piece]:
+        started = self._folder.used_by(pieces) if self._folder else pieces
+        return cloudwatch_logs.used_by(started, self._placed, self._run)
+
+    def create(self, cluster: Cluster) -> None:
+        if self._folder:
+            self._folder.create(cluster)
+
+    def remove(self, cluster: Cluster) -> None:
+        if self._folder:
+            self._folder.remove(cluster)
+
+
+def _folder(placed: PlacedJob, folder: Path | None, limit_mib: int) -> Place:
     has_volume = files.of(placed, "") is not None
     if folder is None or has_volume:
         return Files(placed, folder, limit_mib)

@@ -12,6 +12,7 @@ from infra.components.eks_addons import Addon, EksAddons, EksAddonsArgs, needed_
 from infra.components.eks_cluster import EksCluster, EksClusterArgs
 from infra.components.iam import Account
 from infra.components.image_repositories import ImageRepositories, ImageRepositoriesArgs
+from infra.components.job_logs import JobLogs, JobLogsArgs
 from infra.components.node_pool import NodePool, NodePoolArgs
 from infra.components.node_role import NodeRole, NodeRoleArgs
 from infra.components.pod_role import PodRole, PodRoleArgs
@@ -118,6 +119,7 @@ class PodRoles:
 
 def _job_roles(settings: Settings, base: Foundation, cluster: EksCluster) -> list[PodRole]:
     naming, account = base.naming, base.account
+    logs = _job_logs(settings, base)
     roles: list[PodRole] = []
     for namespace in settings.platform.namespace_names:
         paths = [
@@ -125,6 +127,9 @@ def _job_roles(settings: Settings, base: Foundation, cluster: EksCluster) -> lis
             for one in settings.platform.job_policies
             if one.namespace in (None, namespace)
         ]
+        more: dict[str, pulumi.Input[str]] = {"buckets": iam.to_json(iam.use_buckets(account, paths))} if paths else {}
+        if logs is not None:
+            more["logs"] = logs.arn.apply(lambda arn: iam.to_json(iam.write_job_logs(arn)))
         args = PodRoleArgs(
             naming,
             account=account,
@@ -132,11 +137,18 @@ def _job_roles(settings: Settings, base: Foundation, cluster: EksCluster) -> lis
             namespace=namespace,
             service_account=JOB_SERVICE_ACCOUNT,
             policy=base.keys.arn.apply(lambda arn: iam.to_json(iam.exchange_job_keys(arn))),
-            bucket_policy=iam.to_json(iam.use_buckets(account, paths)) if paths else None,
+            more=more,
             cluster_name=cluster.name,
         )
         roles.append(PodRole(naming.name(f"{namespace}-job"), args))
     return roles
+
+
+def _job_logs(settings: Settings, base: Foundation) -> JobLogs | None:
+    if not settings.platform.keeps_logs_in_cloudwatch:
+        return None
+    args = JobLogsArgs(base.naming, base.logs_key.arn, settings.target.log_retention_days)
+    return JobLogs(base.naming.name("job-logs"), args)
 
 
 def _autoscaler_role(settings: Settings, naming: Naming, account: Account, cluster: EksCluster) -> PodRole | None:

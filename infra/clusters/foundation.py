@@ -9,7 +9,7 @@ from infra.components import iam
 from infra.components.encryption_key import EncryptionKey, EncryptionKeyArgs
 from infra.components.iam import Account
 from infra.components.key_bucket import KeyBucket, KeyBucketArgs
-from infra.components.lustre_storage import ExistingLustre, LinkedBucket, LustreStorage, LustreStorageArgs, NewLustre
+from infra.components.lustre_storage import ExistingLustre, LinkedBucket, LustreStorage, LustreStorageArgs, NewLustre, UserKey
 from infra.components.network import ExistingNetwork, Network, NetworkArgs, Subnets
 from infra.components.node_security_group import NodeSecurityGroup, NodeSecurityGroupArgs
 from infra.components.placement import Placement, PlacementArgs
@@ -43,8 +43,7 @@ class Foundation:
 def create_foundation(settings: Settings, facts: Facts) -> Foundation:
     naming = Naming(settings.stack, settings.cost_center, settings.tags)
     account = Account(facts.caller.account, facts.region, facts.partition)
-    logs = [naming.control_plane_logs, naming.flow_logs] if settings.is_eks else [naming.flow_logs]
-    logs_policy = iam.to_json(iam.logs_key(account, logs))
+    logs_policy = iam.to_json(iam.logs_key(account, _log_groups(settings, naming)))
     logs_key = EncryptionKey(naming.name("logs-key"), EncryptionKeyArgs(naming, "logs", logs_policy))
     network = _network(settings, facts, naming, account, logs_key)
     nodes = NodeSecurityGroup(
@@ -56,6 +55,13 @@ def create_foundation(settings: Settings, facts: Facts) -> Foundation:
     lustre = _lustre(settings, facts, naming, account, network, nodes)
     keys = KeyBucket(naming.name("keys"), KeyBucketArgs(naming))
     return Foundation(naming, account, logs_key, network, nodes, endpoints, storage, lustre, keys)
+
+
+def _log_groups(settings: Settings, naming: Naming) -> list[str]:
+    if not settings.is_eks:
+        return [naming.flow_logs]
+    jobs = [naming.job_logs] if settings.platform.keeps_logs_in_cloudwatch else []
+    return [naming.control_plane_logs, naming.flow_logs, *jobs]
 
 
 def _network(settings: Settings, facts: Facts, naming: Naming, account: Account, logs_key: EncryptionKey) -> Subnets:
@@ -132,7 +138,7 @@ def _new_lustre(settings: Settings, facts: Facts, wanted: Fsx, network: Subnets,
         size_gib=wanted.size_gib or lustre_plan.SMALLEST_GIB,
         throughput_per_tib=(wanted.throughput_per_tib or lustre_plan.THROUGHPUT) if wanted.is_persistent else None,
         compression=wanted.compression is not False,
-        has_key=wanted.is_persistent,
+        key=UserKey(wanted.kms_key_arn) if wanted.kms_key_arn else "own" if wanted.is_persistent else "aws",
         linked=LinkedBucket(linked.path, linked.directory, linked.auto_import, linked.auto_export) if linked else None,
         protect=wanted.protect,
     )

@@ -44,14 +44,6 @@ NODE_KEYS: Final = "nodes"
 JOB_KEYS: Final = "jobs"
 """Prefixes of the key bucket: public SSH keys of nodes and of job pods."""
 
-UNSCOPABLE: Final[Mapping[str, str]] = {
-    "autoscaling:Describe*": "https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2autoscaling.html",
-    "ec2:Describe*": "https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html",
-    "ec2:GetInstanceTypesFromInstanceRequirements": "https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html",
-}
-"""Action without resource-level permissions -> AWS's reference page that documents it. No other action may be allowed
-on `*`."""
-
 _KEY_ADMINISTRATION: Final = (
     "kms:CancelKeyDeletion",
     "kms:CreateAlias",
@@ -97,6 +89,22 @@ def deliver_flow_logs(log_group_arn: str) -> Policy:
             "Effect": "Allow",
             "Action": ["logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"],
             "Resource": [log_group_arn, f"{log_group_arn}:*"],
+        }
+    )
+
+
+def write_job_logs(log_group_arn: str) -> Policy:
+    """Allow a job pod to create and write log streams that end with its own name, below its namespace.
+
+    Pod Identity sets both names as session tags: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-abac.html
+    """
+    stream = "${aws:PrincipalTag/kubernetes-namespace}/*/${aws:PrincipalTag/kubernetes-pod-name}"
+    return document(
+        {
+            "Sid": "WriteOwn",
+            "Effect": "Allow",
+            "Action": ["logs:CreateLogStream", "logs:PutLogEvents"],
+            "Resource": f"{log_group_arn}:log-stream:{stream}",
         }
     )
 
@@ -235,7 +243,7 @@ def _exchange(bucket_arn: str, shared: str, *, own: str) -> tuple[Statement, ...
 
 @dataclass(frozen=True)
 class BucketPath:
-    """An object or folder in a bucket; the whole bucket if the path is empty."""
+    """An object or folder in a bucket, or the whole bucket if the path is empty."""
 
     bucket: str
     path: str

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 import pulumi
 import pulumi_aws as aws
@@ -28,6 +28,13 @@ class LinkedBucket:
 
 
 @dataclass(frozen=True)
+class UserKey:
+    """A KMS key that the stack does not manage."""
+
+    arn: str
+
+
+@dataclass(frozen=True)
 class NewLustre:
     """Settings of a new file system."""
 
@@ -39,8 +46,8 @@ class NewLustre:
     throughput_per_tib: int | None
     """None for SCRATCH_2, whose throughput is fixed."""
     compression: bool
-    has_key: bool
-    """Whether the stack creates a key. AWS owns the keys of SCRATCH_2."""
+    key: Literal["own", "aws"] | UserKey
+    """Key that encrypts the file system: of the stack, of AWS (SCRATCH_2), or of the user."""
     linked: LinkedBucket | None
     protect: bool
 
@@ -66,7 +73,7 @@ class LustreStorageArgs:
 
 class LustreStorage(pulumi.ComponentResource):
     """Creates:
-    - an FSx for Lustre file system, encrypted with its own key if it is PERSISTENT_2 (or uses an existing one)
+    - an FSx for Lustre file system, encrypted with its own or the user's key if it is PERSISTENT_2 (or uses an existing one)
     - a security group that admits the nodes and the file servers; for an existing file system, on request, only the rules
       that admit the nodes
     - a data repository association that imports objects of a bucket as files and exports files as objects
@@ -114,7 +121,9 @@ class LustreStorage(pulumi.ComponentResource):
         )
 
     def _key(self, new: NewLustre) -> pulumi.Input[str] | None:
-        if not new.has_key:
+        if isinstance(new.key, UserKey):
+            return new.key.arn
+        if new.key == "aws":
             return None
         policy = iam.to_json(iam.file_system_key(self._args.account, "fsx"))
         return EncryptionKey(
@@ -122,7 +131,7 @@ class LustreStorage(pulumi.ComponentResource):
         ).arn
 
     def _create_security_group(self, new: NewLustre) -> tuple[aws.ec2.SecurityGroup, list[pulumi.Resource]]:
-        """Create the security group of the file servers. Returns the rules among the servers, too."""
+        """Create the security group of the file servers. Also return the rules between the servers."""
         naming, name = self._args.naming, self._name
         group = aws.ec2.SecurityGroup(
             f"{name}-security-group",

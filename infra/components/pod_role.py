@@ -1,6 +1,7 @@
 """IAM role for the pods of one Kubernetes service account (EKS Pod Identity)."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import pulumi
 import pulumi_aws as aws
@@ -26,8 +27,8 @@ class PodRoleArgs:
     service_account: str
     policy: pulumi.Input[str] | ManagedPolicy
     """Permissions of the pods."""
-    bucket_policy: str | None = None
-    """Further permissions: the buckets that the stack lets jobs use."""
+    more: Mapping[str, pulumi.Input[str]] = field(default_factory=dict)
+    """Further policies, by the suffix of their resource names."""
     cluster_name: pulumi.Input[str] | None = None
     """If given, the component associates the role with the service account. EKS add-ons create their own
     associations."""
@@ -58,8 +59,8 @@ class PodRole(pulumi.ComponentResource):
             )
         else:
             self._permission = aws.iam.RolePolicy(f"{name}-policy", role=self._role.name, policy=args.policy, opts=child)
-        if args.bucket_policy is not None:
-            aws.iam.RolePolicy(f"{name}-buckets", role=self._role.name, policy=args.bucket_policy, opts=child)
+        for suffix, policy in args.more.items():
+            aws.iam.RolePolicy(f"{name}-{suffix}", role=self._role.name, policy=policy, opts=child)
         self._association: pulumi.Resource | None = None
         if args.cluster_name is not None:
             self._association = aws.eks.PodIdentityAssociation(

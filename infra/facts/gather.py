@@ -183,11 +183,11 @@ def _addon_versions(settings: Settings, clients: Clients) -> dict[str, frozenset
 
 
 _Mounts = tuple[efs.Admitted, frozenset[str]]
-"""What the mount targets of an existing file system admit, and the security groups of this stack's nodes."""
+"""Sources that the mount targets of an existing file system admit, and the security groups of this stack's nodes."""
 
 
 class _AccountFacts:
-    """Queries about the account in this Region, as far as the settings depend on it."""
+    """Queries about those parts of the account in this Region on which the settings depend."""
 
     def __init__(self, settings: Settings, clients: Clients, queries: _Queries, caller: Caller) -> None:
         partition = caller.arn.split(":")[1]
@@ -240,6 +240,8 @@ class _LustreFacts:
 
         self._named = queries.required(named)
         self._own = queries.required(lambda: fsx.own_file_system(clients, own) if creates else None)
+        key = lustre.kms_key_arn if lustre else None
+        self._key_state = queries.optional(f"key {key}", lambda: fsx.key_state(clients, key) if key else None, None)
         self._bucket = queries.optional(
             f"bucket {bucket}", lambda: (fsx.bucket_region(clients, bucket) or "") if bucket else None, None
         )
@@ -252,6 +254,7 @@ class _LustreFacts:
             lustre=named,
             existing=replace(facts.existing, lustre=self._own.result()),
             bucket_region=self._bucket.result(),
+            lustre_key_state=self._key_state.result(),
             not_found=facts.not_found | missing,
         )
 

@@ -70,7 +70,7 @@ class CapacityReservation:
     start: datetime | None = None
     end: datetime | None = None
     read_at: datetime = field(default=_LONG_AGO, compare=False)
-    """When AWS reported this."""
+    """When AWS reported this, by its clock."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class FileSystem:
     """Zone -> security group of the mount target there -> sources that it admits to NFS: CIDRs, security groups and prefix
     lists. None if they could not be read."""
     nodes_groups: frozenset[str] = frozenset()
-    """Existing security groups of this stack's nodes: its own one, and on EKS the cluster security group."""
+    """Existing security groups of this stack's nodes: its own, and on EKS also the cluster security group."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class LustreFileSystem:
     admitted: Mapping[str, frozenset[str]] | None = None
     """Security group of the file system -> sources that it admits to Lustre. None if they could not be read."""
     nodes_groups: frozenset[str] = frozenset()
-    """Existing security groups of this stack's nodes: its own one, and on EKS the cluster security group."""
+    """Existing security groups of this stack's nodes: its own, and on EKS also the cluster security group."""
 
 
 @dataclass(frozen=True)
@@ -253,6 +253,8 @@ class Facts:
     """FSx for Lustre file system named in the stack file."""
     bucket_region: str | None = None
     """Region of the bucket of the data repository; empty if it does not exist, None if it could not be read."""
+    lustre_key_state: str | None = None
+    """State of the KMS key named for the Lustre file system; `NotFound` if it does not exist, None if it could not be read."""
     images: Mapping[str, Architecture] = field(default_factory=dict)
     """ID of each existing AMI in the stack file -> the AMI's architecture."""
     ami: Ami | None = None

@@ -127,6 +127,8 @@ class ClusterDescription(_Described):
     """True if the cluster can run MPIJobs."""
     job_controller: bool = False
     """True if the cluster has a job controller, which keeps records, runs `setup` and restarts jobs."""
+    log_group: str = ""
+    """Log group of CloudWatch Logs to which submitted jobs write their logs; empty if they keep them on a volume."""
     image_registry: str = ""
     """Prefix of full image names: `docker.io/a/b:1` becomes `mirror.example.com/all/docker.io/a/b:1`."""
     image_repository: str = ""

@@ -1,7 +1,7 @@
 """Changes to a job's objects in clusters with a job controller: it restarts the job as a whole, and runs `setup` first.
 
-Kubernetes and mpi-operator repeat a failed attempt. The controller judges each attempt, and fails the job when it may not be
-repeated any more: it distinguishes lost nodes from failures, which a Job cannot.
+Kubernetes and mpi-operator retry a failed attempt. The controller judges each attempt, and fails the job when no retry
+is left: unlike a Job, it distinguishes lost nodes from failures.
 """
 
 import copy
@@ -73,7 +73,7 @@ def _progress(placed: PlacedJob) -> Manifest:
 
 
 def _report_steps(main: Manifest, placed: PlacedJob) -> None:
-    """Let the pod whose log is the job's log print the steps in `progress.file`: the controller reads only this log."""
+    """Let the pod with the job's log print the steps from `progress.file`: the controller reads only this log."""
     path = placed.job.progress and placed.job.progress.file
     if not path:
         return
@@ -101,10 +101,10 @@ def _allow_disruptions(main: Manifest, placed: PlacedJob) -> None:
             spec["runPolicy"]["backoffLimit"] = attempts
         case "standalone":
             spec["backoffLimit"] = attempts
-            spec.pop("activeDeadlineSeconds", None)  # it would count the time in which the workers wait in the queue
+            spec.pop("activeDeadlineSeconds", None)  # it would include the time that the workers wait in the queue
         case "torchrun":
-            # Kubernetes pauses 10 seconds before it repeats an index, and twice as long each time. With one limit for all
-            # indexes, it would count all pods of an attempt, and pause for 10 minutes after a failure of 8 workers.
+            # Kubernetes waits 10 seconds before it retries an index, and doubles the wait each time. With one limit for
+            # all indexes, it would count all pods of an attempt, and wait 10 minutes after 8 workers failed.
             del spec["backoffLimit"]
             spec |= {"backoffLimitPerIndex": attempts, "maxFailedIndexes": 0}
 
@@ -151,7 +151,7 @@ def setup(placed: PlacedJob) -> Manifest:
 
 
 def _hold(piece: Piece, placed: PlacedJob) -> None:
-    """Keep the ranks out of the queue until the controller releases them, and let no pod of theirs run `setup`."""
+    """Keep the ranks out of the queue until the controller releases them, and do not run `setup` in their pods."""
     manifest = piece.manifest
     for pod in pods_in(manifest):
         kept = [one for one in pod.get("initContainers", ()) if one["name"] != FORMER_CONTAINER]

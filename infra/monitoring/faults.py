@@ -1,8 +1,8 @@
 """One alert per fault of `infra.health.faults`: what EKS's node monitoring agent reports about a node.
 
-The node's condition tells whether the fault lasts; Kubernetes's metrics of conditions lack the reason. The agent's counter
-has it, restarts with the agent as the conditions do, and counts some reasons before they become a condition. An alert
-needs both.
+The node's condition tells whether the fault lasts; Kubernetes's metrics of conditions lack the reason. The agent's
+counter has the reason, but it is reset when the agent restarts, like the conditions, and counts some reasons before
+they become a condition. An alert needs both.
 
 https://github.com/aws/eks-node-monitoring-agent/blob/51af5494/pkg/manager/manager.go
 """
@@ -25,7 +25,7 @@ _NAMED: Final = {
     "NvidiaDeviceCountMismatch": "The driver sees fewer GPUs than the instance type has.",
     "FabricManagerNotRunning": "NVIDIA's fabric manager does not run, so the node's GPUs cannot use NVSwitch.",
     "DCGMDiagnosticFailure": "NVIDIA's diagnostics of a GPU failed.",
-    "DCGMError": "The agent could not talk to DCGM. That says nothing about the GPUs, but their faults are not noticed.",
+    "DCGMError": "The agent could not talk to DCGM. This does not mean that a GPU is broken, but GPU faults go unnoticed.",
     HEALTH_CODE: "DCGM's health check of a GPU failed. The code is in the node's condition.",
 }
 _CONDITIONS: Final = {
@@ -68,7 +68,7 @@ def _of_reason(reason: str) -> Alert:
     lasting = decision.owner != "nobody"
     return Alert(
         name=reason,
-        # An event sets no condition. It is over when it has not been repeated for a while.
+        # An event sets no condition. It counts as over when it has not recurred for a while.
         expr=f"({counted}) and on (node) ({_is_false(faults.GPU_CONDITION)})" if lasting else _recent(match),
         summary=f"Node {{{{ $labels.node }}}}: {reason}",
         meaning=f"{text} The fault {_FOLLOWS[decision.action]}.",
@@ -82,7 +82,9 @@ def _is_false(condition: str) -> str:
 
 
 def _recent(match: str) -> str:
-    """The first report creates the series, which is no increase: compare with the value a while ago, or with none."""
+    """The first report creates the series, which Prometheus does not count as an increase. So compare with the value a
+    while ago, if there is one.
+    """
     now = f"sum by (node) (problem_condition_count{{{match}}})"
     before = f"sum by (node) (problem_condition_count{{{match}}} offset 10m)"
     return f"({now} > {before}) or ({now} unless {before})"
@@ -133,7 +135,7 @@ def _of_condition(condition: str) -> Alert:
     minutes = int(faults.wait(condition).total_seconds() // 60)
     return Alert(
         name=name,
-        # The kubelet's condition becomes Unknown, not False, when the kubelet is dead.
+        # When the kubelet is dead, its condition becomes Unknown, not False.
         expr='max by (node) (kube_node_status_condition{condition="Ready",status="true"}) == 0'
         if is_kubelets
         else _is_false(condition),

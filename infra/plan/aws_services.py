@@ -1,5 +1,6 @@
 """AWS services that nodes and their pods call, by the names of their VPC endpoints."""
 
+from collections.abc import Iterable
 from typing import Final
 
 from infra.facts.model import Facts
@@ -39,6 +40,12 @@ GUESSED_NAMES: Final = frozenset({"aws", "aws-us-gov"})
 """Partitions in which each service is `com.amazonaws.<Region>.<service>`. In China, for example, ECR is
 `cn.com.amazonaws.cn-north-1.ecr.api`, but Systems Manager is `com.amazonaws.cn-north-1.ssm`:
 https://github.com/aws/aws-cdk/pull/16139"""
+
+
+def essential(settings: Settings, services: Iterable[str]) -> list[str]:
+    """Return the services among these without whose endpoints nodes cannot join, or jobs cannot run or keep their logs."""
+    logs = {"logs"} if settings.is_eks and settings.platform.keeps_logs_in_cloudwatch else set()
+    return [one for one in services if one not in NOT_ESSENTIAL - logs]
 
 
 def wanted_endpoints(settings: Settings) -> tuple[str, ...]:

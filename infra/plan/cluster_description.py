@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from infra.boot.eks_node import HUGE_PAGES
 from infra.facts.model import Facts
 from infra.jobs.cluster import ClusterDescription, NamespaceDescription, PoolDescription, TaintDescription, VolumeDescription
-from infra.naming import JOB_SERVICE_ACCOUNT, LUSTRE_CLAIM, PRIORITIES, QUEUE_NAME, SHARED_CLAIM, SYSTEM_POOL
+from infra.naming import JOB_SERVICE_ACCOUNT, LUSTRE_CLAIM, PRIORITIES, QUEUE_NAME, SHARED_CLAIM, SYSTEM_POOL, Naming
 from infra.plan.allocatable import for_jobs
 from infra.plan.eks_pools import HUGE_PAGE_MIB, PoolPlan
 from infra.plan.image_repositories import address
@@ -24,6 +24,7 @@ def describe(settings: Settings, facts: Facts, plans: Mapping[str, PoolPlan]) ->
         namespaces=tuple(_namespace(one, settings) for one in platform.job_namespaces),
         mpi_operator=platform.mpi_operator,
         job_controller=platform.job_controller,
+        log_group=Naming(settings.stack).job_logs if platform.keeps_logs_in_cloudwatch else "",
         image_registry=platform.image_registry or "",
         image_repository=address(settings, facts) or "",
         image_pull_secrets=platform.image_pull_secrets,

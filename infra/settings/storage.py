@@ -63,7 +63,7 @@ class DataRepository(Model):
 
     @property
     def bucket(self) -> str:
-        """Name of the bucket; the whole path if it has another form."""
+        """Name of the bucket, or the whole path if it has another form."""
         return self.path.removeprefix("s3://").partition("/")[0]
 
 
@@ -99,6 +99,11 @@ class Fsx(Model):
     )
     compression: bool | None = Field(
         None, description="Compress data with LZ4; true by default. Change: in place; affects files written later."
+    )
+    kms_key_arn: str | None = Field(
+        None,
+        description="ARN of your KMS key for a PERSISTENT_2 file system, in the same Region; by default the stack creates a key. "
+        "Change: replaces the file system, whose data is deleted.",
     )
     zone: str | None = Field(
         None,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from infra.config.messages import all_of
 from infra.config.problems import Problem, warning
 from infra.facts.model import Facts
-from infra.plan.aws_services import GUESSED_NAMES, NOT_ESSENTIAL, wanted_endpoints
+from infra.plan.aws_services import GUESSED_NAMES, essential, wanted_endpoints
 from infra.plan.placement import vpc_zones
 from infra.settings.stack import Settings
 
@@ -19,13 +19,12 @@ def offered(settings: Settings, facts: Facts) -> Iterator[Problem]:
         return
     if facts.endpoint_services is None:
         if facts.partition not in GUESSED_NAMES:
-            reason = f"the names of endpoint services in {facts.partition} could not be read and follow no rule"
+            reason = f"the names of endpoint services in {facts.partition} could not be read, and they follow no pattern"
             yield Problem(WHERE, f"{reason}. Allow {facts.caller.arn} to call ec2:DescribeVpcEndpointServices.")
         return
     absent = [one for one in services if one not in facts.endpoint_services]
-    essential = [one for one in absent if one not in NOT_ESSENTIAL]
-    if essential:
-        yield Problem(WHERE, f"{facts.region} has no interface endpoint for {all_of(essential)}. {NAT}, or use another Region.")
+    if needed := essential(settings, absent):
+        yield Problem(WHERE, f"{facts.region} has no interface endpoint for {all_of(needed)}. {NAT}, or use another Region.")
     elif absent:
         effect = "Nodes join and run jobs, but Session Manager or container logs do not work."
         yield warning(WHERE, f"{facts.region} has no interface endpoint for {all_of(absent)}. {effect}")

@@ -18,6 +18,8 @@ from infra.validation.storage import admits, plain_path
 
 _WHERE = "storage.fsx"
 _SMALLEST, _STEP = 1200, 2400
+_KEY = re.compile(r"arn:aws[a-z-]*:kms:([a-z0-9-]+):[0-9]{12}:key/[A-Za-z0-9-]+")
+_EXAMPLE_KEY = "arn:aws:kms:us-west-2:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 _PATH = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^/]+)*/?")
 
 
@@ -43,7 +45,7 @@ def new_or_existing(settings: Settings) -> Iterator[Problem]:
         if lustre.add_ingress_rule:
             yield Problem(
                 f"{_WHERE}.addIngressRule",
-                "applies only to an existing file system; a new one admits nodes anyway. Set fileSystemId, or remove it.",
+                "applies only to an existing file system; a new one always admits nodes. Set fileSystemId, or remove it.",
             )
         return
     yield from ids.check(f"{_WHERE}.fileSystemId", "fs", lustre.file_system_id, "an FSx file system")
@@ -61,6 +63,7 @@ def _only_new(lustre: Fsx) -> Iterator[tuple[str, bool]]:
     yield "sizeGib", lustre.size_gib is not None
     yield "throughputPerTib", lustre.throughput_per_tib is not None
     yield "compression", lustre.compression is not None
+    yield "kmsKeyArn", lustre.kms_key_arn is not None
     yield "zone", lustre.zone is not None
     yield "dataRepository", lustre.data_repository is not None
     yield "protect", lustre.protect
@@ -77,6 +80,20 @@ def capacity(settings: Settings) -> Iterator[Problem]:
         yield Problem(f"{_WHERE}.sizeGib", f"must be 1200 or a multiple of 2400 (got {size}). Set {nearest}.")
     if not lustre.is_persistent and lustre.throughput_per_tib is not None:
         yield Problem(f"{_WHERE}.throughputPerTib", "applies to PERSISTENT_2; SCRATCH_2 always has 200 MB/s per TiB. Remove it.")
+
+
+def key(settings: Settings) -> Iterator[Problem]:
+    """https://docs.aws.amazon.com/fsx/latest/LustreGuide/encryption-at-rest.html"""
+    lustre, where = settings.storage.lustre, f"{_WHERE}.kmsKeyArn"
+    if lustre is None or lustre.kms_key_arn is None:
+        return
+    if not lustre.is_persistent:
+        yield Problem(where, "applies to PERSISTENT_2; AWS owns the keys of SCRATCH_2. Remove it.")
+    found = _KEY.fullmatch(lustre.kms_key_arn)
+    if found is None:
+        yield Problem(where, f"{shown(lustre.kms_key_arn)} is not the ARN of a KMS key. Use one such as {_EXAMPLE_KEY}.")
+    elif found[1] != settings.region:
+        yield Problem(where, f"the key is in {found[1]}; FSx needs one in {settings.region}. Use a key there.")
 
 
 def data_repository(settings: Settings) -> Iterator[Problem]:
@@ -146,6 +163,14 @@ def own_file_system(settings: Settings, facts: Facts) -> Iterator[Problem]:
     if size < found.size_gib:
         now = found.size_gib
         yield Problem(f"{_WHERE}.sizeGib", f"{found.id} has {now} GiB and cannot shrink. Set {now} or more.")
+
+
+def usable_key(settings: Settings, facts: Facts) -> Iterator[Problem]:
+    lustre, state = settings.storage.lustre, facts.lustre_key_state
+    if lustre is None or lustre.kms_key_arn is None or state in (None, "Enabled"):
+        return
+    what = "the key does not exist" if state == "NotFound" else f"the state of the key is {state}"
+    yield Problem(f"{_WHERE}.kmsKeyArn", f"{what}. Use a key that is enabled.")
 
 
 def bucket(settings: Settings, facts: Facts) -> Iterator[Problem]:

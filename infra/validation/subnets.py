@@ -7,7 +7,7 @@ from ipaddress import IPv4Network
 from infra.config.messages import all_of, shown
 from infra.config.problems import Problem
 from infra.facts.model import Facts
-from infra.plan.aws_services import FOR_EC2, FOR_EKS, NOT_ESSENTIAL
+from infra.plan.aws_services import FOR_EC2, FOR_EKS, essential
 from infra.plan.placement import minimum_zones, pool_zone, vpc_zones
 from infra.plan.subnet_cidrs import zone_addresses
 from infra.settings.network import SERVICE_CIDR
@@ -75,7 +75,7 @@ def routes_out(settings: Settings, facts: Facts) -> Iterator[Problem]:
 
 def _endpoints_needed(settings: Settings) -> frozenset[str]:
     """Return the VPC endpoints without which nodes of a private cluster cannot join or cannot run jobs."""
-    needed = {*(FOR_EKS if settings.is_eks else FOR_EC2), "s3"} - NOT_ESSENTIAL
+    needed = {*essential(settings, FOR_EKS if settings.is_eks else FOR_EC2), "s3"}
     if settings.storage.efs == "none":
         needed.discard("elasticfilesystem")
     if settings.is_eks and not (settings.installs_platform and settings.platform.autoscaler):

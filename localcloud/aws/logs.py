@@ -10,6 +10,8 @@ from localcloud.aws.policy_evaluation import Request, allows, document
 
 RETENTION_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653)
 """https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html"""
+BATCH_BYTES, BATCH_EVENTS, EVENT_OVERHEAD, BATCH_HOURS = 1_048_576, 10_000, 26, 24
+"""https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutLogEvents.html"""
 _NAME = re.compile(r"[.\-_/#A-Za-z0-9]{1,512}")
 
 
@@ -69,6 +71,30 @@ def _delete_log_group(call: Call) -> dict[str, Any]:
     if group is not None:
         call.backend.tagger.delete_all_tags_for_resource(group.arn)
     return answer
+
+
+@operation("logs", "CreateLogStream")
+def _create_log_stream(call: Call) -> dict[str, Any]:
+    """https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_CreateLogStream.html"""
+    name = call.params["logStreamName"]
+    if not re.fullmatch(r"[^:*]{1,512}", name):
+        raise _invalid("logStreamName", name, "Member must satisfy regular expression pattern: [^:*]*")
+    return call.moto()
+
+
+@operation("logs", "PutLogEvents")
+def _put_log_events(call: Call) -> dict[str, Any]:
+    events = call.params["logEvents"]
+    size = sum(len(one["message"].encode()) + EVENT_OVERHEAD for one in events)
+    if not 1 <= len(events) <= BATCH_EVENTS:
+        raise _invalid("logEvents", f"{len(events)} events", f"Member must have length between 1 and {BATCH_EVENTS}")
+    if size > BATCH_BYTES:
+        raise AwsError("InvalidParameterException", f"Upload too large: {size} bytes exceeds limit of {BATCH_BYTES}")
+    times = [one["timestamp"] for one in events]
+    if max(times) - min(times) > BATCH_HOURS * 3_600_000:
+        message = f"The batch of log events in a single PutLogEvents request cannot span more than {BATCH_HOURS} hours."
+        raise AwsError("InvalidParameterException", message)
+    return call.moto()
 
 
 def _invalid(parameter: str, value: str, constraint: str) -> AwsError:

@@ -89,9 +89,11 @@ def _network(region: str, network: Mapping[str, Any], storage: Mapping[str, Any]
 
 
 def _lustre(region: str, network: Mapping[str, Any], fsx: Any) -> Iterator[str]:
-    """Create the bucket of the data repository, or the existing file system in the first private subnet."""
+    """Create the bucket of the data repository and the user's key, or the existing file system in the first private subnet."""
     if fsx == "none":
         return
+    if arn := fsx.get("kmsKeyArn"):
+        yield from _key(region, arn)
     path = fsx.get("dataRepository", {}).get("path", "")
     bucket, s3 = path.removeprefix("s3://").partition("/")[0], backend_of("s3", ACCOUNT, region)
     if bucket and bucket not in s3.buckets:
@@ -101,6 +103,17 @@ def _lustre(region: str, network: Mapping[str, Any], fsx: Any) -> Iterator[str]:
     if wanted and wanted not in backend_of("fsx", ACCOUNT, region).file_systems:
         seeding.seed(region, wanted, network["subnetIds"][0], VPC_CIDR)
         yield wanted
+
+
+def _key(region: str, arn: str) -> Iterator[str]:
+    """Create a key with this ARN, whose policy leaves its use to IAM."""
+    kms = backend_of("kms", ACCOUNT, region)
+    name = arn.rpartition("/")[2]
+    if name not in kms.keys:
+        key = kms.create_key(None, "ENCRYPT_DECRYPT", "SYMMETRIC_DEFAULT", "a key of the user", None)
+        kms.keys[name] = kms.keys.pop(key.id)
+        key.id, key.arn = name, arn
+        yield arn
 
 
 def _of_pool(region: str, pool: Mapping[str, Any]) -> Iterator[str]:

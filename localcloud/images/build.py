@@ -222,11 +222,3 @@ def _title(layer: Layer) -> str:
             return f"the layer of {path}"
         case Packages(names=names):
             return f"the layer of {', '.join(names)}"
-
-
-def remove_unused(keep: Sequence[Image] = IMAGES) -> None:
-    """Remove cached images whose recipes have changed."""
-    current = {cached_path(image) for image in keep}
-    for folder in cache_folder().iterdir():
-        if (folder / "oci-layout").exists() and folder not in current:
-            shutil.rmtree(folder)

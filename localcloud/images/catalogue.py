@@ -245,7 +245,7 @@ PLATFORM_IMAGES = (
     _manager(_KUEUE, KUEUE),
     Image(
         "nvcr.io/nvidia/k8s-device-plugin:v0.*",
-        f"upstream program v{NVIDIA_DEVICE_PLUGIN.version}, with our NVML of simulated GPUs",
+        f"upstream program v{NVIDIA_DEVICE_PLUGIN.version}, with our NVML library for simulated GPUs",
         # On a GPU node, the NVIDIA container runtime adds the driver's library when the container starts.
         (Root(), Program(NVIDIA_DEVICE_PLUGIN, "usr/bin/nvidia-device-plugin"), Program(NVML, "usr/lib/libnvidia-ml.so.1")),
         stands_in=True,
@@ -283,7 +283,7 @@ PLATFORM_IMAGES = (
 )
 """Images of platform components, which nodes pull before any job runs."""
 KUEUE_0_15 = _manager(_KUEUE, KUEUE_BEFORE)
-"""The queue of platforms that an earlier release of this program installed, and that are upgraded."""
+"""The queue of platforms that an earlier release of this program installed, for upgrades."""
 
 TRAINER_IMAGES = (
     _manager("registry.k8s.io/jobset/jobset", JOBSET),
@@ -293,7 +293,7 @@ TRAINER_IMAGES = (
 
 
 def _program(repository: str, tool: Tool, path: str, user: str = "65534:65534") -> Image:
-    """Return an image with one upstream program. `user`: the one of the upstream image, by default `nobody`."""
+    """Return an image with one upstream program. `user`: the user of the upstream image, by default `nobody`."""
     return Image(f"{repository}:v*", "upstream program", (Program(tool, path),), entrypoint=(f"/{path}",), user=user)
 
 
@@ -304,7 +304,7 @@ MONITORING_IMAGES = (
     _program("registry.k8s.io/kube-state-metrics/kube-state-metrics", KUBE_STATE_METRICS, "kube-state-metrics", NOBODY),
     Image(
         "nvcr.io/nvidia/k8s/dcgm-exporter:4.*",
-        "exporter of ours with DCGM's names, over our NVML of simulated GPUs",
+        "our exporter with DCGM's metric names, using our NVML library for simulated GPUs",
         # On a GPU node, the NVIDIA container runtime adds the driver's library when the container starts.
         (Root(), Program(GPU_EXPORTER, "usr/bin/gpu-exporter"), Program(NVML, "usr/lib/libnvidia-ml.so.1")),
         stands_in=True,

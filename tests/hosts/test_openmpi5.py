@@ -11,7 +11,7 @@ pytestmark = pytest.mark.xdist_group("hosts")
 
 @pytest.fixture(scope="module")
 def openmpi(able: None) -> str:
-    """Build the AMI's layer now: otherwise the first host would, while the test waits for the workers."""
+    """Build the AMI's layer now: otherwise the first host would build it while the test waits for the workers."""
     roots.node(print, "5")
     return "5"
 

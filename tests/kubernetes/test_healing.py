@@ -1,4 +1,4 @@
-"""A GPU breaks under a running job: the job finishes on another node, and the repaired node takes jobs again."""
+"""A GPU breaks under a running job: the job finishes on another node, and the repaired node accepts jobs again."""
 
 import secrets
 from collections.abc import Iterator

@@ -38,7 +38,7 @@ GUARDED = (
 )
 MIB = 2**20
 LIMIT_SECONDS = 600.0
-"""Queries over five minutes need two samples, and a rebooted node has to become ready."""
+"""Queries over five minutes need two samples, and a rebooted node must become ready."""
 RECEIVER = """
 from http.server import BaseHTTPRequestHandler, HTTPServer
 class Handler(BaseHTTPRequestHandler):
@@ -75,7 +75,7 @@ def ask(cluster: JobCluster) -> Iterator["Api"]:
 def forwarded(cluster: JobCluster, deployment: str, port: int) -> Iterator[str]:
     """Forward a port of this machine, and yield its URL."""
     command = ["kubectl", "port-forward", "-n", MONITORING_NAMESPACE, f"deploy/{deployment}", f":{port}", "--address=127.0.0.1"]
-    # kubectl prints a line for each connection, so nobody could read them all from a pipe in time.
+    # kubectl prints a line for each connection, which would fill a pipe that nothing reads.
     printed = cluster.kubeconfig.with_name(f"{deployment}.log")
     with printed.open("w") as log, subprocess.Popen(command, env=cluster.environment, stdout=log, stderr=log) as process:
         try:
@@ -102,7 +102,7 @@ class Api:
         return found
 
     def alerts(self) -> set[str]:
-        """Return the names of the alerts that Alertmanager has and that are not over."""
+        """Return the names of the active alerts in Alertmanager."""
         return {one["labels"]["alertname"] for one in _read(f"{self._alertmanager}/api/v2/alerts")}
 
 

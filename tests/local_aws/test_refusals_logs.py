@@ -1,5 +1,7 @@
 """Calls that CloudWatch Logs rejects."""
 
+import time
+
 import pytest
 
 from localcloud.aws.logs import RETENTION_DAYS
@@ -10,6 +12,21 @@ from tests.local_aws.refusals import Refusal
 API = "https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_"
 KEYS = "https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html"
 CREATE, RETAIN = f"{API}CreateLogGroup.html", f"{API}PutRetentionPolicy.html"
+
+
+PUT, NOW = f"{API}PutLogEvents.html", int(time.time() * 1000)
+
+
+def events(what: str, *found: tuple[int, str]) -> Refusal:
+    """Return a refusal of these events: the age in hours, and the message."""
+    made = [{"timestamp": NOW - hours * 3_600_000, "message": message} for hours, message in found]
+    params = {"logGroupName": "group", "logStreamName": "stream", "logEvents": made}
+    return Refusal(what, "put_log_events", params, "InvalidParameterException", PUT)
+
+
+def stream(what: str, name: str, code: str) -> Refusal:
+    params = {"logGroupName": "group", "logStreamName": name}
+    return Refusal(what, "create_log_stream", params, code, f"{API}CreateLogStream.html")
 
 
 def retention(days: int) -> Refusal:
@@ -55,12 +72,27 @@ REFUSALS = [
         "ResourceNotFoundException",
         f"{API}DeleteLogGroup.html",
     ),
+    stream("a colon in the name of a stream", "a:b", "InvalidParameterException"),
+    stream("an asterisk in the name of a stream", "a*", "InvalidParameterException"),
+    stream("a stream in use", "stream", "ResourceAlreadyExistsException"),
+    events("events over 1 MiB", (0, "x" * 600_000), (0, "x" * 448_550)),
+    events("10,001 events", *[(0, "x")] * 10_001),
+    events("events of two days", (25, "x"), (0, "x")),
+    events("events out of order", (0, "x"), (1, "x")),
+    Refusal(
+        "a missing stream",
+        "put_log_events",
+        {"logGroupName": "group", "logStreamName": "missing", "logEvents": [{"timestamp": NOW, "message": "x"}]},
+        "ResourceNotFoundException",
+        PUT,
+    ),
 ]
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=str)
 def test_logs_refuses(aws: Client, refusal: Refusal) -> None:
     aws("logs").create_log_group(logGroupName="group")
+    aws("logs").create_log_stream(logGroupName="group", logStreamName="stream")
     refusal.check(aws("logs"))
 
 

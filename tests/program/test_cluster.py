@@ -85,6 +85,26 @@ def test_all_five_logs_are_encrypted_and_kept_for_the_configured_days() -> None:
     assert group.inputs["kmsKeyId"] == found.only(engine.KEY, "logs-key").state["arn"]
 
 
+def test_logs_of_jobs_are_encrypted_kept_for_the_configured_days_and_written_by_job_pods() -> None:
+    settings = world.settings(world.pool(), target={"logRetentionDays": 365}, platform={"jobLogs": "cloudwatch"})
+    found = deploy(settings, world.facts(settings))
+    group, key = found.only(engine.LOG_GROUP, "job-logs-group"), found.only(engine.KEY, "logs-key")
+    assert (group.inputs["name"], group.inputs["retentionInDays"]) == ("/gpumpi/test/jobs", 365)
+    assert group.inputs["kmsKeyId"] == key.state["arn"]
+    arn = "arn:aws:logs:us-west-2:123456789012:log-group:/gpumpi/test/jobs"
+    context = {"kms:encryptioncontext:aws:logs:arn": arn}
+    service = {"Service": "logs.us-west-2.amazonaws.com"}
+    assert allows(Request("kms:GenerateDataKey", key.state["arn"], context, service), json.loads(key.inputs["policy"]))
+    policy = json.loads(found.only("aws:iam/rolePolicy:RolePolicy", "mpi-jobs-job-logs").inputs["policy"])
+    pod = {"aws:PrincipalTag/kubernetes-namespace": "mpi-jobs", "aws:PrincipalTag/kubernetes-pod-name": "mnist-0"}
+    stream = f"{group.state['arn']}:log-stream:mpi-jobs/mnist/7/mnist-0"
+    assert allows(Request("logs:PutLogEvents", stream, pod), policy)
+
+
+def test_logs_of_jobs_have_no_log_group_by_default(usual: Deployment) -> None:
+    assert usual.created(engine.LOG_GROUP, "job-logs") == []
+
+
 def test_the_log_group_exists_before_eks_would_create_one_that_never_expires(usual: Deployment) -> None:
     assert usual.only(engine.LOG_GROUP, "cluster-logs") in usual.waits_for(usual.only(engine.CLUSTER))
 

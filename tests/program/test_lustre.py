@@ -1,4 +1,4 @@
-"""FSx for Lustre: file system, network, data repository, and what nodes and jobs get."""
+"""FSx for Lustre: file system, network, data repository, and the settings of nodes and jobs."""
 
 import base64
 import re
@@ -58,6 +58,13 @@ def test_a_persistent_file_system_is_encrypted_with_its_own_key(usual: Deploymen
     assert (found["dataCompressionType"], found["fileSystemTypeVersion"]) == ("LZ4", "2.15")
 
 
+def test_a_persistent_file_system_can_have_the_users_key() -> None:
+    key = "arn:aws:kms:us-west-2:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+    made = lustre(kmsKeyArn=key)
+    assert made.only(engine.LUSTRE).inputs["kmsKeyId"] == key
+    assert not made.created(engine.KEY, "lustre")
+
+
 def test_a_scratch_file_system_has_neither_key_nor_throughput() -> None:
     made = lustre(deployment="SCRATCH_2", sizeGib=2400, compression=False)
     found = made.only(engine.LUSTRE).inputs
@@ -66,7 +73,7 @@ def test_a_scratch_file_system_has_neither_key_nor_throughput() -> None:
 
 
 def test_file_servers_reach_each_other_before_the_file_system_is_created(usual: Deployment) -> None:
-    """FSx checks the security group at creation."""
+    """FSx checks the security group when it creates the file system."""
     before = usual.names_before(usual.only(engine.LUSTRE))
     assert {
         f"gpumpi-test-lustre-servers-{port}-{direction}" for port in (988, 1018) for direction in ("ingress", "egress")

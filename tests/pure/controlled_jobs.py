@@ -1,4 +1,4 @@
-"""Jobs as the job controller sees them, for the tests of its decisions."""
+"""Jobs from the job controller's perspective, for tests of its decisions."""
 
 import json
 from typing import Any
@@ -40,7 +40,7 @@ def pod(
     deleting: bool = False,
     gpus: int = 8,
 ) -> Object:
-    """Return a pod. `code` is the exit code of its container, `target` the reason of its disruption."""
+    """Return a pod. `code` is the exit code of its container, `target` the reason for its disruption."""
     state: Object = {"running": {"startedAt": at(since + 5)}}
     if code is not None or phase in ("Succeeded", "Failed"):
         ended = {"exitCode": code or 0, "startedAt": at(since + 5), "finishedAt": at(until), "reason": reason}
@@ -103,7 +103,7 @@ def condition(kind: str, second: int, message: str = "") -> Object:
 
 
 class Controlled:
-    """A record that sees a job change, look by look."""
+    """A record that follows a job's changes, round by round."""
 
     def __init__(self) -> None:
         self.record: Record | None = None

@@ -1,4 +1,4 @@
-"""Jobs in clusters with a job controller: what their objects promise it, and how it releases jobs after `setup`."""
+"""Jobs in clusters with a job controller: what it relies on in their objects, and how it releases jobs after `setup`."""
 
 import ast
 import json
@@ -203,7 +203,7 @@ def test_a_failed_setup_fails_the_job() -> None:
 
 @pytest.mark.parametrize("was_started", [True, False])
 def test_a_job_that_never_started_gets_a_start_with_its_end(was_started: bool) -> None:
-    """The API server refuses the condition Failed of a Job without startTime, so a suspended Job would stay suspended."""
+    """The API server rejects the condition Failed of a Job without startTime, so a suspended Job would stay suspended."""
     sent: list[Any] = []
 
     class Recorder:
@@ -259,7 +259,9 @@ def test_the_cleanup_controller_watches_the_launchers_job() -> None:
 
 @pytest.mark.parametrize("end", ["failed", "deleted"])
 def test_the_cleanup_controller_ends_with_the_launchers_job(end: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stacks create the launcher's Job after the cleanup controller, and the Job of the previous run may still end."""
+    """Stacks create the launcher's Job after the cleanup controller, and the Job of the previous run may still be
+    terminating.
+    """
     unreachable = keeper.urllib.error.URLError("refused")
     failed: dict[str, Any] = {"metadata": {}, "status": {"conditions": [{"type": "Failed", "status": "True"}]}}
     previous = {**failed, "metadata": {"deletionTimestamp": "2026-11-23T00:00:00Z"}}

@@ -176,7 +176,7 @@ def test_a_node_that_is_noticed_as_lost_after_the_failure_does_not_count() -> No
 
 @pytest.mark.parametrize("how", ["not ready", "removed with its pod"])
 def test_a_node_may_be_noticed_as_lost_while_the_next_attempt_runs(how: str) -> None:
-    """Kubernetes repeats an attempt after 10 seconds, and notices a lost node after 50."""
+    """Kubernetes retries an attempt after 10 seconds, and notices a lost node after 50."""
     seen = Controlled()
     found, first = main(policy={"maxRestarts": 0}), launcher(phase="Failed", code=1, until=40)
     seen.look(job(found, [*workers(), launcher()]), 30)

@@ -1,4 +1,4 @@
-"""The job controller learns steps from logs, and restarts a job that hangs."""
+"""The job controller reads steps from logs, and restarts a job that hangs."""
 
 import copy
 import itertools
@@ -28,7 +28,7 @@ WHERE = "rank 0: step (train.py:9); rank 1: stopped in load (data.py:7)"
 
 
 def pods_of(kind: str, attempt: int = 1) -> list[Object]:
-    """Return the pods of an attempt that runs."""
+    """Return the pods of a running attempt."""
     named = workers(uid="") if attempt == 1 else workers(since=10 * attempt)
     for index, one in enumerate(named):
         one["metadata"]["uid"] = f"worker-{attempt}-{index}"
@@ -47,7 +47,7 @@ def seen_of(kind: str, *found: tuple[int, int], until: int, attempt: int = 1, ta
 
 
 def hanging(kind: str = "mpijob", **more: Any) -> Controlled:
-    """Return a job that is found to hang at second 91, after its step 7 in second 30."""
+    """Return a job whose hang is detected at second 91, after its step 7 at second 30."""
     seen = Controlled()
     found = job(main(kind, {**WITHIN, **more}), pods_of(kind))
     seen.look(found, 20)
@@ -176,7 +176,7 @@ class World:
         self.events: set[str] = set()
 
     def run(self, second: int, limit: int) -> int:
-        """Look once, and be killed after `limit` writes and actions. Return how many there were."""
+        """Run one round, and get killed after `limit` writes and actions. Return the number of writes and actions."""
         first = self.pods[0]["metadata"]["uid"].startswith("worker-1-")
         log = seen_of(self.kind, (25, 6), (30, 7), until=second) if first else None
         found = job(main(self.kind, WITHIN), copy.deepcopy(self.pods))
@@ -398,5 +398,5 @@ def test_a_new_controller_learns_the_steps_again() -> None:
     for one in follower._logs._readings.values():
         follower._logs._read(one)
     known = follower.look(found, seen.record)
-    assert [one.number for one in known.steps] == list(range(31, 60)), "the record knows the step of second 30"
+    assert [one.number for one in known.steps] == list(range(31, 60)), "the record contains the step of second 30"
     assert known.tail[-1] == "step 59" and known.complete

@@ -1,4 +1,4 @@
-"""`make outdated`: every pin is listed, and what no registry answers is unknown, with the reason."""
+"""`make outdated`: every pin is listed, and versions that no registry reports are unknown, with the reason."""
 
 import http.server
 import json
@@ -41,7 +41,7 @@ class Index(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def registries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Configure `pip` and `go` for an address at which the index answers. Yields the address."""
+    """Configure `pip` and `go` to use the index at this address. Yields the address."""
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Index) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
@@ -94,6 +94,11 @@ def test_without_a_registry_the_newest_version_is_unknown_and_the_reason_is_show
 def test_what_the_registry_does_not_have_is_unknown(pin: Pin, reason: str, registries: str) -> None:
     found = outdated.line(pin)
     assert (found.newest, found.source) == ("unknown", f"{pin.registry}: {pin.package}: {reason}")
+
+
+def test_a_registry_that_lacks_even_the_pinned_version_does_not_name_the_newest(registries: str) -> None:
+    found = outdated.line(Pin("tool", "v1.10.0", "a file", "Go", "example.com/tool"))
+    assert (found.newest, found.source) == ("unknown", "Go: example.com/tool: lists only v1.2.0, older than the pin")
 
 
 def test_a_pin_without_a_registry_has_the_recorded_version_with_source_and_date() -> None:

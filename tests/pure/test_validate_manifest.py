@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 import yaml
 
-from cli.importing import admission
+from cli.importing import admission, placement
 from cli.main import main
-from tests.pure.job_world import cluster
+from infra.jobs.cluster import TaintDescription
+from tests.pure.job_world import REPOSITORY, SYSTEM, TAINT, TRAIN, cluster
 
 SOUND: dict[str, Any] = {
     "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
@@ -34,9 +35,10 @@ def container(**more: Any) -> dict[str, Any]:
     return {"containers": [{**SOUND["containers"][0], **more}]}
 
 
-def found(document: dict[str, Any]) -> list[str]:
-    prefix = "spec.Worker.template.spec."
-    return [f"{one.path.removeprefix(prefix)}: {one.message}" for one in admission.problems(document, cluster())]
+def found(document: dict[str, Any], **described: Any) -> list[str]:
+    prefix, here = "spec.Worker.template.spec.", cluster(**described)
+    problems = [*admission.problems(document), *placement.problems(document, here, here.namespaces[0])]
+    return [f"{one.path.removeprefix(prefix)}: {one.message}" for one in problems]
 
 
 def test_a_manifest_that_complies_has_no_problems() -> None:
@@ -67,12 +69,79 @@ RESTRICTED = "Pod Security (restricted)"
             "containers[0].resources.limits.nvidia.com/gpu",
             "16 GPUs fit on no node. Lower it to 8.",
         ),
+        (
+            container(resources={"limits": {"memory": "2Ti"}}),
+            "containers[0].resources.limits.memory",
+            "2Ti of memory fit on no node. Lower it to 1000000Mi.",
+        ),
+        (
+            container(resources={"limits": {"cpu": 2}, "requests": {"cpu": "96"}}),
+            "containers[0].resources.requests.cpu",
+            "96 CPUs fit on no node. Lower it to 95000m.",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) and " " not in value else "",
 )
 def test_each_reason_is_found_alone_with_its_path(changed: dict[str, Any], path: str, text: str) -> None:
     (problem,) = found(manifest(**changed))
     assert problem.startswith(f"{path}: ") and text in problem
+
+
+def test_a_queue_that_does_not_exist_is_named_with_the_one_that_does() -> None:
+    label = "kueue.x-k8s.io/queue-name"
+    document = manifest() | {"metadata": {"name": "a", "labels": {label: "team-a"}}}
+    why = 'namespace mpi-jobs has no queue "team-a", so the job would wait forever. Use jobs, or remove it.'
+    assert found(document) == [f"metadata.labels.{label}: {why}"]
+    assert found(manifest() | {"metadata": {"name": "a", "labels": {label: "jobs"}}}) == []
+
+
+@pytest.mark.parametrize(
+    ("selector", "texts"),
+    [
+        ({"node.kubernetes.io/instance-type": "p4d.24xlarge", "kubernetes.io/arch": "amd64"}, []),
+        ({"gpumpi.io/pool": "train"}, []),
+        (
+            {"node.kubernetes.io/instance-type": "p5.48xlarge"},
+            ['no pool has instances of type "p5.48xlarge". Use g5.12xlarge or p4d.24xlarge, or remove it.'],
+        ),
+        (
+            {"sagemaker.amazonaws.com/node-health-status": "Schedulable"},
+            ["no pool has the label sagemaker.amazonaws.com/node-health-status: Schedulable. Remove it."],
+        ),
+    ],
+    ids=["a type", "a pool", "another type", "HyperPod"],
+)
+def test_a_node_selector_must_select_nodes_of_a_pool(selector: dict[str, str], texts: list[str]) -> None:
+    (key,) = list(selector)[:1]
+    assert found(manifest(nodeSelector=selector), region="us-west-2") == [f"nodeSelector.{key}: {text}" for text in texts]
+    assert found(manifest(nodeSelector=selector)) == [], "outside AWS, nodes may have labels that are not described"
+
+
+TEAM = TaintDescription(key="team", value="vision")
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "fine"),
+    [
+        ([], False),
+        ([{"key": "team", "operator": "Equal", "value": "audio"}], False),
+        ([{"key": "team", "value": "vision", "effect": "NoExecute"}], False),
+        ([{"key": "team", "value": "vision"}], True),
+        ([{"key": "team", "operator": "Exists", "effect": "NoSchedule"}], True),
+        ([{"operator": "Exists"}], True),
+    ],
+    ids=str,
+)
+def test_pods_must_tolerate_the_taints_of_a_pool_that_has_their_gpus(tolerations: list[dict[str, str]], fine: bool) -> None:
+    pools = (SYSTEM, TRAIN.model_copy(update={"taints": (TAINT, TEAM)}))
+    why = "tolerations: tolerate no pool with enough devices: train has team=vision:NoSchedule. Add tolerations."
+    assert found(manifest(tolerations=tolerations), pools=pools) == ([] if fine else [why])
+
+
+def test_in_a_cluster_with_a_registry_of_its_own_other_images_cannot_be_pulled() -> None:
+    why = "nodes pull images through mirror.test/all. Use mirror.test/all/registry.test/a:1."
+    assert found(manifest(), image_registry="mirror.test/all") == [f"containers[0].image: {why}"]
+    assert found(manifest(**container(image=f"{REPOSITORY}/a:1")), image_registry="mirror.test/all") == []
 
 
 @pytest.mark.parametrize(
@@ -90,7 +159,7 @@ def test_each_reason_is_found_alone_with_its_path(changed: dict[str, Any], path:
     ids=["root", "a default capability", "host network", "hostPath", "privileged", "IPC_LOCK", "seccomp", "host port"],
 )
 def test_a_baseline_namespace_admits_root_and_refuses_access_to_the_node(changed: dict[str, Any], texts: list[str]) -> None:
-    problems = [one.message for one in admission.problems(manifest(**changed), cluster(), "baseline")]
+    problems = [one.message for one in admission.problems(manifest(**changed), "baseline")]
     assert len(problems) == len(texts) and all(text in one for text, one in zip(texts, problems, strict=True)), problems
 
 
@@ -113,4 +182,4 @@ def test_validate_recognizes_a_manifest_and_names_its_template_variables(
     (problem,) = document["problems"]
     assert problem["path"] == "PyTorchJob a: spec.Worker.template.spec.containers[0].image"
     assert "IMAGE_URI is a template variable, which nothing expands" in problem["message"]
-    assert document["unchecked"], "without a cluster, it says what was not checked"
+    assert document["unchecked"], "without a cluster, it reports what was not checked"

@@ -9,7 +9,7 @@ from infra import validation
 from infra.facts import Caller, Existing, ExistingPool, Facts, FileSystem
 from infra.plan.aws_services import FOR_EKS
 from infra.settings.stack import Settings
-from tests.pure.mistakes import facts_cluster, facts_launch, facts_network, facts_pools
+from tests.pure.mistakes import facts_cluster, facts_launch, facts_lustre, facts_network, facts_pools
 from tests.pure.mistakes.case import BLOCK, ODCR, A, B, C, existing, live, reserved, text
 from tests.pure.world import (
     ACCOUNT,
@@ -27,7 +27,7 @@ from tests.pure.world import (
     subnets,
 )
 
-CASES = facts_pools.CASES | facts_network.CASES | facts_cluster.CASES | facts_launch.CASES
+CASES = facts_pools.CASES | facts_network.CASES | facts_lustre.CASES | facts_cluster.CASES | facts_launch.CASES
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -1,4 +1,4 @@
-"""Effect of changing the file systems of a deployed cluster, and the subnets if its VPC is an existing one.
+"""Effects of changing the file systems of a deployed cluster, and the subnets of an existing VPC.
 
 The tests create one cluster in an existing VPC, with a new EFS and a new FSx for Lustre file system, and preview changes.
 """
@@ -32,6 +32,7 @@ VPC, IN_A, IN_B = "vpc-0123456789abcdef0", "subnet-0aaaaaaaaaaaaaaaa", "subnet-0
 EFS, LUSTRE = "fs-0123456789abcdef0", "fs-0123456789abcdef1"
 ALSO_IN_A, IN_C = "another subnet in zone a", "a subnet in zone c"
 """Placeholders for the ids of subnets that a fixture creates."""
+KEY = "arn:aws:kms:us-west-2:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 FSX = "storage.fsx"
 FILE_SYSTEM, LINK = "lustre-file-system", "lustre-data"
 NO_NEW_LUSTRE = deletes(FILE_SYSTEM, LINK, "lustre-key*", "lustre-security-group", "lustre-*-ingress", "lustre-*-egress")
@@ -86,6 +87,7 @@ PREVIEWS: dict[str, list[Change]] = {
     "Lustre without replicas": [
         change(f"{FSX}.deployment", "SCRATCH_2", both(recreates(FILE_SYSTEM, LINK), deletes("lustre-key*")))
     ],
+    "a key of the user for Lustre": [change(f"{FSX}.kmsKeyArn", KEY, both(recreates(FILE_SYSTEM, LINK), deletes("lustre-key*")))],
     "another bucket": [change(f"{FSX}.dataRepository.path", "s3://gpumpi-inside-others", recreates(LINK))],
     "another directory": [change(f"{FSX}.dataRepository.directory", "/sets", recreates(LINK))],
     "an existing Lustre file system": [

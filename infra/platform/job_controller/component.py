@@ -18,7 +18,7 @@ NAME: Final = "gpumpi-job-controller"
 LEASE: Final = NAME
 PORT: Final = 8080
 MEMORY: Final = "128Mi"
-"""docs/measurements.md has its use."""
+"""Its actual usage is in docs/measurements.md."""
 LOST_NODE_SECONDS: Final = 30
 """How long the controller's pod stays bound to a lost node."""
 READ: Final = ["get", "list", "watch"]
@@ -34,7 +34,7 @@ class JobControllerArgs:
     system_namespace: pulumi.Resource
     mpi_operator: bool
     nodes: str = ""
-    """Which nodes the controller may take out of service, as JSON (`in_pod/nodes.py`); empty for none."""
+    """Nodes that the controller may take out of service, as JSON (`in_pod/nodes.py`); empty for none."""
     after: tuple[pulumi.Resource, ...] = ()
     """Resources that the controller's pod needs: nodes."""
 

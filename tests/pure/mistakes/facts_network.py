@@ -67,6 +67,18 @@ CASES: dict[str, FactsCase] = {
             "eks-auth, elasticfilesystem and s3. Route the subnet to a NAT or transit gateway, or create the endpoints."
         ],
     ),
+    "subnet without a route to CloudWatch, although jobs send their logs there": (
+        {"network": existing_network(), "platform": {"jobLogs": "cloudwatch"}},
+        [],
+        {
+            "subnets": subnets(subnet("a"), subnet("b", has_route_out=False)),
+            "endpoints": frozenset({"ec2", "ecr.api", "ecr.dkr", "eks", "eks-auth", "elasticfilesystem", "s3", "sts"}),
+        },
+        [
+            f"network.subnetIds[1]: {subnet_id('b')} has no route out of the VPC, and {VPC} has no endpoints for logs. "
+            "Route the subnet to a NAT or transit gateway, or create the endpoints."
+        ],
+    ),
     "subnets of one zone": (
         {"network": existing_network()},
         [],

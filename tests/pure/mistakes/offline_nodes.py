@@ -137,7 +137,7 @@ CASES: dict[str, OfflineCase] = {
     "rule for a new file system": (
         {"storage": {"efs": {"addIngressRule": True}}},
         [],
-        "storage.efs.addIngressRule: applies only to an existing file system; a new one admits nodes anyway. Set fileSystemId, "
+        "storage.efs.addIngressRule: applies only to an existing file system; a new one always admits nodes. Set fileSystemId, "
         "or remove it.",
     ),
     "fileSystemId that is not a file system ID": (
@@ -161,6 +161,22 @@ CASES: dict[str, OfflineCase] = {
         [],
         "storage.fsx.throughputPerTib: applies to PERSISTENT_2; SCRATCH_2 always has 200 MB/s per TiB. Remove it.",
     ),
+    "key of SCRATCH_2": (
+        {"storage": {"fsx": {"deployment": "SCRATCH_2", "kmsKeyArn": f"arn:aws:kms:us-west-2:{'1' * 12}:key/1"}}},
+        [],
+        "storage.fsx.kmsKeyArn: applies to PERSISTENT_2; AWS owns the keys of SCRATCH_2. Remove it.",
+    ),
+    "alias instead of a key": (
+        {"storage": {"fsx": {"kmsKeyArn": "alias/data"}}},
+        [],
+        'storage.fsx.kmsKeyArn: "alias/data" is not the ARN of a KMS key. Use one such as '
+        "arn:aws:kms:us-west-2:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab.",
+    ),
+    "key of another Region": (
+        {"storage": {"fsx": {"kmsKeyArn": f"arn:aws:kms:eu-west-1:{'1' * 12}:key/1"}}},
+        [],
+        "storage.fsx.kmsKeyArn: the key is in eu-west-1; FSx needs one in us-west-2. Use a key there.",
+    ),
     "Lustre below the shared file system": (
         {"storage": {"fsx": {"mountPath": "/shared/fsx"}}},
         [],
@@ -169,7 +185,7 @@ CASES: dict[str, OfflineCase] = {
     "rule for a new Lustre file system": (
         {"storage": {"fsx": {"addIngressRule": True}}},
         [],
-        "storage.fsx.addIngressRule: applies only to an existing file system; a new one admits nodes anyway. Set fileSystemId, "
+        "storage.fsx.addIngressRule: applies only to an existing file system; a new one always admits nodes. Set fileSystemId, "
         "or remove it.",
     ),
     "size of an existing Lustre file system": (

@@ -25,7 +25,7 @@ Query = Mapping[str, str] | Sequence[tuple[str, str]]
 
 
 class ApiError(Exception):
-    """The API server refused a request."""
+    """The API server rejected a request."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(f"{status} {reason}: {message}")
@@ -37,7 +37,7 @@ class Unreachable(Exception):
 
 
 class Api:
-    """Client for one thread."""
+    """Client for use by one thread."""
 
     def __init__(self, host: str, port: int, context: ssl.SSLContext | None, token: Path | None) -> None:
         self._host, self._port, self._context, self._token = host, port, context, token
@@ -57,7 +57,7 @@ class Api:
     def call(
         self, method: str, path: str, query: Mapping[str, str] | None = None, body: Object | None = None, kind: str = ""
     ) -> Object:
-        """Send a request and return the answer. Raises ApiError and Unreachable."""
+        """Send a request and return the response. Raises ApiError and Unreachable."""
         answer = self._send(method, path, query, body, kind, REQUEST_SECONDS)
         try:
             return _decoded(answer.status, answer.read())
@@ -66,7 +66,7 @@ class Api:
             raise Unreachable(str(error)) from error
 
     def content(self, path: str, query: Mapping[str, str]) -> bytes:
-        """Return an answer that is no JSON, such as a log. Raises ApiError and Unreachable."""
+        """Return a response that is not JSON, such as a log. Raises ApiError and Unreachable."""
         answer = self._send("GET", path, query, None, "", LOG_SECONDS)
         try:
             content = answer.read()
@@ -127,7 +127,7 @@ class Api:
                 return connection.getresponse()
             except (OSError, http.client.HTTPException) as error:
                 self._drop()
-                if is_last:  # otherwise the server may have closed an idle connection
+                if is_last:  # the server may have closed an idle connection
                     raise Unreachable(str(error)) from error
         raise AssertionError
 

@@ -1,4 +1,4 @@
-"""The loop: look at the jobs and nodes after each change, write what to do, then act."""
+"""The loop: after each change, look at jobs and nodes, record what to do, then act."""
 
 import os
 import signal
@@ -21,9 +21,9 @@ from .stacks import Stacks
 from .store import Store
 
 GATHER_SECONDS = 0.2
-"""Pause after a change, in which more changes arrive: pods of a job start together."""
+"""Pause after a change to collect further changes: pods of a job start together."""
 LOOK_SECONDS = 5.0
-"""Longest pause between two looks: a verdict may wait for a node, and deadlines pass without a change."""
+"""Longest pause between two rounds: a verdict may wait for a node, and deadlines pass without a change."""
 PRUNE_SECONDS = 3600.0
 LEASE_NAME = "gpumpi-job-controller"
 
@@ -103,13 +103,13 @@ class Controller:
             if before is None or after["phase"] != before["phase"]:
                 print(f"{job.namespace}/{job.name}: {after['phase']}", flush=True)
             if not self._store.write(after, found):
-                return  # the next look starts from what another client wrote
+                return  # the next round starts from what another client wrote
         for action in actions:
             print(f"{job.namespace}/{job.name}: {action}", flush=True)
             action.perform(self._api, now)
 
     def _finish(self, found: Object, now: str) -> None:
-        """Complete the record of a job that does not exist any more."""
+        """Complete the record of a job that no longer exists."""
         after = reconcile.ended_without_us(found["record"], now)
         if after != found["record"]:
             print(f"{after['namespace']}/{after['name']}: {after['phase']}", flush=True)

@@ -1,4 +1,4 @@
-"""What happens to one job: its record is brought up to date, then the concerns decide. Pure: no clock, no requests."""
+"""Decides what happens to one job: updates its record, then calls the concerns. Pure functions: no clock, no requests."""
 
 import copy
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Concern: restart a job as a whole, and end it once it may not be restarted any more."""
+"""Concern: restart a job as a whole, and end it when no restarts are left."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from .job import ManagedJob, conditions, cut_off, is_terminal
 from .record import Record
 
 BROKEN_SECONDS = 5
-"""Grace period of ranks whose peers failed. They cannot save: they wait for a rank that does not exist any more."""
+"""Grace period of ranks whose peers failed. They cannot save: they wait for a rank that no longer exists."""
 HEARTBEAT_SECONDS = 90
 """Longest wait for a sign of life from a node. A kubelet renews its lease every 10 seconds. Kubernetes declares a node lost 50
 seconds after the last renewal; on a busy machine, this took 61 seconds.
@@ -67,7 +67,7 @@ def _not_retried(record: Record, job: ManagedJob) -> tuple[str, str] | None:
 
 
 def _half_done(record: Record, job: ManagedJob) -> tuple[str, str] | None:
-    """Return a verdict if some ranks of torchrun have succeeded: Kubernetes never starts those again."""
+    """Return a verdict if some torchrun workers have succeeded: Kubernetes never restarts those."""
     last = _last(record)
     if job.launcher != "torchrun" or last is None or last["outcome"] not in (FAILED, DISRUPTED):
         return None
@@ -88,7 +88,7 @@ def _exhausted(record: Record, job: ManagedJob) -> tuple[str, str] | None:
 
 
 def _nodes_were_alive(record: Record, job: ManagedJob, leases: Leases, now: str) -> bool:
-    """Return whether every node has shown since the failure that it is alive; if not, its loss may be the cause."""
+    """Return whether every node has been seen alive since the failure; if not, its loss may be the cause."""
     failed = _last_failed(record)
     if failed is None or moments.seconds(failed["to"], now) > HEARTBEAT_SECONDS:
         return True
@@ -116,7 +116,7 @@ def fail(record: Record, job: ManagedJob) -> list[Action]:
 
 
 def _replace_ended_workers(job: ManagedJob) -> list[Action]:
-    """Delete workers of an MPIJob that have ended: mpi-operator creates workers that are missing, and leaves others alone.
+    """Delete workers of an MPIJob that have ended: mpi-operator recreates only missing workers.
 
     A worker ends with exit code 0 if the kubelet stops it, for example before its node shuts down.
     https://github.com/kubeflow/mpi-operator/blob/v0.8.2/pkg/controller/mpi_job_controller.go (getOrCreateWorker)

@@ -1,0 +1,149 @@
+"""Send the lines that come in on stdin to a log stream of CloudWatch Logs.
+
+Never makes the job wait or fail: it reads stdin at once, and drops lines if CloudWatch takes them too slowly.
+
+Environment: GPUMPI_LOG_GROUP, GPUMPI_LOG_STREAM, GPUMPI_LOG_REGION, and GPUMPI_LOG_BYTES, after which no more is kept.
+"""
+
+import os
+import sys
+import threading
+import time
+from collections import deque
+from contextlib import suppress
+from typing import IO, Any
+
+LONGEST = 200_000
+"""Bytes of one event. Longer lines become several events."""
+BATCH_BYTES, BATCH_EVENTS, EVENT_OVERHEAD = 1_000_000, 10_000, 26
+"""Limits of a request: https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutLogEvents.html"""
+WAITING_BYTES = 8 << 20
+"""Bytes that may wait to be sent, also after a failure. They are in the memory of the job's container."""
+EVERY_SECONDS = 2.0
+LAST_SECONDS = 20.0
+"""How long to try to send the last lines after the job has ended."""
+
+
+def say(sentence: str) -> None:
+    print(f"gpumpi: {sentence}", file=sys.stderr, flush=True)
+
+
+class Lines:
+    """Lines that were read and not sent yet."""
+
+    def __init__(self, limit: int) -> None:
+        self._waiting: deque[tuple[int, str, int]] = deque()
+        self._lock = threading.Lock()
+        self._read = self._bytes = self._dropped = 0
+        self._limit = limit
+        self.ended = threading.Event()
+
+    def read(self, stream: IO[bytes]) -> None:
+        """Read the stream to its end."""
+        for line in stream:
+            text = line.rstrip(b"\r\n")
+            for start in range(0, max(1, len(text)), LONGEST):
+                self._add(text[start : start + LONGEST])
+        self.ended.set()
+
+    def _add(self, part: bytes) -> None:
+        size = len(part) + EVENT_OVERHEAD
+        with self._lock:
+            full = self._read > self._limit
+            self._read += len(part) + 1
+            if full:
+                return
+            if self._read > self._limit:
+                part, size = b"gpumpi: more of this log is not kept", 100
+            elif self._bytes + size > WAITING_BYTES:
+                self._dropped += 1
+                return
+            elif self._dropped:
+                self._put(f"gpumpi: {self._dropped} lines are missing here: CloudWatch took them too slowly", 100)
+                self._dropped = 0
+            # An event has at least one character.
+            self._put(part.decode("utf-8", "replace") or " ", size)
+
+    def _put(self, message: str, size: int) -> None:
+        self._waiting.append((int(time.time() * 1000), message, size))
+        self._bytes += size
+
+    def take(self) -> "list[dict[str, Any]]":
+        """Return the events of the next request, in order of time."""
+        events: list[dict[str, Any]] = []
+        size = 0
+        with self._lock:
+            while self._waiting and len(events) < BATCH_EVENTS and size + self._waiting[0][2] <= BATCH_BYTES:
+                when, message, bytes_ = self._waiting.popleft()
+                size += bytes_
+                events.append({"timestamp": max(when, events[-1]["timestamp"] if events else 0), "message": message})
+            self._bytes -= size
+        return events
+
+
+class Stream:
+    """The log stream of this pod."""
+
+    def __init__(self, logs: Any, group: str, name: str) -> None:
+        self._logs, self._group, self._name = logs, group, name
+        self._exists = False
+
+    def put(self, events: "list[dict[str, Any]]") -> None:
+        """Raises the errors of boto3."""
+        where = {"logGroupName": self._group, "logStreamName": self._name}
+        if not self._exists:
+            with suppress(self._logs.exceptions.ResourceAlreadyExistsException):  # the container was restarted
+                self._logs.create_log_stream(**where)
+            self._exists = True
+        self._logs.put_log_events(**where, logEvents=events)
+
+
+def send(lines: Lines, stream: Stream, errors: "tuple[type[Exception], ...]") -> None:
+    """Send lines until the job has ended and all are sent. Returns early if the last ones cannot be sent."""
+    events: list[dict[str, Any]] = []
+    said = False
+    end = None
+    while True:
+        over = lines.ended.wait(EVERY_SECONDS)
+        if over and end is None:
+            end = time.monotonic() + LAST_SECONDS
+        events = events or lines.take()
+        while events:
+            try:
+                stream.put(events)
+            except errors as error:
+                # On a new node, or with a new association, it takes a while until Pod Identity works.
+                if not said:
+                    say(f"CloudWatch does not take this log yet: {error}")
+                    said = True
+                break
+            events = lines.take()
+        if over and not events:
+            return
+        if end is not None and time.monotonic() > end:
+            say("the last lines of this log are not kept")
+            return
+        if over:
+            time.sleep(EVERY_SECONDS)
+
+
+def main() -> None:
+    lines = Lines(int(os.environ["GPUMPI_LOG_BYTES"]))
+    reader = threading.Thread(target=lines.read, args=(sys.stdin.buffer,), daemon=True)
+    reader.start()
+    try:
+        import boto3
+        from botocore.config import Config
+        from botocore.exceptions import BotoCoreError, ClientError
+    except ImportError:
+        say("this log is not kept: python3 of the image has no boto3, which platform.jobLogs needs")
+        reader.join()  # tee must not find a closed pipe
+        return
+    quick = Config(connect_timeout=5, read_timeout=10, retries={"mode": "standard", "max_attempts": 3})
+    logs = boto3.client("logs", region_name=os.environ["GPUMPI_LOG_REGION"], config=quick)
+    stream = Stream(logs, os.environ["GPUMPI_LOG_GROUP"], os.environ["GPUMPI_LOG_STREAM"])
+    send(lines, stream, (BotoCoreError, ClientError))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""A queue that preempts: ranks get their signal to save, the job resumes, and neither restarts nor its deadline are used up."""
+
+import json
+import secrets
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from infra.naming import QUEUE_NAME
+from testkit.job_cluster import NAMESPACE, JobCluster, job_file
+from testkit.waiting import wait_until
+from tests.kubernetes.test_job_records import ended
+
+pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.mission_only, pytest.mark.usefixtures("no_jobs_left")]
+
+DEADLINE_SECONDS = 90
+SAVES = """
+import os, pathlib, signal, time
+folder, rank = pathlib.Path("/shared") / os.environ["FOLDER"], os.environ["RANK"]
+folder.mkdir(exist_ok=True)
+saved = folder / f"saved-{rank}"
+if saved.exists():
+    print("rank", rank, "resumes after", saved.read_text(), flush=True)
+    (folder / f"again-{rank}").touch()
+    while len(list(folder.glob("again-*"))) < 2:
+        time.sleep(0.1)
+    raise SystemExit(0)
+def save(number, _):
+    saved.write_text(signal.Signals(number).name)
+    os._exit(143)
+for one in (signal.SIGUSR1, signal.SIGTERM):
+    signal.signal(one, save)
+(folder / f"trains-{rank}").touch()
+while True:
+    signal.pause()
+"""
+"""In the first attempt, each rank waits for a signal and writes its name into a file. In the second one, the ranks wait for
+each other."""
+COMMANDS = {
+    "mpijob": ["python3", "-u", "-c", SAVES],
+    # The image has no PyTorch. What starts the ranks does not matter here.
+    "torchrun": ["sh", "-c", 'torchrun() { LOCAL_RANK=0 RANK=$JOB_COMPLETION_INDEX python3 -u -c "$SAVES"; }; torchrun'],
+}
+
+
+@pytest.fixture
+def preempting_queue(job_cluster: JobCluster) -> Iterator[None]:
+    """Let jobs with a higher priority preempt others, which the platform's queue does not by default."""
+
+    def within_queue(policy: str) -> None:
+        change = json.dumps({"spec": {"preemption": {"withinClusterQueue": policy}}})
+        done = job_cluster.kubectl("patch", "clusterqueue", QUEUE_NAME, "--type=merge", "-p", change)
+        assert done.code == 0, done.err
+
+    within_queue("LowerPriority")
+    yield
+    within_queue("Never")
+
+
+@pytest.mark.parametrize("launcher", COMMANDS)
+def test_a_preempted_job_saves_and_resumes_without_a_failure_and_with_its_whole_deadline(
+    job_cluster: JobCluster, preempting_queue: None, tmp_path: Path, launcher: str
+) -> None:
+    name, urgent, marks = f"preempted-{launcher}", f"urgent-{launcher}", f"preempted-{secrets.token_hex(4)}"
+    more = {"maxRestarts": 0, "env": {"FOLDER": marks, "SAVES": SAVES}}
+    job = job_file(
+        tmp_path,
+        name,
+        launcher=launcher,
+        command=COMMANDS[launcher],
+        priority="job-low",
+        checkpointSignal="SIGUSR1",
+        activeDeadlineSeconds=DEADLINE_SECONDS,
+        **more,
+    )
+    holds = ["sh", "-c", 'until [ -e "/shared/$FOLDER/go" ]; do sleep 0.2; done']
+    other = job_file(tmp_path, urgent, command=holds, priority="job-high", **more)
+
+    def files(pattern: str) -> list[Path]:
+        return list(job_cluster.cloud.folder.glob(f"file-systems/*/gpumpi/{marks}/{pattern}"))
+
+    submitted = time.monotonic()
+    assert job_cluster.cluster("submit", job).code == 0
+    wait_until(lambda: files("trains-*"), lambda found: len(found) == 2)
+    assert job_cluster.cluster("submit", other).code == 0
+    job_cluster.await_phase(urgent, "Running")
+    assert [one.read_text() for one in files("saved-*")] == ["SIGUSR1", "SIGUSR1"]
+    wait_until(lambda: job_cluster.phase(name), lambda phase: phase == "Queued")
+
+    wait_until(lambda: time.monotonic() - submitted, lambda passed: passed > DEADLINE_SECONDS)
+    holder = job_cluster.pods(urgent, "worker")[0]["metadata"]["name"]
+    assert job_cluster.kubectl("exec", "-n", NAMESPACE, holder, "--", "touch", f"/shared/{marks}/go").code == 0
+    assert job_cluster.await_phase(urgent, "Succeeded", "Failed") == "Succeeded"
+    assert job_cluster.await_phase(name, "Succeeded", "Failed") == "Succeeded"
+
+    record = ended(job_cluster, name)
+    assert [one["outcome"] for one in record["attempts"]] == ["Disrupted", "Succeeded"]
+    assert (record["failures"], record["disruptions"]) == (0, 1)
+    log = job_cluster.cluster("logs", name, "--all").out
+    assert log.count("resumes after SIGUSR1") == 2, log

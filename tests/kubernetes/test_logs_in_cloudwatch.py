@@ -1,0 +1,70 @@
+"""With `platform.jobLogs: cloudwatch`, pods send their logs to CloudWatch Logs, where `logs` reads them after they are gone."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from localcloud.stack import LocalStack
+from testkit.eks_clusters import REGION
+from testkit.job_cluster import NAMESPACE, SOURCE, STACK, JobCluster, job_file, python
+
+pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("no_jobs_left")]
+
+GROUP = f"/gpumpi/{STACK}/jobs"
+PROGRAM = """
+import boto3
+from mpi4py import MPI
+rank = MPI.COMM_WORLD.rank
+for step in range(3):
+    print("rank", rank, "step", step, flush=True)
+logs = boto3.client("logs", region_name="us-west-2")
+for action, stream in [("put_log_events", "mpi-jobs/kept/forged/another-pod"), ("get_log_events", "mpi-jobs/kept/x/another-pod")]:
+    more = {"logEvents": [{"timestamp": 1, "message": "forged"}]} if action == "put_log_events" else {}
+    try:
+        getattr(logs, action)(logGroupName="/gpumpi/jobs/jobs", logStreamName=stream, **more)
+        print(action, "allowed", flush=True)
+    except logs.exceptions.ClientError as error:
+        print(action, error.response["Error"]["Code"], flush=True)
+"""
+
+
+def up(cluster: JobCluster, folder: Path) -> None:
+    stack = LocalStack(cluster.cloud, STACK, folder)
+    stack.prepare()
+    made = stack.run("up")
+    assert made.ok, made.output[-4000:]
+
+
+@pytest.fixture
+def logs_in_cloudwatch(job_cluster: JobCluster, tmp_path: Path) -> Iterator[None]:
+    name = f"Pulumi.{STACK}.yaml"
+    changed = (SOURCE / name).read_text().replace("platform:\n", "platform:\n    jobLogs: cloudwatch\n")
+    (tmp_path / name).write_text(changed)
+    up(job_cluster, tmp_path)
+    yield
+    up(job_cluster, SOURCE)
+    groups = job_cluster.cloud.clients(REGION)("logs").describe_log_groups(logGroupNamePrefix=GROUP)["logGroups"]
+    assert groups == []
+
+
+def test_logs_outlive_pods_in_cloudwatch_and_pods_write_only_their_own(
+    job_cluster: JobCluster, logs_in_cloudwatch: None, tmp_path: Path
+) -> None:
+    file = job_file(tmp_path, "kept", image="openmpi-boto3:5", command=python(PROGRAM), setup=["echo", "prepared"], perNode=1)
+    done = job_cluster.cluster("submit", file, "--follow", "--set", "maxRestarts=0")
+    assert done.code == 0, done.out + done.err
+    expected = {f"rank {rank} step {step}" for rank in (0, 1) for step in range(3)}
+    refused = {"put_log_events AccessDeniedException", "get_log_events AccessDeniedException"}
+    assert expected | refused <= set(done.out.splitlines()), done.out
+
+    assert job_cluster.cluster("cancel", "kept").code == 0
+    assert job_cluster.remains("kept") == []
+    kept = job_cluster.cluster("logs", "kept")
+    assert kept.code == 0 and set(kept.out.splitlines()) >= expected | refused, kept.out + kept.err
+    every = job_cluster.cluster("logs", "kept", "--all", "--json").json
+    assert every["phase"] == "Deleted" and {"launcher", "worker-0", "worker-1"} <= set(every["pods"])
+    assert any("prepared" in lines for lines in every["pods"].values())
+
+    streams = job_cluster.cloud.clients(REGION)("logs").describe_log_streams(logGroupName=GROUP)["logStreams"]
+    assert {one["logStreamName"].rsplit("/", 2)[0] for one in streams} == {f"{NAMESPACE}/kept"}

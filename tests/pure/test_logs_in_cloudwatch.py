@@ -1,0 +1,215 @@
+"""Logs of jobs in CloudWatch: what pods send, and what `logs` reads after they are gone."""
+
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import BotoCoreError, ClientError
+from moto import mock_aws
+
+from cli import logs_in_cloudwatch
+from cli.errors import NotFound
+from cli.workdir import places
+from infra.jobs import files
+from infra.jobs.cluster import ClusterDescription
+from infra.jobs.in_pods import send_log, text
+from infra.jobs.in_pods.send_log import Lines, Stream, send
+from infra.jobs.pods import PlacedJob
+from tests.pure.job_world import cluster, job, pieces
+
+GROUP, REGION = "/gpumpi/test/jobs", "us-west-2"
+ERRORS = (BotoCoreError, ClientError)
+
+
+@pytest.fixture
+def logs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    monkeypatch.setattr(send_log, "EVERY_SECONDS", 0.0)
+    with mock_aws():
+        client = boto3.client("logs", region_name=REGION)
+        client.create_log_group(logGroupName=GROUP)
+        yield client
+
+
+def described() -> ClusterDescription:
+    return cluster(log_group=GROUP, region=REGION)
+
+
+def printed(logs: Any, stream: str, output: bytes, limit: int = 1 << 20) -> None:
+    """Send the output of a pod to its log stream."""
+    lines = Lines(limit)
+    lines.read(io.BytesIO(output))
+    send(lines, Stream(logs, GROUP, stream), ERRORS)
+
+
+def test_every_line_is_read_back_in_order_by_pod(logs: Any) -> None:
+    many = [f"step {number}" for number in range(25_000)]
+    printed(logs, "mpi-jobs/mnist/7/mnist-launcher-x2x4b", "\n".join(many).encode())
+    printed(logs, "mpi-jobs/mnist/7/mnist-worker-0", b"one\n\ntwo \xff\r\nno end")
+    printed(logs, "mpi-jobs/mnist/7/mnist-worker-0", b"after a restart of the container\n")
+    assert logs_in_cloudwatch.kept(described(), "mpi-jobs", "mnist") == {
+        "mnist-launcher-x2x4b": many,
+        "mnist-worker-0": ["one", "", "two \N{REPLACEMENT CHARACTER}", "no end", "after a restart of the container"],
+    }
+
+
+def test_only_the_last_run_of_a_job_is_read(logs: Any) -> None:
+    for run, stream in enumerate(("mpi-jobs/mnist/b/mnist-0", "mpi-jobs/mnist/a/mnist-0", "mpi-jobs/mnist-2/c/mnist-2-0")):
+        printed(logs, stream, f"run {run}".encode())
+    assert logs_in_cloudwatch.kept(described(), "mpi-jobs", "mnist") == {"mnist-0": ["run 1"]}
+    with pytest.raises(NotFound):
+        logs_in_cloudwatch.kept(described(), "mpi-jobs", "mni")
+
+
+def test_a_log_group_that_does_not_exist_yet_has_no_logs(logs: Any) -> None:
+    logs.delete_log_group(logGroupName=GROUP)
+    with pytest.raises(NotFound):
+        logs_in_cloudwatch.kept(described(), "mpi-jobs", "mnist")
+
+
+def test_lines_that_are_longer_than_an_event_are_split(logs: Any) -> None:
+    printed(logs, "mpi-jobs/mnist/7/mnist-0", b"x" * 450_000)
+    assert [len(line) for line in logs_in_cloudwatch.kept(described(), "mpi-jobs", "mnist")["mnist-0"]] == [
+        200_000,
+        200_000,
+        50_000,
+    ]
+
+
+def test_above_the_limit_the_log_ends_with_a_note(logs: Any) -> None:
+    printed(logs, "mpi-jobs/mnist/7/mnist-0", b"0123456789\n" * 100, limit=33)
+    assert logs_in_cloudwatch.kept(described(), "mpi-jobs", "mnist")["mnist-0"] == [
+        *["0123456789"] * 3,
+        "gpumpi: more of this log is not kept",
+    ]
+
+
+def test_what_cloudwatch_does_not_take_is_dropped_and_counted(logs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(send_log, "WAITING_BYTES", 100)
+    lines = Lines(1 << 20)
+    lines.read(io.BytesIO(b"0123456789\n" * 5))
+    stream = Stream(logs, GROUP, "mpi-jobs/mnist/7/mnist-0")
+    send(lines, stream, ERRORS)
+    lines.read(io.BytesIO(b"again\n"))
+    send(lines, stream, ERRORS)
+    assert logs_in_cloudwatch.kept(described(), "mpi-jobs", "mnist")["mnist-0"] == [
+        *["0123456789"] * 2,
+        "gpumpi: 3 lines are missing here: CloudWatch took them too slowly",
+        "again",
+    ]
+
+
+class Denied:
+    """CloudWatch without permissions for the first requests."""
+
+    def __init__(self, logs: Any, times: int) -> None:
+        self._logs, self._times = logs, times
+        self.exceptions = logs.exceptions
+        self.put_log_events = logs.put_log_events
+
+    def create_log_stream(self, **where: str) -> None:
+        self._times -= 1
+        if self._times >= 0:
+            raise ClientError({"Error": {"Code": "AccessDeniedException", "Message": "not yet"}}, "CreateLogStream")
+        self._logs.create_log_stream(**where)
+
+
+def test_nothing_is_lost_until_pod_identity_works(logs: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    printed(Denied(logs, 3), "mpi-jobs/mnist/7/mnist-0", b"one\ntwo\n")
+    assert logs_in_cloudwatch.kept(described(), "mpi-jobs", "mnist")["mnist-0"] == ["one", "two"]
+    assert capsys.readouterr().err.count("CloudWatch does not take this log yet") == 1
+
+
+def test_a_pod_without_permissions_ends_with_a_note_in_its_log(
+    logs: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(send_log, "LAST_SECONDS", 0.0)
+    printed(Denied(logs, 1 << 30), "mpi-jobs/mnist/7/mnist-0", b"one\n")
+    assert capsys.readouterr().err.splitlines()[-1] == "gpumpi: the last lines of this log are not kept"
+
+
+# --- manifests ---------------------------------------------------------------------------------------------------------
+
+
+def containers(launcher: str, **more: Any) -> list[dict[str, Any]]:
+    wanted = {"launcher": launcher, **more}
+    place = places.choose(PlacedJob.of(job(**wanted), described()), None, 200)
+    made = place.used_by(pieces(described(), **wanted))
+    return [one for piece in made for pod in files.rank_pods(piece.manifest) for one in files.rank_containers(pod)]
+
+
+@pytest.mark.parametrize("launcher", ["mpijob", "standalone", "torchrun"])
+def test_every_pod_writes_a_stream_that_ends_with_its_name(launcher: str) -> None:
+    found = containers(launcher, setup=["true"])
+    assert len(found) > 1 or launcher == "torchrun"
+    for one in found:
+        values = {variable["name"]: variable.get("value") for variable in one["env"]}
+        assert values["GPUMPI_LOG_GROUP"] == GROUP and values["GPUMPI_LOG_REGION"] == REGION
+        namespace, name, _, pod = str(values["GPUMPI_LOG_STREAM"]).split("/")
+        assert (namespace, name, pod) == ("mpi-jobs", "mnist", "$(GPUMPI_LOG_POD)")
+        assert "send-log.py" in one["command"][2]
+
+
+def test_a_folder_on_the_volume_has_no_copies_of_the_logs(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("")
+    place = places.choose(PlacedJob.of(job(), described()), tmp_path, 200)
+    for one in (
+        one
+        for piece in place.used_by(pieces(described()))
+        for pod in files.rank_pods(piece.manifest)
+        for one in files.rank_containers(pod)
+    ):
+        assert one["workingDir"].startswith("/shared/.gpumpi/jobs/mpi-jobs/mnist.")
+        assert [variable["value"] for variable in one["env"] if variable["name"] == "GPUMPI_LOG"] == ["/tmp/log"]
+
+
+# --- in the pod --------------------------------------------------------------------------------------------------------
+
+WITHOUT_BOTO3 = "import sys; sys.modules['boto3'] = None\n"
+COPIES = "import sys; open(sys.argv[1], 'wb').write(sys.stdin.buffer.read())\n"
+
+
+def start(folder: Path, script: str, program: str, path: str = os.environ["PATH"]) -> "subprocess.CompletedProcess[str]":
+    """Run a script as a container does, with another program than that which sends the log."""
+    sender = folder / "send-log.py"
+    sender.write_text(program)
+    whole = (text("send_log.sh") + text("log.sh") + script).replace("/tmp/output", f"{folder}/output")
+    whole = whole.replace("python3 /tmp/send-log.py", f"{sys.executable} {sender} {folder}/sent")
+    environment = {
+        **{"PATH": path, "GPUMPI_LOG": f"{folder}/log", "GPUMPI_LOG_BLOCKS": "unlimited", "GPUMPI_LOG_BYTES": "1000"},
+        **{"GPUMPI_LOG_GROUP": GROUP, "GPUMPI_LOG_STREAM": "a/b/c/d", "GPUMPI_LOG_REGION": REGION},
+    }
+    return subprocess.run(["/bin/sh", "-c", whole], env=environment, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_output_and_errors_are_printed_and_sent_and_the_exit_code_stays(tmp_path: Path, code: int) -> None:
+    done = start(tmp_path, f"set -eu; echo one; echo two >&2; (exec sleep 600) & exit {code}", COPIES)
+    assert (done.returncode, done.stdout) == (code, "one\ntwo\n")
+    assert (tmp_path / "sent").read_text() == "one\ntwo\n"
+
+
+def test_a_sender_that_ends_early_does_not_stop_the_job(tmp_path: Path) -> None:
+    many = "i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i + 1)); done"
+    done = start(tmp_path, f"set -eu; {many}", "raise SystemExit(1)\n")
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "line 19999")
+
+
+def test_an_image_without_boto3_runs_and_the_log_names_what_is_missing(tmp_path: Path) -> None:
+    done = start(tmp_path, "set -eu; echo one", WITHOUT_BOTO3 + text("send_log.py"))
+    assert (done.returncode, done.stdout) == (0, "one\n")
+    assert "gpumpi: this log is not kept: python3 of the image has no boto3" in done.stderr
+
+
+def test_an_image_without_python_runs_and_the_log_names_what_is_missing(tmp_path: Path) -> None:
+    done = start(tmp_path, "set -eu; echo one", COPIES, path="/nowhere")
+    assert (done.returncode, done.stdout) == (0, "one\n")
+    assert "gpumpi: this log is not kept: the image has no python3" in done.stderr
