@@ -341,4 +341,6 @@ def test_a_command_runs_through_a_connection_that_the_server_upgrades() -> None:
         "GET /api/v1/namespaces/mpi-jobs/pods/train-worker-0/exec?container=worker&stdout=true&stderr=true"
         "&command=sh&command=-c&command=a%0Ab+%26+c HTTP/1.1"
     )
-    assert {"Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Protocol: v4.channel.k8s.io"} <= set(headers)
+    assert {"Accept: */*", "Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Protocol: v4.channel.k8s.io"} <= set(
+        headers
+    )

@@ -15,7 +15,8 @@ REQUEST_SECONDS = 30
 LOG_SECONDS = 10
 WATCH_SECONDS = 300
 """The API server ends a watch after this time. https://kubernetes.io/docs/reference/using-api/api-concepts/"""
-UPGRADE = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
+UPGRADE = {"Accept": "*/*", "Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
+"""containerd answers a request that accepts only JSON with 406."""
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 
