@@ -112,6 +112,7 @@ GROUPS: Final = (
         (lustre.existing_file_system, lustre.nodes_can_mount, lustre.own_file_system),
     ),
     Group("bucket linked to FSx", ("s3:HeadBucket",), (lustre.bucket,), ("bucket ",)),
+    Group("key of FSx", ("kms:DescribeKey",), (lustre.usable_key,), ("key of FSx",)),
     Group(
         "default key of EBS",
         ("ec2:GetEbsDefaultKmsKeyId", "kms:DescribeKey", "kms:GetKeyPolicy", "kms:ListGrants"),
@@ -181,6 +182,7 @@ def _applies(group: Group, settings: Settings) -> bool:
         "existing file system": settings.storage.existing_file_system_id is not None,
         "FSx for Lustre": settings.storage.lustre is not None,
         "bucket linked to FSx": settings.storage.lustre is not None and settings.storage.lustre.data_repository is not None,
+        "key of FSx": settings.storage.lustre is not None and settings.storage.lustre.kms_key_arn is not None,
         "VPC endpoint services": settings.network.has_interface_endpoints and not settings.network.is_existing,
         RESERVATIONS: any(pool.is_reserved for pool in settings.pools),
         "placement groups": any(pool.own_placement_group for pool in settings.pools),

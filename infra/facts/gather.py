@@ -241,7 +241,7 @@ class _LustreFacts:
         self._named = queries.required(named)
         self._own = queries.required(lambda: fsx.own_file_system(clients, own) if creates else None)
         key = lustre.kms_key_arn if lustre else None
-        self._key_state = queries.optional(f"key {key}", lambda: fsx.key_state(clients, key) if key else None, None)
+        self._key_state = queries.optional(f"key of FSx {key}", lambda: fsx.key_state(clients, key) if key else None, None)
         self._bucket = queries.optional(
             f"bucket {bucket}", lambda: (fsx.bucket_region(clients, bucket) or "") if bucket else None, None
         )

@@ -57,11 +57,13 @@ def test_a_quota_that_covers_what_is_created_but_not_the_maximum_is_a_warning() 
         ("vCPU quotas: ada may not call servicequotas:GetServiceQuota", "vCPU quotas"),
         ("Kubernetes versions: ada may not call eks:DescribeClusterVersions", "Kubernetes version and add-ons"),
         ("bucket data: ada may not call s3:ListBucket", "bucket linked to FSx"),
+        ("key of FSx arn:aws:kms:us-west-2:123456789012:key/1: ada may not call kms:DescribeKey", "key of FSx"),
         ("whether Auto Scaling may use the default key of EBS: ada may not call kms:DescribeKey", "default key of EBS"),
     ],
 )
 def test_what_could_not_be_read_is_unknown_and_not_yes(sentence: str, check: str) -> None:
-    stack = settings(pool(), storage={"fsx": {"dataRepository": {"path": "s3://data"}}})
+    key = "arn:aws:kms:us-west-2:123456789012:key/1"
+    stack = settings(pool(), storage={"fsx": {"dataRepository": {"path": "s3://data"}, "kmsKeyArn": key}})
     found = answers(stack, facts(stack, unchecked=(sentence,)))[check]
     assert (found.verdict, found.sentences) == ("unknown", (sentence,))
 
