@@ -2,7 +2,7 @@
 
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 DEFAULT_HOME: Final = (CLONE or Path()) / ".local" / "cloud"
 BACKEND: Final = "PULUMI_BACKEND_URL"
 LOOPBACK: Final = "127.0.0.1"
+OFFICIAL: Final[Mapping[str, frozenset[str]]] = {
+    "official": frozenset({"aws", "kubernetes"}),
+    "official-kubernetes": frozenset({"kubernetes"}),
+    "emulated": frozenset(),
+}
+"""Value of `local start --providers` -> resource providers that are official plugins; the largest set first."""
 
 
 def home_option(cloud: "LocalCloud") -> str:
@@ -46,6 +52,16 @@ def refuse_other_account(cloud: "LocalCloud", wanted: str | None) -> None:
     if kind != wanted:
         fix = f"{program()} local stop{home_option(cloud)}"
         raise CommandError(f"the running local cloud has an account of the kind {kind}. Stop it first: {fix}", REFUSED)
+
+
+def refuse_other_providers(cloud: "LocalCloud", wanted: str | None) -> None:
+    """Raise CommandError if the local cloud runs with other resource providers."""
+    if wanted is None or not cloud.is_running():
+        return
+    present = next(name for name, official in OFFICIAL.items() if not official & cloud.emulators.keys())
+    if present != wanted:
+        fix = f"{program()} local stop{home_option(cloud)}"
+        raise CommandError(f"the running local cloud uses the providers {present}. Stop it first: {fix}", REFUSED)
 
 
 def refuse_dead_cluster(server: str, *, nodes: bool = False) -> None:

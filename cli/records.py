@@ -60,8 +60,9 @@ class JobRecord:
     def hang(self) -> str:
         """Why the last attempt that ended did not go on, if it was a hang, or why the job is not watched; else empty."""
         ended = [one for one in self.content["attempts"] if one["outcome"]]
-        cause = f"restarted after a {ended[-1]['cause']}" if ended and ended[-1].get("hang") else ""
-        return cause or str(self.content.get("progressProblem", ""))
+        if not ended or not ended[-1].get("hang"):
+            return str(self.content.get("progressProblem", ""))
+        return "; ".join(filter(None, (f"restarted after a {ended[-1]['cause']}", ended[-1]["hang"].get("where", ""))))
 
     def as_json(self, now: datetime) -> dict[str, Any]:
         """Return the fields that `jobs --all --json` adds."""

@@ -21,4 +21,3 @@ if [[ $found != "$fingerprint" ]]; then
 fi
 gpg --dearmor --yes --output "$keyring" "$key"
 echo "$line" >"$list"
-apt-get update --quiet --quiet

@@ -25,7 +25,6 @@ case $ID-$VERSION_ID in
     gpg --dearmor --yes --output /usr/share/keyrings/nvidia-cuda.gpg "$key"
     echo "deb [signed-by=/usr/share/keyrings/nvidia-cuda.gpg] $base/ubuntu${VERSION_ID//./}/$(uname --machine)/ /" \
       >/etc/apt/sources.list.d/nvidia-cuda.list
-    apt-get update --quiet --quiet
     ;;
   *)
     echo "$ID $VERSION_ID is not supported: this recipe installs NVIDIA's driver on Ubuntu only. Install the driver yourself" >&2

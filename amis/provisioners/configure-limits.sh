@@ -2,9 +2,8 @@
 # Unlimited locked memory, for RDMA and GPU buffers: https://www.open-mpi.org/faq/?category=openfabrics#ib-locked-pages
 # systemd services pass the limit on, and so do sshd logins. A container that may not raise its limit keeps it.
 set -o errexit -o nounset -o pipefail
+here=$(dirname "$(readlink --canonicalize "$0")")
 
-install -d -m 0755 /etc/systemd/system.conf.d
-cat >/etc/systemd/system.conf.d/50-gpumpi.conf <<'END'
-[Manager]
-DefaultLimitMEMLOCK=infinity
-END
+changed=$(printf '[Manager]\nDefaultLimitMEMLOCK=infinity\n' | "$here/put-file.sh" /etc/systemd/system.conf.d/50-gpumpi.conf)
+# For services that start from now on, such as containerd on an on-premises node.
+if [[ $changed && -d /run/systemd/system ]]; then systemctl daemon-reload; fi

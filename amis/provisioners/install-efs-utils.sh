@@ -19,4 +19,4 @@ git -C "$work" init --quiet
 git -C "$work" fetch --quiet --depth 1 https://github.com/aws/efs-utils "$efs_utils_commit"
 git -C "$work" checkout --quiet FETCH_HEAD
 (cd "$work" && ./build-deb.sh >/dev/null)
-DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet --quiet "$work"/build/amazon-efs-utils*.deb
+DEBIAN_FRONTEND=noninteractive apt-get install --option DPkg::Lock::Timeout=300 --yes --quiet --quiet "$work"/build/amazon-efs-utils*.deb

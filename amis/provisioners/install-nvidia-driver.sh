@@ -15,5 +15,9 @@ printf 'Package: *nvidia* libcuda* cuda-drivers*\nPin: version %s*\nPin-Priority
   >/etc/apt/preferences.d/nvidia-driver
 # From 580 on NVIDIA's package has no branch in its name; Ubuntu's nvidia-fabricmanager-580 needs Canonical's driver:
 # https://github.com/NVIDIA/gpu-driver-container/pull/451
-"$here/install-packages.sh" "nvidia-open-$branch" nvidia-fabricmanager nvidia-persistenced
+# nvlsm is the subnet manager of B200 and B300, whose fabric manager needs it and ib_umad; without them CUDA fails with error
+# 802. EKS's AMI installs both on every GPU node: templates/al2023/provisioners/install-nvidia-driver.sh in
+# https://github.com/awslabs/amazon-eks-ami, 81fec2e. NOT VERIFIED on a machine with a GPU.
+"$here/install-packages.sh" "nvidia-open-$branch" nvidia-fabricmanager nvidia-persistenced nvlsm infiniband-diags
+echo ib_umad | "$here/put-file.sh" /etc/modules-load.d/50-gpumpi-nvlsm.conf
 systemctl enable nvidia-fabricmanager.service nvidia-persistenced.service

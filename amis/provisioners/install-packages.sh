@@ -8,12 +8,12 @@ set -o errexit -o nounset -o pipefail
 if command -v dnf >/dev/null; then
   declare -A counterparts=(
     [build-essential]="gcc gcc-c++ make" [g++]=gcc-c++ [libc6-dev]=glibc-devel [libnuma-dev]=numactl-devel
-    [openssh-client]=openssh-clients [xz-utils]=xz [zlib1g-dev]=zlib-devel [python-is-python3]=python3 [curl]=curl-minimal
+    [openssh-client]=openssh-clients [xz-utils]=xz [zlib1g-dev]=zlib-devel [python-is-python3]=python3 [curl]=curl-minimal [gpg]=gnupg2-minimal
   )
   names=()
   for name in "$@"; do
-    # dnf refuses to install curl-minimal beside the full curl, which AWS's Deep Learning Containers have.
-    if [[ $name == curl ]] && command -v curl >/dev/null; then continue; fi
+    # dnf refuses to install the minimal package beside the full one, which AWS's Deep Learning Containers have of curl.
+    if [[ $name == curl || $name == gpg ]] && command -v "$name" >/dev/null; then continue; fi
     read -r -a found <<<"${counterparts[$name]:-$name}"
     names+=("${found[@]}")
   done
@@ -29,5 +29,13 @@ done
 [[ ${#missing[@]} -eq 0 ]] && exit 0
 
 export DEBIAN_FRONTEND=noninteractive
-apt-get update --quiet --quiet
-apt-get install --yes --quiet --quiet --no-install-recommends "${missing[@]}" >/dev/null # errors go to stderr
+# Ubuntu updates its package lists after a boot. Installations can wait for this, but `apt-get update` cannot.
+for attempt in {1..150}; do
+  if printed=$(apt-get update --quiet --quiet 2>&1); then break; fi
+  if [[ $printed != *"Could not get lock"* || $attempt -eq 150 ]]; then
+    echo "$printed" >&2
+    exit 1
+  fi
+  sleep 2
+done
+apt-get install --option DPkg::Lock::Timeout=300 --yes --quiet --quiet --no-install-recommends "${missing[@]}" >/dev/null # errors go to stderr

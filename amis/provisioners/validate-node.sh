@@ -24,6 +24,17 @@ prints() { # TEXT COMMAND...: the command's output contains the text
   output=$("$@" 2>&1) && [[ $output == *"$text"* ]]
 }
 
+reads_hostfile() { # mpirun starts more ranks than this machine has processors only if the default hostfile allows it
+  local file=/etc/gpumpi/hostfile kept ranks=$(($(nproc --all) * 2 + 1)) code=0
+  kept=$(mktemp)
+  cp --preserve "$file" "$kept"
+  echo "localhost slots=$ranks" >"$file"
+  timeout 60 su "$user" -c "cd && mpirun --bind-to none -n $ranks true" || code=$?
+  cp --preserve "$kept" "$file"
+  rm "$kept"
+  return "$code"
+}
+
 is_there() {
   local name
   case $1 in
@@ -44,7 +55,7 @@ is_there() {
     install-lustre-client) command -v mount.lustre || [[ -f /etc/gpumpi/no-lustre-client ]] ;;
     configure-node-ssh) [[ -e /etc/ssh/sshd_config.d/50-gpumpi.conf ]] && id --name --groups "$user" | grep --quiet --word-regexp gpumpi ;;
     install-join-service) systemctl is-enabled gpumpi-join.service && [[ -x /usr/local/bin/gpumpi-join ]] ;;
-    configure-mpi-hosts) grep --quiet --no-messages /etc/gpumpi/hostfile /opt/mpi/etc/*-mca-params.conf /opt/amazon/prrte/etc/*-mca-params.conf ;;
+    configure-mpi-hosts) reads_hostfile ;;
     install-first-boot-check) systemctl is-enabled gpumpi-first-boot.service && [[ -x /usr/local/lib/gpumpi/first-boot-check ]] ;;
   esac >/dev/null 2>&1
 }

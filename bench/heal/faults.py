@@ -10,6 +10,7 @@ from bench.heal.seen import BACK, CORDONED, DOWN, NEW_NODE, NOTICED, REPORTED, T
 from bench.timed_job import Bench
 from cli import local_break
 from infra.health.faults import GPU_CONDITION, READY
+from localcloud.aws.ec2.notices import INTERRUPTION
 from testkit.projects import client
 
 Act = Callable[[Bench, str], None]
@@ -23,6 +24,7 @@ WITHIN_SECONDS: Final = 30
 SAVED: Final = 5
 """Steps from one checkpoint to the next."""
 FAST: Final = {REPORTED: 5.0, CORDONED: 5.5, NEXT: 65.0, LOST: SAVED}
+NOTICE: Final = {CORDONED: 5.0, NEXT: 65.0, LOST: SAVED}
 SLOW: Final = {REPORTED: 30.0, CORDONED: 30.5, NEXT: 90.0, LOST: SAVED}
 HUNG: Final = {NOTICED: 2.0 * WITHIN_SECONDS, DOWN: 2.0 * WITHIN_SECONDS + 30, LOST: SAVED}
 STAGES: Final = (REPORTED, CORDONED, NOTICED, TOLD, DOWN, NEW_NODE, NEXT, BACK, LOST)
@@ -56,18 +58,24 @@ def _hang(bench: Bench, _: str) -> None:
     broken(JOB, bench, hang=0)
 
 
+def end_notice(bench: Bench, _: str) -> None:
+    """Put the calendar forward to where EC2 ends the interrupted instance."""
+    bench.shell.cloud.control().post("clock", {"seconds": INTERRUPTION.total_seconds()})
+
+
 def reboot(bench: Bench, node: str) -> None:
     (found,) = [one for one in bench.client.list("Node") if one["metadata"]["name"] == node]
     instance = found["spec"]["providerID"].rpartition("/")[2]
     client(bench.shell.cloud, "ec2").reboot_instances(InstanceIds=[instance])
 
 
-# Without its kubelet, a node goes on running its containers: the job does not restart, so there is nothing to measure.
 FAULTS: Final = {
     "xid": Fault("a GPU falls off the bus (Xid 79)", _break(xid=79), GPU_CONDITION, reboot),
     "ecc": Fault("a GPU has a double-bit error (Xid 48)", _break(ecc=True), GPU_CONDITION, reboot),
     "instance": Fault("the instance is terminated", _break(instance=True)),
     "no-spare": Fault("the instance is terminated, and there is no spare node", _break(instance=True), workers=2),
+    "notice": Fault("a Spot Instance gets its notice", _break(spot_notice=True), repair=end_notice, goals=NOTICE),
     "link": Fault("the network link fails", _break(link=True), repair=_break(restore=True), goals=SLOW),
+    "kubelet": Fault("the kubelet stops", _break(kubelet=True), repair=_break(restore=True), goals=SLOW),
     "hang": Fault(f"a rank hangs; progress.within is {WITHIN_SECONDS} s", _hang, goals=HUNG, is_hang=True),
 }

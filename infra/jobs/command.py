@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from infra.jobs import hostfile
+from infra.jobs import hostfile, starters
 from infra.jobs.in_pods import shell
 from infra.jobs.model import Job
 from infra.jobs.mpi_environment import INTERFACE
@@ -37,7 +37,8 @@ def _horovodrun(job: Job, namespace: str, slots: int) -> list[str]:
     numbers = range(job.workers) if job.hosts is None else job.hosts
     hosts = ",".join(f"{hostfile.host(job.name, namespace, number)}:{job.per_node or slots}" for number in numbers)
     options = ["--ssh-port", str(SSH_PORT), "--network-interfaces", INTERFACE, "--disable-cache"]
-    return [job.command[0], "-np", str(ranks(job, slots)), "-H", hosts, *options, *job.command[1:]]
+    program = starters.prefix_length(job.command) + 1
+    return [*job.command[:program], "-np", str(ranks(job, slots)), "-H", hosts, *options, *job.command[program:]]
 
 
 def _open_mpi(job: Job, slots: int, hosts: Sequence[str], forwarded: Sequence[str]) -> list[str]:

@@ -41,7 +41,7 @@ class Resources(Model):
 
     cpu: str | None = Field(None, examples=["8"], description="CPUs, in quotes, such as `500m` or `8`.")
     memory: str | None = Field(None, examples=["64Gi"], description="Memory, such as `64Gi`.")
-    efa: int | None = Field(None, description="EFA interfaces.")
+    efa: int | None = Field(None, description="EFA interfaces. With 0, MPI and NCCL use TCP.")
     rdma: int | None = Field(None, description="RDMA devices, on pools with `rdmaResource`; 1 by default.")
     hugepages_mib: int | None = Field(None, description="Memory in 2 MiB huge pages, given in MiB; 0 for none.")
     shared_memory_mib: int | None = Field(None, description="Size of /dev/shm in MiB; half of the worker's memory by default.")

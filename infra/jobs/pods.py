@@ -34,7 +34,7 @@ LAUNCHER_CPU_MILLIS, LAUNCHER_CPU_LIMIT, LAUNCHER_MEMORY_MIB = 250, "2", 1024
 
 @dataclass(frozen=True)
 class PlacedJob:
-    """A valid job with its cluster, pool and namespace."""
+    """A valid job with its cluster, pool and namespace. Without EFA in its workers, the pool's transport is TCP."""
 
     job: Job
     cluster: ClusterDescription
@@ -51,7 +51,10 @@ class PlacedJob:
         if pool is None:
             raise LookupError(f"there is no pool {job.pool}")
         namespace = cluster.namespace(job.namespace) or NamespaceDescription(name=job.namespace or "")
-        return cls(job, cluster, pool, cluster.pool(cluster.launcher_pool), namespace, worker_size(job, pool))
+        size = worker_size(job, pool)
+        if pool.efa and not size.efa:  # MPI and NCCL would fail: they must use EFA, and the worker has none
+            pool = pool.model_copy(update={"transport": "tcp", "nccl": "tcp"})
+        return cls(job, cluster, pool, cluster.pool(cluster.launcher_pool), namespace, size)
 
     def metadata(self, name: str, role: str | None = None, **more: object) -> Manifest:
         labels = job_labels(self.job.name, self.job.launcher, role)

@@ -30,7 +30,14 @@ _MODULES: Final[dict[str, Starter]] = {
 _PYTHON: Final = re.compile(r"python[\d.]*")
 _SHELLS: Final = ("sh", "bash", "dash", "ash", "zsh")
 _SHELL_OPTION: Final = re.compile(r"-[a-z]*c")
-_STATEMENT: Final = r"(?:^|[;&|(\n]|\bexec\s|\bthen\s|\bdo\s)\s*(?:\w+=\S*\s+)*(?:\S*/)?"
+_PREFIXES: Final = ("env", "exec", "ionice", "nice", "nohup", "numactl", "setsid", "stdbuf", "taskset", "time", "timeout")
+"""Programs that run the command after their own options."""
+_OF_PREFIX: Final = re.compile(r"-.*|\w+=.*|\d[\w.,:-]*", re.DOTALL)
+"""Options, variables and values of these programs: `env -i A=1`, `timeout 60s`, `numactl -N 0`."""
+_STATEMENT: Final = (
+    r"(?:^|[;&|(\n]|\bthen\s|\bdo\s)\s*(?:\w+=\S*\s+)*"
+    rf"(?:(?:\S*/)?(?:{'|'.join(_PREFIXES)})\s+(?:(?:-\S*|\w+=\S*|\d[\w.,:-]*)\s+)*)*(?:\S*/)?"
+)
 _MPI_IN_SHELL: Final = re.compile(_STATEMENT + r"(" + "|".join(map(re.escape, MPI_STARTERS)) + r")(?=\s|$)")
 _IN_SHELL: Final = re.compile(
     _STATEMENT + r"(?:python[\d.]*\s+(?:-\w+\s+)*?-m\s+)?"
@@ -38,9 +45,24 @@ _IN_SHELL: Final = re.compile(
 )
 
 
+def prefix_length(command: Sequence[str]) -> int:
+    """Return the number of words before the program that a command runs.
+
+    >>> prefix_length(["timeout", "60", "env", "A=1", "torchrun", "train.py"]), prefix_length(["python", "env"])
+    (4, 0)
+    """
+    length = 0
+    while length < len(command) and _base(command[length]) in _PREFIXES:
+        length += 1
+        while length < len(command) and _OF_PREFIX.fullmatch(command[length]):
+            length += 1
+    return length
+
+
 def mpi_starter(command: Sequence[str]) -> str | None:
     """Return the name of the MPI program with which a command begins; None if it begins with another program."""
-    return name if command and (name := _base(command[0])) in MPI_STARTERS else None
+    words = command[prefix_length(command) :]
+    return name if words and (name := _base(words[0])) in MPI_STARTERS else None
 
 
 def split(command: Sequence[str]) -> tuple[Starter, list[str], list[str]] | None:
@@ -51,12 +73,12 @@ def split(command: Sequence[str]) -> tuple[Starter, list[str], list[str]] | None
     >>> split(["python3", "-u", "-m", "torch.distributed.run", "train.py"])
     ('torchrun', ['python3', '-u', '-m', 'torch.distributed.run'], ['train.py'])
     """
-    words = list(command)
-    if not words:
+    words, first = list(command), prefix_length(command)
+    if first == len(words):
         return None
-    start, known = 0, _PROGRAMS
-    if _PYTHON.fullmatch(_base(words[0])):
-        start = next((number for number, word in enumerate(words) if not word.startswith("-") and number), len(words))
+    start, known = first, _PROGRAMS
+    if _PYTHON.fullmatch(_base(words[first])):
+        start = next((number for number, word in enumerate(words) if not word.startswith("-") and number > first), len(words))
         if words[start - 1] != "-m":
             return None
         known = _MODULES
@@ -96,9 +118,10 @@ def mpi_of(command: Sequence[str]) -> str | None:
 
 def _script(command: Sequence[str]) -> str:
     """Return the text of `sh -c`; empty for other commands."""
-    if not command or _base(command[0]) not in _SHELLS:
+    words = command[prefix_length(command) :]
+    if not words or _base(words[0]) not in _SHELLS:
         return ""
-    return next((text for option, text in pairwise(command) if _SHELL_OPTION.fullmatch(option)), "")
+    return next((text for option, text in pairwise(words) if _SHELL_OPTION.fullmatch(option)), "")
 
 
 def torch_starter(command: Sequence[str]) -> Starter | None:

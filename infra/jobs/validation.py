@@ -5,15 +5,24 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from infra.config.messages import did_you_mean, one_of, shown
-from infra.config.problems import Problem, warning, without_echoes
-from infra.jobs import hostfile, image_rules, mpi_environment, pod_rules, progress_rules, setup_rules, standalone, starters
+from infra.config.problems import Problem, without_echoes
+from infra.jobs import (
+    hostfile,
+    image_rules,
+    mpi_environment,
+    pod_rules,
+    progress_rules,
+    setup_rules,
+    size_rules,
+    standalone,
+    starters,
+)
 from infra.jobs import key_exchange as keys
 from infra.jobs.cluster import ClusterDescription, NamespaceDescription
 from infra.jobs.model import Job
 from infra.jobs.mount_paths import problem_of
 from infra.jobs.pods import PlacedJob, writable_path
 from infra.jobs.quantities import bytes_of, millis_of
-from infra.jobs.sizing import workers_per_node
 
 LABEL_LIMIT = 63
 STATEFUL_SET_LIMIT = 52
@@ -163,7 +172,7 @@ def options_of_launchers(job: Job) -> Iterator[Problem]:
         given = {"ranks": job.ranks, "perNode": job.per_node, "perSocket": job.per_socket, "hosts": job.hosts}
         for key, value in given.items():
             if value is not None:
-                starter = starters.mpi_in_shell(job.command) or job.command[0]
+                starter = starters.mpi_of(job.command)
                 fix = f"Set it in the command, or remove {starter} from the command."
                 yield Problem(key, f"is ignored because the command starts ranks itself. {fix}")
 
@@ -311,69 +320,6 @@ OF_CLUSTER: tuple[Callable[[Job, ClusterDescription], Iterator[Problem]], ...] =
 # --- its size ----------------------------------------------------------------------------------------------------------
 
 
-def fits_a_node(world: PlacedJob) -> Iterator[Problem]:
-    size, pool, factor = world.size, world.pool, world.cluster.cpu_request_factor
-    wanted = (
-        ("resources.memory", size.memory_mib, pool.memory_mib, "MiB of memory", world.job.resources.memory),
-        ("resources.cpu", int(size.cpu_millis * factor), pool.cpu_millis, "thousandths of a CPU", world.job.resources.cpu),
-        ("resources.efa", size.efa, pool.efa, "EFA interfaces", world.job.resources.efa),
-        ("resources.rdma", size.rdma, pool.rdma_devices, "RDMA devices", world.job.resources.rdma),
-        (
-            "resources.hugepagesMib",
-            size.hugepages_mib,
-            pool.hugepages_mib,
-            "MiB of huge pages",
-            world.job.resources.hugepages_mib,
-        ),
-    )
-    for path, each, there, unit, asked in wanted:
-        if asked is not None and each > there:
-            yield Problem(
-                path, f"{shown(asked)} exceeds what a node in pool {pool.name} has available for jobs ({there} {unit}). Lower it."
-            )
-    if size.shared_memory_mib > size.memory_mib:
-        fix = "Lower it, or raise memory, which includes it."
-        yield Problem(
-            "resources.sharedMemoryMib", f"{size.shared_memory_mib} exceeds the worker's memory of {size.memory_mib} MiB. {fix}"
-        )
-
-
-def fits_the_pool(world: PlacedJob) -> Iterator[Problem]:
-    """Reject jobs with more workers than the pool can ever hold: they would wait forever."""
-    each = workers_per_node(world.job, world.size, world.pool, world.cluster.cpu_request_factor)
-    most = each * world.pool.max_size
-    if each and world.job.workers > most:
-        nodes = f"at most {world.pool.max_size} node{'' if world.pool.max_size == 1 else 's'}"
-        holds = f"{each} worker{'' if each == 1 else 's'} per node"
-        fix = f"Use at most {most}, or raise the pool's maxSize." if most else "Raise the pool's maxSize."
-        yield Problem("workers", f"{world.job.workers} can never fit: pool {world.pool.name} has {nodes}, {holds}. {fix}")
-
-
-def fits_the_slots(world: PlacedJob) -> Iterator[Problem]:
-    job, slots = world.job, world.size.slots
-    if job.starts_ranks_itself:
-        return
-    for key, value in (("perNode", job.per_node), ("perSocket", job.per_socket)):
-        if value is not None and value > slots:
-            yield Problem(key, f"{value} exceeds the {slots} slots of a worker. Lower it, or raise slots.")
-    hosts = job.workers if job.hosts is None else len(job.hosts)
-    each = job.per_node if job.per_node is not None and job.per_node <= slots else slots
-    if job.ranks is not None and job.ranks > hosts * each:
-        fix = f"Use at most {hosts * each}, or raise workers or slots."
-        yield Problem(
-            "ranks", f"{job.ranks} ranks do not fit on {hosts} worker{'' if hosts == 1 else 's'} with {each} each. {fix}"
-        )
-
-
-def shares_gpus(world: PlacedJob) -> Iterator[Problem]:
-    """Warn if ranks share GPUs. Few programs intend this; most slow down or run out of GPU memory."""
-    slots, gpus = world.size.slots, world.size.gpus
-    if gpus and slots > gpus:
-        gpus_text = f"{gpus} GPU{'' if gpus == 1 else 's'}"
-        fix = f"Use {gpus}, or ignore this if ranks share GPUs on purpose."
-        yield warning("slots", f"{slots} ranks would share the {gpus_text} of a worker. {fix}")
-
-
 def has_room_for_keys(world: PlacedJob) -> Iterator[Problem]:
     """Check the worker's memory: the key exchange sidecar uses a part of it."""
     least = 2 * keys.FOLLOWER_MEMORY_MIB
@@ -383,9 +329,6 @@ def has_room_for_keys(world: PlacedJob) -> Iterator[Problem]:
 
 
 OF_WORLD: tuple[Callable[[PlacedJob], Iterator[Problem]], ...] = (
-    fits_a_node,
-    fits_the_pool,
-    fits_the_slots,
-    shares_gpus,
+    *size_rules.OF_WORLD,
     has_room_for_keys,
 )

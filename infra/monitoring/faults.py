@@ -41,6 +41,11 @@ _FOLLOWS: Final[dict[Action, str]] = {
     "reboot": "is repaired by a reboot",
     "replace": "is repaired by replacing the node",
 }
+_LAST_XID: Final = (
+    '{{ range printf "max by (node) (DCGM_FI_DEV_XID_ERRORS{node=%q}) > 0" $labels.node | query }}, '
+    "last Xid {{ .Value }}{{ else }}, for another reason{{ end }}"
+)
+"""The GPU exporter has the code also where the agent's counter cannot be read, as in the local cloud."""
 CATCH_ALL: Final = "NodeGpuNotReady"
 OF_APPLICATIONS: Final = "NvidiaXIDOfApplication"
 
@@ -103,10 +108,11 @@ def _catch_all() -> Alert:
     return Alert(
         name=CATCH_ALL,
         expr=f"({_is_false(faults.GPU_CONDITION)}) unless on (node) ({counted})",
-        summary="Node {{ $labels.node }}: a GPU is not ready, for another reason",
+        summary=f"Node {{{{ $labels.node }}}}: a GPU is not ready{_LAST_XID}",
         meaning="The condition AcceleratedHardwareReady is False, for a reason that this program does not know, or the agent's "
         "metrics cannot be read.",
-        fix="Read the reason with `scripts/cluster health NODE`. Cordon the node until you know whether its GPUs work.",
+        fix="Look the Xid up in the alerts above, if the summary names one; otherwise read the reason with "
+        "`scripts/cluster health NODE`. Cordon the node until you know whether its GPUs work.",
     )
 
 

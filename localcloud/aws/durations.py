@@ -5,6 +5,7 @@ They are AWS's durations times a factor: 0 (default) for no delay, 1 for AWS's s
 
 import threading
 import time
+from bisect import insort
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -85,7 +86,7 @@ Fail = Callable[[str], None]
 """Function that puts a resource into the state in which AWS leaves it when an operation fails, given the reason."""
 
 
-@dataclass
+@dataclass(eq=False)
 class _Transition:
     due: float
     target: Any
@@ -103,6 +104,7 @@ class _Transition:
     def is_due(self, moment: float) -> bool:
         if self.due > moment:
             return False
+        self.error = None
         try:
             if self.gate is None or self.gate():
                 return True
@@ -225,19 +227,40 @@ def settle() -> None:
 
     The gateway calls this before every request, which may be the request of another client.
     """
-    global _settling
     with _lock:
         for action in _before:
             _attempt(action)
         moment = now()
-        while due := [transition for transition in _pending if transition.is_due(moment)]:
-            first = min(due, key=lambda transition: transition.due)
-            _pending.remove(first)
-            _settling = moment if first.has_waited else first.due, first.operation
-            try:
-                first.run()
-            finally:
-                _settling = None
+        while due := sorted((one for one in _pending if one.is_due(moment)), key=_when):
+            _complete(due, moment)
+
+
+def _complete(due: list[_Transition], moment: float) -> None:
+    """Complete these transitions and those that they schedule, if they are due too, in the order of their times.
+
+    A gate is asked again before its transition, because earlier ones may have closed it. A gate that opens meanwhile
+    waits for the next round: asking all gates after each transition would take minutes with a thousand instances.
+    """
+    global _settling
+    known = {*_pending}
+    while due:
+        first = due.pop(0)
+        if first not in _pending or not first.is_due(moment):
+            continue
+        _pending.remove(first)
+        _settling = moment if first.has_waited else first.due, first.operation
+        try:
+            first.run()
+        finally:
+            _settling = None
+        for new in [one for one in _pending if one not in known]:
+            known.add(new)
+            if new.is_due(moment):
+                insort(due, new, key=_when)
+
+
+def _when(transition: _Transition) -> float:
+    return transition.due
 
 
 def _attempt(action: Callable[[], None]) -> None:

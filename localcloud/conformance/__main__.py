@@ -88,7 +88,7 @@ def run(programs: Mapping[str, Program], names: Sequence[str], folder: Path, *, 
                 sides[side] = {}
                 for name in names:
                     _progress(f"{side}: {name}")
-                    sides[side][name] = attempt(LocalStack(cloud, name))
+                    sides[side][name] = attempt(LocalStack(cloud, name, STACKS))
                     cloud.reset()
                 errors[side] = bad_inputs.texts(cloud, plane, side, folder) if plane else {}
     for name in names:

@@ -86,6 +86,9 @@ SSH = ("install-openssh.sh", "create-user.sh", "configure-pod-ssh.sh")
 """Provisioners that every job image uses, together with `PYTHON`. The MPI implementation is the last layer of the
 image."""
 
+PY_SPY = Provisioned(("install-py-spy.sh",))
+"""Layer of images in which the job controller can read the Python stacks of ranks."""
+
 
 PLAIN = Image(
     "plain:1",
@@ -101,7 +104,7 @@ def _job(name: str, mpi: str, implementation: str, version: str, **environment: 
     return Image(
         name,
         f"{implementation} {version}, {PLAIN.content}",
-        (*PLAIN.layers, Provisioned((mpi, "validate-mpi.sh"), tuple(environment.items()))),
+        (*PLAIN.layers, Provisioned((mpi, "validate-mpi.sh"), tuple(environment.items())), PY_SPY),
         entrypoint=("/usr/bin/tini", "-s", "-g", "--", "/usr/local/bin/job-entrypoint"),
         command=("/usr/sbin/sshd", "-De", "-f", "/home/mpiuser/.sshd_config"),
         user=PLAIN.user,
@@ -189,6 +192,7 @@ PYTORCH = _workload(
     "pytorch-ddp",
     PLAIN,
     Provisioned(("install-torch.sh",)),
+    PY_SPY,
     content="Debian's PyTorch",
     # This torchrun fails unless it redirects the ranks' output: https://github.com/meta-llama/llama/issues/86
     PET_REDIRECTS="1",
@@ -202,6 +206,7 @@ FSDP = Image(
         Root("debian_torch2_suite"),
         Provisioned(("install-python.sh", "create-user.sh")),
         Provisioned(("install-torch.sh",)),
+        PY_SPY,
         Source("workloads/pytorch-fsdp", "workloads/pytorch-fsdp"),
     ),
     command=("python3",),

@@ -82,7 +82,6 @@ class Cluster:
         self.supervisor = Supervisor(self.folder / "logs", self.ledger, self.namespace, self.publish)
         self.pki = Authority(self.folder / "pki")
         self._aws, self._serve, self._on_change = aws, serve, on_change
-        self._closers: list[Callable[[], None]] = []
         self._phase: Phase = "starting"
         self._problem = ""
         self._port = 0
@@ -95,6 +94,7 @@ class Cluster:
         self.control_plane = ControlPlane(self)
         self._administrator = self.pki.issue("kubernetes-admin", organizations=(MASTERS,), file="admin")
         self.api = Api(self.control_plane.url, self.namespace, self.pki.certificate, self._administrator)
+        self._closers: list[Callable[[], None]] = [self.api.close]
         self.admin_kubeconfig = self.kubeconfig_for(self._administrator, "admin")
         self._parts: list[Part] = []
         self._thread = threading.Thread(target=self._run, name=f"cluster-{self.id}", daemon=True)

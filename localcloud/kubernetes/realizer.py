@@ -4,6 +4,7 @@ import logging
 import queue
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
@@ -166,19 +167,23 @@ class Realizer:
             del self._instances[event.name]
 
     def _show_changes(self) -> None:
-        """Publish changes from a separate thread.
+        """Publish changes from a separate thread, several changes of a cluster at once.
 
         A cluster's thread must never wait for the local AWS's lock, because the lock's owner may be waiting for
         the cluster.
         """
         while True:
-            cluster = self._changes.get()
-            try:
-                with gateway.LOCK:
-                    self._show(cluster)
-                self._unshown.pop(cluster.id, None)
-            except Exception as error:
-                self._unshown[cluster.id] = problems.report(f"publishing the state of cluster {cluster.name}", error)
+            changed = {self._changes.get()}
+            with suppress(queue.Empty):
+                while True:
+                    changed.add(self._changes.get_nowait())
+            for cluster in changed:
+                try:
+                    with gateway.LOCK:
+                        self._show(cluster)
+                    self._unshown.pop(cluster.id, None)
+                except Exception as error:
+                    self._unshown[cluster.id] = problems.report(f"publishing the state of cluster {cluster.name}", error)
 
     def _show(self, cluster: Cluster) -> None:
         """Make EKS report a cluster's endpoint and problems."""

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -38,12 +39,18 @@ def _answer(pin: Pin) -> tuple[str, str, str]:
             found = registries.newest(pin)
         except registries.NotAnswered as reason:
             return UNKNOWN, f"{asked}: {reason}", ""
+        if _numbers(found.version) < _numbers(pin.version):  # an incomplete mirror
+            return UNKNOWN, f"{asked}: lists only {found.version}, older than the pin", ""
         return found.version, asked, found.released or f"{datetime.now(UTC):%Y-%m-%d}"
     if pin.name in recorded.RECORDED:
         known = recorded.RECORDED[pin.name]
         return known.newest, known.source, known.date
     place = recorded.where(pin)
     return UNKNOWN, f"not recorded; look it up: {place}" if place else "no source is recorded in localcloud/pins", ""
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", version)]
 
 
 def table(lines: Sequence[Line]) -> str:

@@ -26,6 +26,7 @@ WHEELS: Final = {
     "mpich_version": ("mpich", ""),
     "intel_mpi_version": ("impi-rt", ""),
     "mpi4py_version": ("mpi4py", ""),
+    "py_spy_version": ("py-spy", ""),
     "cuda_headers_version": ("nvidia-cuda-runtime-cu12", ""),
 }
 """Pins of amis/ that are wheels, or sources released together with wheels: the package, and the series to stay in."""

@@ -37,6 +37,7 @@ RECORDED: Final = {
     "efa_version": Recorded("1.51.0", _CHANGELOG, "2026-10-22"),
     "gdrcopy_version": Recorded("2.6", "NVIDIA/gdrcopy, as installed by aws/deep-learning-containers@e0ecede", "2026-08-21"),
     "nccl_tests_version": Recorded("2.20.0", "awslabs/awsome-distributed-ai PR 1255", "2026-09"),
+    "efs_utils_version": Recorded("3.2.0", "aws/efs-utils, tags", "2026-07-13"),
     "nvidia_driver_version": Recorded("595.91.07", _DLAMI, "2026-10-06"),
     "nvidia_container_toolkit_version": Recorded(
         "1.20.1-1", "NVIDIA's package repository, read in public programs", "2026-11-22"
@@ -52,7 +53,6 @@ WHERE: Final = {
     "debian_torch2_suite": "https://tracker.debian.org/pkg/pytorch",
     "openmpi4_debian_version": "https://tracker.debian.org/pkg/openmpi",
     "openmpi5_debian_version": "https://tracker.debian.org/pkg/openmpi",
-    "efs_utils_version": "https://github.com/aws/efs-utils/tags",
     "pause_version": "kubeadm config images list",
     "tini_version": "https://github.com/krallin/tini/releases",
     "flannel_version": "https://github.com/flannel-io/flannel/releases",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from localcloud.images.recipes import versions
 from tests.amis.machine import Machine
 from tests.images.conftest import needs_roots
 
@@ -20,6 +21,7 @@ printf '# EFA installer version: 1.50.0\n' >/opt/amazon/efa_installed_packages
 library() { gcc -shared -Wl,-soname,"$(basename "$1")" -o "$1" -x c /dev/null; }
 library /opt/amazon/efa/$lib/libfabric.so.1
 library /opt/amazon/ofi-nccl/$lib/libnccl-net-ofi.so
+library /opt/amazon/ofi-nccl/$lib/libnccl-net.so
 library /usr/local/cuda/lib64/libnccl.so.2
 library /opt/gdrcopy/lib/libgdrapi.so.2
 printf '%s\n' /opt/amazon/ofi-nccl/$lib /opt/gdrcopy/lib >/etc/ld.so.conf.d/base.conf
@@ -76,6 +78,7 @@ def test_a_check_passes_on_aws_layout_and_fails_without_the_part(base: Machine, 
         ("check-efa.sh", "sed -i s/1.50.0/1.9.0/ /opt/amazon/efa_installed_packages", "version 1.9.0 is older than 1.49.0"),
         ("check-efa.sh", "rm /stubs/efa", "has no efa module"),
         ("check-ofi-nccl.sh", "rm /etc/ld.so.conf.d/base.conf; ldconfig", "is not in /etc/ld.so.conf.d"),
+        ("check-ofi-nccl.sh", "rm /opt/amazon/ofi-nccl/lib*/libnccl-net.so; ldconfig", "NCCL opens this name and would use TCP"),
     ],
 )
 def test_an_old_or_unusable_part_fails_its_check(base: Machine, tmp_path: Path, check: str, change: str, error: str) -> None:
@@ -100,6 +103,58 @@ def test_the_driver_check_on_eks_needs_no_loaded_or_built_module(provisioned: Ma
     assert eks.must("check-driver.sh", NODE_KIND="eks") == "NVIDIA driver 580.159.03\n"
     eks.must("rm", "/var/lib/dkms-archive/nvidia-open.tar.gz")
     assert "/var/lib/dkms-archive is empty" in eks.run("check-driver.sh", NODE_KIND="eks").stderr
+
+
+GDRCOPY = r"""
+cp -r /tmp/amis /srv/amis
+cd /srv/amis
+mkdir -p source/src/gdrdrv source/packages source/scripts /lib/modules/$(uname -r)/build /usr/src/nvidia-595.91.07
+echo 'MODULE_SUBDIR ?= /kernel/drivers/misc/' >source/src/gdrdrv/Makefile
+printf '%s\n' @FULL_VERSION@ @VERSION@/build @MODULE_LOCATION@ >source/packages/dkms.conf
+tar --create --gzip --file source.tar.gz source
+sed -i "s/^gdrcopy_sha256=.*/gdrcopy_sha256=$(sha256sum source.tar.gz | cut -c 1-64)/" versions.pkrvars.hcl
+mv /opt/gdrcopy/lib/libgdrapi.so.2 /srv
+rm /stubs/gdrdrv
+program() { printf '#!/bin/sh\n%s\n' "$2" >"$1"; chmod +x "$1"; }
+program provisioners/install-packages.sh ''
+program provisioners/fetch-file.sh 'cp /srv/amis/source.tar.gz "$2"'
+program /usr/local/bin/make 'case $* in *exes*) exit 2;; *lib_install) cp /srv/libgdrapi.so.2 /opt/gdrcopy/lib;; esac'
+program /usr/local/bin/dkms 'if [ "$1" = install ]; then echo $5 >/stubs/gdrdrv; fi'
+"""
+"""Script that removes GDRCopy, and creates stubs of its source and of what builds it."""
+
+
+def test_gdrcopy_is_built_where_the_base_lacks_it(base: Machine, tmp_path: Path) -> None:
+    other = base.on_top(tmp_path / "layer")
+    other.must("/bin/bash", "-ec", GDRCOPY)
+    version = versions()["gdrcopy_version"]
+    assert f"GDRCopy: gdrdrv {version}" in other.must("/bin/bash", "/srv/amis/provisioners/install-gdrcopy.sh")
+    written = other.must("cat", f"/usr/src/gdrdrv-{version}/dkms.conf", "/etc/modules-load.d/gdrdrv.conf")
+    assert written.split() == [version, f"{version}/build", "/kernel/drivers/misc/", "gdrdrv"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "problem"),
+    [
+        ("rm -r /lib/modules/*/build", "the headers of kernel"),
+        ("rm -r /usr/src/nvidia-*", "with the driver's sources is missing"),
+        ("printf '#!/bin/sh\\n[ $1 = add ]\\n' >/usr/local/bin/dkms", "its module does not compile for kernel"),
+    ],
+)
+def test_where_gdrcopy_cannot_be_built_the_error_says_how_to_skip_it(
+    base: Machine, tmp_path: Path, fault: str, problem: str
+) -> None:
+    other = base.on_top(tmp_path / "layer")
+    other.must("/bin/bash", "-ec", GDRCOPY)
+    other.must("/bin/sh", "-c", fault)
+    failed = other.run("/bin/bash", "/srv/amis/provisioners/install-gdrcopy.sh")
+    assert failed.returncode == 1
+    assert problem in failed.stderr and "skip={" in failed.stderr
+
+
+def test_the_pinned_gdrcopy_compiles_for_the_kernels_of_the_base_amis() -> None:
+    """Ubuntu 24.04's has 7.0. GDRCopy's CHANGELOG.md, 2.5.2: "Fix build errors on recent kernels (v6.15+)"."""
+    assert tuple(map(int, versions()["gdrcopy_version"].split("."))) >= (2, 5, 2)
 
 
 AWS_MPI = "mkdir -p /opt/amazon; cp -r $(readlink -f /opt/mpi) /opt/amazon/openmpi5; mkdir -p /opt/amazon/openmpi; rm /opt/mpi"

@@ -117,6 +117,16 @@ def test_the_validation_fails_and_names_a_step_that_did_not_run(provisioned: Mac
     assert re.search(rf"missing or not in the pinned version:.*\b{step}\b", found.stderr)
 
 
+def test_the_validation_fails_if_mpirun_does_not_read_the_hostfile(provisioned: Machine, tmp_path: Path) -> None:
+    """On a node it would start all ranks on the head node."""
+    other = provisioned.on_top(tmp_path / "layer")
+    other.must("mv", "/opt/mpi/etc/openmpi-mca-params.conf", "/opt/mpi/etc/unread-mca-params.conf")
+    found = other.run("validate-node.sh")
+    assert found.returncode != 0
+    assert re.search(r"missing or not in the pinned version:.*\bconfigure-mpi-hosts\b", found.stderr)
+    assert other.must("cat", "/etc/gpumpi/hostfile") == "", "the hostfile is as before"
+
+
 def test_every_step_that_runs_here_is_tested_for_being_missing() -> None:
     assert set(LOST) | set(ami.SKIPPED) == set(provisioners_of("ec2"))
 

@@ -161,8 +161,9 @@ def make(folder: Path, recipe: str) -> None:
         compile_library(folder / path)
     wheels = folder / "stubs/wheels"
     wheels.mkdir()
-    for wheel in build.downloads().glob("mpi4py-*"):
-        shutil.copy(wheel, wheels)
+    for name in ("mpi4py", "py_spy"):
+        for wheel in build.downloads().glob(f"{name}-*"):
+            shutil.copy(wheel, wheels)
     _nccl_tests(folder, NCCL[recipe])
     result = root.run(folder, ["/bin/sh", "-ec", _SETUP, "setup", recipe], {}, build.downloads())
     assert result.returncode == 0, result.stderr

@@ -163,7 +163,8 @@ def test_a_broken_gpu_raises_an_alert_that_reaches_the_webhook_and_ends_after_th
     assert "NodeGpuNotReady" in wait_until(ask.alerts, lambda found: "NodeGpuNotReady" in found)
     (xid,) = wait_until(lambda: ask.query("DCGM_FI_DEV_XID_ERRORS > 0"))
     assert (xid["value"][1], xid["metric"]["node"]) == ("79", node)
-    wait_until(lambda: "NodeGpuNotReady" in cluster.kubectl("logs", webhook, "-n", "default").out)
+    said = f"Node {node}: a GPU is not ready, last Xid 79"
+    wait_until(lambda: said in cluster.kubectl("logs", webhook, "-n", "default").out)
 
     health = cluster.cluster("health", node, "--json").json
     client(cluster.cloud, "ec2").reboot_instances(InstanceIds=[health["instance"]])

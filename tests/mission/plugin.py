@@ -1,7 +1,7 @@
 """Pytest plugin (`-p tests.mission.plugin`) that reports the result of each mission row; `--mission-table FILE` writes it.
 
 Test reports contain their rows, so the plugin works under xdist. The run fails if a row does not pass, unless it needs
-hardware that this machine lacks.
+hardware that this machine lacks. Rows whose tests did not all run keep the result of an earlier run.
 """
 
 from pathlib import Path
@@ -11,10 +11,13 @@ import pytest
 
 from bench.platform_cluster import machine
 from tests.mission import table
-from tests.mission.rows import row_of
+from tests.mission.marks import marked_tests
+from tests.mission.rows import ROWS, Row, row_of
 from tests.mission.table import Outcome, Results
 
 PROPERTY = "mission"
+DESELECTED = "mission_deselected"
+"""Name under which an xdist worker sends the rows of which it deselected a test."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -26,7 +29,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Reporter(config), "mission-reporter")
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         for mark in item.iter_markers("mission"):
@@ -35,12 +38,30 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.user_properties.append((PROPERTY, [system, name]))
 
 
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    """Note the rows that lose a test. Every item has the same configuration."""
+    for item in items:
+        rows = [value for name, value in item.user_properties if name == PROPERTY]
+        _deselected(item.config).extend(rows)
+
+
+def _deselected(config: pytest.Config) -> list[list[str]]:
+    kept: dict[str, Any] = getattr(config, "workeroutput", None) or config.__dict__
+    rows: list[list[str]] = kept.setdefault(DESELECTED, [])
+    return rows
+
+
 class Reporter:
     """Collect the test reports of all xdist workers."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._file: Path | None = config.getoption("--mission-table")
         self._results = Results()
+        self._deselected = _deselected(config)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        self._deselected.extend(getattr(node, "workeroutput", {}).get(DESELECTED, []))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         outcome: Outcome = report.outcome
@@ -50,17 +71,29 @@ class Reporter:
                 self._results.add((system, row), report.nodeid, outcome, report.duration, _reason(report))
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        whole = self._whole()
         if self._file is not None:
             about = machine()
-            self._file.write_text(table.markdown(self._results, f"{about['date']}, on {about['machine']}"))
-        bad = [row for row, verdict, _ in table.lines(self._results) if not table.is_good(verdict)]
+            page = self._file.read_text() if self._file.exists() else ""
+            kept = table.kept_lines(page, whole)
+            self._file.write_text(table.markdown(self._results, str(about["date"]), str(about["machine"]), kept))
+        bad = [row for row, verdict, _ in self._lines(whole) if not table.is_good(verdict)]
         if bad and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         terminalreporter.section("mission")
-        for row, verdict, seconds in table.lines(self._results):
+        for row, verdict, seconds in self._lines(self._whole()):
             terminalreporter.line(f"{row.system}  {row.name:24} {seconds:6.0f} s  {verdict}", green=table.is_good(verdict))
+
+    def _whole(self) -> set[tuple[str, str]]:
+        """Return the rows whose tests all ran, and those without a test."""
+        lost = {(system, name) for system, name in self._deselected}
+        ran = {(row.system, row.name): {name.partition("[")[0] for name in self._results.of(row)} for row in ROWS}
+        return {(row.system, row.name) for row in ROWS if marked_tests(row) <= ran[row.system, row.name]} - lost
+
+    def _lines(self, rows: set[tuple[str, str]]) -> list[tuple[Row, str, float]]:
+        return [line for line in table.lines(self._results) if (line[0].system, line[0].name) in rows]
 
 
 def _reason(report: pytest.TestReport) -> str:

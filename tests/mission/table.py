@@ -1,7 +1,8 @@
 """Convert the outcomes of marked tests to the mission table. Pure functions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal
 
 from tests.mission.rows import NOT_YET, ROWS, SYSTEMS, Row
@@ -13,7 +14,10 @@ BEGIN = """# The mission, row by row
 Written by `make mission`, which runs the tests of each row in `tests/mission/rows.py`. A row passes if
 all of its tests pass. `needs X`: the tests pass as far as possible on this machine; the rest needs hardware X.
 `missing`: no test yet. `not run`: a test did not run here.
+
+A run of some of the tests replaces only the rows whose tests all ran. Each row has the date of its run.
 """
+HEAD = ["| must work | command | result | seconds | date |", "|---|---|---|---|---|"]
 
 
 @dataclass
@@ -75,23 +79,38 @@ def lines(results: Results) -> list[tuple[Row, str, float]]:
     return found
 
 
-def markdown(results: Results, about: str) -> str:
-    """Return the text of docs/mission.md."""
-    text = [BEGIN, f"Taken: {about}.", ""]
+def markdown(results: Results, date: str, machine: str, kept: Mapping[tuple[str, str], str] = MappingProxyType({})) -> str:
+    """Return the text of docs/mission.md. `kept` has the lines of earlier runs that stay, by row."""
+    text = [BEGIN, f"Machine: {machine}.", ""]
     every = lines(results)
     for system, title in SYSTEMS.items():
-        text += [f"## {system}. {title}", "", "| must work | command | result | seconds |", "|---|---|---|---|"]
-        text += [_line(row, verdict, seconds) for row, verdict, seconds in every if row.system == system]
+        text += [f"## {system}. {title}", "", *HEAD]
+        text += [
+            kept.get((row.system, row.name)) or _line(row, verdict, seconds, date)
+            for row, verdict, seconds in every
+            if row.system == system
+        ]
         text.append("")
     text += ["## What is emulated here", "", *_emulated([row for row, _, _ in every])]
     return "\n".join(text) + "\n"
 
 
-def _line(row: Row, verdict: str, seconds: float) -> str:
+def kept_lines(page: str, replaced: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    """Return the lines of an earlier page for the rows that still exist and that this run does not replace."""
+    begins = {(row.system, row.name): f"| {row.text} | `{row.command}` | " for row in ROWS}
+    return {
+        name: line
+        for line in page.splitlines()
+        for name, begin in begins.items()
+        if line.startswith(begin) and name not in replaced
+    }
+
+
+def _line(row: Row, verdict: str, seconds: float, date: str) -> str:
     if row.needs and is_good(verdict):
         verdict = f"{verdict}; elsewhere: {row.elsewhere}"
     safe = verdict.replace("|", "\\|").replace("\n", " ")
-    return f"| {row.text} | `{row.command}` | {safe} | {f'{seconds:.0f}' if seconds else ''} |"
+    return f"| {row.text} | `{row.command}` | {safe} | {f'{seconds:.0f}' if seconds else ''} | {date if seconds else ''} |"
 
 
 def _emulated(rows: Sequence[Row]) -> list[str]:

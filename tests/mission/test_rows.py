@@ -1,8 +1,6 @@
 """Every mission row has a test or is listed in NOT_YET, and the table shows the outcomes of the tests."""
 
-import ast
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
 
@@ -11,6 +9,7 @@ import pytest
 from cli.demo_ec2 import RANKS
 from tests.mission import commands, table
 from tests.mission.commands import Evidence
+from tests.mission.marks import marked, marked_tests
 from tests.mission.rows import NOT_YET, ROWS, SYSTEMS, Hardware, Row, row_of
 from tests.mission.table import Results
 
@@ -20,16 +19,6 @@ PAGE = TESTS.parent / "docs" / "mission.md"
 FRAMEWORKS = ("chainer", "tensorflow", "keras", "horovod", "pytorch", "jax")
 FOREIGN_KINDS = ("pytorchjob",)
 """Kinds of jobs that other operators bring and that Kueue admits; their names contain a framework's name."""
-
-
-def marked() -> Iterator[tuple[tuple[str, str], Path, ast.FunctionDef]]:
-    """Yield each row that a `mission` marker names, with the test function."""
-    for file in sorted(TESTS.rglob("*.py")):
-        for function in ast.walk(ast.parse(file.read_text())):
-            for mark in function.decorator_list if isinstance(function, ast.FunctionDef) else ():
-                if isinstance(mark, ast.Call) and isinstance(mark.func, ast.Attribute) and mark.func.attr == "mission":
-                    system, name = (ast.literal_eval(argument) for argument in mark.args)
-                    yield (system, name), file, function
 
 
 @pytest.fixture(scope="module")
@@ -128,12 +117,34 @@ def test_a_row_passes_only_if_all_its_tests_ran_and_passed(
     assert table.is_good(verdict) == (expected in ("passed", "needs EFA"))
 
 
-def test_the_table_has_every_row_with_its_result_and_seconds() -> None:
-    text = table.markdown(results(("t.py::test_a", "passed", ""), ("t.py::test_a", "passed", "")), "today, here")
+def test_the_table_has_every_row_with_its_result_seconds_and_date() -> None:
+    text = table.markdown(results(("t.py::test_a", "passed", ""), ("t.py::test_a", "passed", "")), "today", "here")
     assert (text.count("| missing |  |"), text.count("| not run |  |")) == (len(NOT_YET), len(ROWS) - len(NOT_YET) - 1)
     row = row_of("A", "hostfile")
-    assert f"| {row.text} | `{row.command}` | passed | 3 |" in text
-    assert "Taken: today, here." in text
+    assert f"| {row.text} | `{row.command}` | passed | 3 | today |" in text
+    assert "Machine: here." in text
+
+
+def test_a_run_of_some_tests_replaces_only_the_rows_whose_tests_all_ran() -> None:
+    before = table.markdown(results(("t.py::test_a", "passed", "")), "yesterday", "here")
+    rights = row_of("A", "rights")
+    now = results(("t.py::test_a", "failed", ""))
+    now.add(("A", "rights"), "t.py::test_b", "passed", 2.0)
+    after = table.markdown(now, "today", "here", table.kept_lines(before, {("A", "rights")}))
+    changed = set(after.splitlines()) - set(before.splitlines())
+    assert changed == {f"| {rights.text} | `{rights.command}` | passed | 2 | today |"}
+
+
+def test_a_row_is_complete_only_if_none_of_its_tests_was_left_out() -> None:
+    row = row_of("A", "rights")
+    assert marked_tests(row) == {
+        "tests/kubernetes/test_rights.py::" + name for name in names_in("kubernetes/test_rights.py", row)
+    }
+
+
+def names_in(file: str, row: Row) -> set[str]:
+    marker = f'@pytest.mark.mission("{row.system}", "{row.name}")'
+    return set(re.findall(re.escape(marker) + r"\n(?:@.*\n)*def (\w+)", (TESTS / file).read_text()))
 
 
 def test_the_committed_table_has_the_current_rows() -> None:

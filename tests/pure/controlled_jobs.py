@@ -8,6 +8,7 @@ from infra.platform.job_controller.in_pod.actions import Action
 from infra.platform.job_controller.in_pod.job import JOB, LAUNCHER, POLICY, ROLE, ManagedJob
 from infra.platform.job_controller.in_pod.progress import Seen
 from infra.platform.job_controller.in_pod.record import Record
+from infra.platform.job_controller.in_pod.stacks import Dump
 
 Object = dict[str, Any]
 NODES = ("one", "two", "three")
@@ -108,9 +109,11 @@ class Controlled:
         self.record: Record | None = None
         self.second = 0
 
-    def look(self, job: ManagedJob, second: int, *, alive: bool = True, seen: Seen | None = None) -> list[Action]:
-        """Let the controller look at the job and its log; `alive`: all kubelets have renewed their leases."""
-        self.record = reconcile.observe(self.record, job, at(second), seen)
+    def look(
+        self, job: ManagedJob, second: int, *, alive: bool = True, seen: Seen | None = None, dump: Dump | None = None
+    ) -> list[Action]:
+        """Let the controller look at the job, its log and its ranks; `alive`: all kubelets have renewed their leases."""
+        self.record = reconcile.observe(self.record, job, at(second), seen, dump)
         leases = {name: at(second) for name in NODES} if alive else {}
         return reconcile.decide(self.record, job, leases, at(second))
 

@@ -1,9 +1,12 @@
 """The autoscaler over time: it scales a pool 0 -> 2 -> 0, keeps needed nodes and gives up on failed launches."""
 
+import ssl
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from localcloud.kubernetes.autoscaler import kube
 from localcloud.kubernetes.autoscaler.objects import Pod, Taint
 from localcloud.kubernetes.autoscaler.scale_down import TO_BE_DELETED
 from tests.pure.autoscaler_world import Scene, gpu_pod, group, node, pod, system
@@ -366,3 +369,18 @@ def test_a_shortened_delay_is_named_in_the_status() -> None:
     usual = Scene(group())
     usual.look()
     assert "shortened" not in usual.cluster.status
+
+
+def test_objects_are_listed_from_the_api_servers_cache_as_informers_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list without a resource version makes an API server with an old etcd read everything from etcd, every ten seconds."""
+    asked: list[str] = []
+
+    def send(_: kube.ApiServer, method: str, path: str) -> Any:
+        asked.append(f"{method} {path}")
+        return {"items": []}
+
+    monkeypatch.setattr(kube.ApiServer, "_send", send)
+    server = kube.ApiServer(kube.Connection("https://127.0.0.1:1", ssl.create_default_context()))
+    assert [*server.pods(), *server.nodes(), *server.daemons()] == []
+    paths = ("/api/v1/pods", "/api/v1/nodes", "/apis/apps/v1/daemonsets")
+    assert asked == [f"GET {path}?resourceVersion=0" for path in paths]

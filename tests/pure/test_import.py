@@ -76,7 +76,7 @@ def test_what_import_writes_is_the_job_that_submit_reads(case: str) -> None:
         pytest.skip("this case gives no job")
     content = {"namespace": "mpi-jobs", **yaml.safe_load(parts[1])}
     content |= {"pool": "train", "workers": min(content["workers"], 2), "volumes": []}
-    content["resources"] = {}
+    content["resources"] = {"efa": 1}  # the share of a worker with one of eight GPUs is none
     assert render(judged(content, cluster()), cluster(), KEYS)
 
 

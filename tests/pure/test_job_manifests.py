@@ -333,3 +333,26 @@ def test_no_variable_that_a_launcher_decides_by_can_come_from_the_user() -> None
 if __name__ == "__main__":
     for each in VARIANTS:
         (GOLDEN / f"{each}.yaml").write_text(golden_text(each), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("launcher", "command", "end"),
+    [
+        ("torchrun", ["timeout", "60", "torchrun", "train.py"], ["rendezvous", "timeout", "60", "torchrun", "train.py"]),
+        ("torchrun", ["numactl", "-N", "0", "deepspeed", "t.py"], ["--master_port=$(MASTER_PORT)", "t.py"]),
+        (
+            "torchrun",
+            ["env", "A=torchrun", "python3", "t.py"],
+            ["torchrun", "--no_python", "env", "A=torchrun", "python3", "t.py"],
+        ),
+        ("mpijob", ["env", "A=1", "mpirun", "./a.out"], ["launch", "env", "A=1", "mpirun", "./a.out"]),
+        ("mpijob", ["env", "A=1", "horovodrun", "t.py"], ["--disable-cache", "t.py"]),
+        ("mpijob", ["time", "python3", "t.py", "mpirun"], ["rank", "time", "python3", "t.py", "mpirun"]),
+    ],
+)
+def test_a_starter_behind_programs_such_as_env_and_timeout_is_not_nested(
+    launcher: str, command: list[str], end: list[str]
+) -> None:
+    there = pods(launcher=launcher, command=command)
+    found = there.get("launcher", there["worker"])["containers"][0]["command"]
+    assert found[-len(end) :] == end

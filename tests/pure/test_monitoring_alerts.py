@@ -32,6 +32,8 @@ class Case(NamedTuple):
     """Labels of the alert, besides its severity."""
     over_at: int = 45
     """Minute at which the alert must have been resolved."""
+    queried: str = ""
+    """What the alert's summary takes from other metrics."""
 
 
 def broken(working: str, failing: str) -> str:
@@ -51,6 +53,11 @@ GPU = condition(faults.GPU_CONDITION, "false", broken("0", "1"))
 SINCE_THE_FAULT = f"_x{BROKEN.start} 1x50"
 """The agent's counter exists from the first fault on, and stays when the fault is over."""
 NODE = {"node": "n1"}
+XIDS = {
+    **{'DCGM_FI_DEV_XID_ERRORS{node="n1",gpu="0"}': "0x60", 'DCGM_FI_DEV_XID_ERRORS{node="n1",gpu="1"}': broken("0", "79")},
+    'DCGM_FI_DEV_XID_ERRORS{node="n2",gpu="0"}': "119x60",
+}
+"""The last Xid of each GPU, also of another node."""
 
 
 def of_reasons() -> list[Case]:
@@ -59,7 +66,8 @@ def of_reasons() -> list[Case]:
         *(Case(one, {**GPU, **counted(one, SINCE_THE_FAULT)}, NODE) for one in lasting),
         Case("DCGMError", counted("DCGMError", SINCE_THE_FAULT), NODE),
         Case(HEALTH_CODE, {**GPU, **counted("DCGMHealthCode12", SINCE_THE_FAULT)}, NODE),
-        Case(CATCH_ALL, {**GPU, **counted("NewReason", SINCE_THE_FAULT)}, NODE),
+        Case(CATCH_ALL, {**GPU, **counted("NewReason", SINCE_THE_FAULT)}, NODE, queried=", for another reason"),
+        Case(CATCH_ALL, {**GPU, **XIDS}, NODE, queried=", last Xid 79"),
         Case(OF_APPLICATIONS, counted("NvidiaXID31Warning", SINCE_THE_FAULT, "Warning"), NODE),
         Case("NodeNotReady", condition("Ready", "true", broken("1", "0")), NODE),
         *(
@@ -110,7 +118,7 @@ CASES = [*of_reasons(), *of_parts(), *of_monitoring()]
 
 
 def test_the_cases_are_of_all_alerts() -> None:
-    assert sorted(case.alert for case in CASES) == sorted(ALERTS)
+    assert sorted({case.alert for case in CASES}) == sorted(ALERTS)
 
 
 def promtool_test(case: Case) -> dict[str, Any]:
@@ -119,6 +127,7 @@ def promtool_test(case: Case) -> dict[str, Any]:
     values = {"node": case.labels.get("node", ""), "job": case.labels.get("job", ""), "url": case.labels.get("url", "")}
     summary = re.sub(r"{{ \$labels\.(\w+) }}", lambda found: values[found[1]], alert.summary)
     deleted = any("stale" in series for series in case.series.values())
+    summary = re.sub(r"{{ range .*{{ end }}", case.queried, summary)
     summary = summary.replace("{{ $value }}", "1" if deleted else "2")
     firing = {"exp_labels": labels, "exp_annotations": {"summary": summary, "runbook": alert.runbook}}
     last = BROKEN.stop - 1 if alert.hold != "0m" or alert.severity != "info" else BROKEN.start + 5

@@ -96,6 +96,11 @@ def test_what_the_registry_does_not_have_is_unknown(pin: Pin, reason: str, regis
     assert (found.newest, found.source) == ("unknown", f"{pin.registry}: {pin.package}: {reason}")
 
 
+def test_a_registry_that_lacks_even_the_pinned_version_does_not_name_the_newest(registries: str) -> None:
+    found = outdated.line(Pin("tool", "v1.10.0", "a file", "Go", "example.com/tool"))
+    assert (found.newest, found.source) == ("unknown", "Go: example.com/tool: lists only v1.2.0, older than the pin")
+
+
 def test_a_pin_without_a_registry_has_the_recorded_version_with_source_and_date() -> None:
     (efa,) = [pin for pin in every_pin() if pin.name == "efa_version"]
     found = outdated.line(efa)

@@ -1,5 +1,7 @@
 """Variables of ranks that do not depend on the MPI: NCCL's network, cache folders, the user's name."""
 
+from typing import Any
+
 import pytest
 
 from tests.pure.job_world import SMALL, SYSTEM, TRAIN, cluster, environment, pods
@@ -33,6 +35,17 @@ def test_each_transport_setting_gives_mpi_and_nccl_their_networks(transport: str
     pool = TRAIN.model_copy(update={"transport": transport, "nccl": nccl})
     launcher = environment(pods(cluster(pools=(SYSTEM, pool)), pool="train")["launcher"])
     assert (launcher["OMPI_MCA_pml"], launcher["NCCL_NET"]) == (mpi, network)
+
+
+@pytest.mark.parametrize("launcher", ["mpijob", "standalone", "torchrun"])
+@pytest.mark.parametrize("more", [{"resources": {"efa": 0}}, {"workers": 1, "gpusPerWorker": 1}], ids=["wanted", "alone"])
+def test_workers_without_efa_do_not_ask_mpi_and_nccl_for_it(launcher: str, more: dict[str, Any]) -> None:
+    """NCCL and Open MPI would fail at the start, also on a single node."""
+    there = pods(launcher=launcher, pool="train", **more)
+    assert "vpc.amazonaws.com/efa" not in there["worker"]["containers"][0]["resources"]["limits"]
+    assert environment(there["worker"])["NCCL_NET"] == "Socket"
+    if launcher != "torchrun":
+        assert environment(there["launcher"])["OMPI_MCA_pml"] == "ob1"
 
 
 @pytest.mark.parametrize("launcher", ["mpijob", "standalone", "torchrun"])

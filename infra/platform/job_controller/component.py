@@ -43,7 +43,7 @@ class JobController(pulumi.ComponentResource):
     """Creates:
     - an immutable ConfigMap with the program, named after its checksum
     - a service account that may read and patch nodes, read their leases and the jobs and pods of the job namespaces, and
-      there write records and events, read logs, delete pods, and release and end jobs
+      there write records and events, read logs, run commands in pods, delete pods, and release and end jobs
     - the Deployment; a Lease makes sure that only one controller acts
     """
 
@@ -172,6 +172,7 @@ def _job_rules(*, mpi_operator: bool) -> Any:
         _rule("", ["configmaps"], [*READ, "create", "update", "delete"]),
         _rule("", ["pods"], [*READ, "delete"]),
         _rule("", ["pods/log"], ["get"]),
+        _rule("", ["pods/exec"], ["get", "create"]),
         _rule("", ["events"], ["create"]),
         _rule("apps", ["statefulsets"], [*READ, "patch"]),
         _rule("batch", ["jobs"], [*READ, "patch"]),

@@ -29,7 +29,7 @@ def items() -> list[dict[str, str]]:
 
 
 def _modules() -> Mapping[str, Path]:
-    own = {path.name: path for path in sorted(FOLDER.glob("*.py"))}
+    own = {path.name: path for path in sorted(FOLDER.glob("*.*")) if path.suffix in (".py", ".sh")}
     return {**own, **{f"infra.health.{path.name}": path for path in sorted(HEALTH.glob("*.py"))}}
 
 

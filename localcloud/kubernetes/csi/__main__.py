@@ -46,7 +46,7 @@ def main() -> int:
     registration = KUBELET / "plugins_registry" / f"{arguments.driver}-reg.sock"
     aws = Aws(arguments.aws, arguments.region, arguments.instance)
     volumes: Volumes = EfsVolumes(aws.efs) if arguments.driver == EfsVolumes.driver else LustreVolumes(aws.lustre)
-    server = serve(Driver(arguments.instance, endpoint, volumes, mounts), endpoint, registration)
+    server = serve(Driver(arguments.instance, endpoint, registration, volumes, mounts))
     ending.wait()
     # the kubelet unregisters a driver when its registration socket is deleted
     registration.unlink(missing_ok=True)

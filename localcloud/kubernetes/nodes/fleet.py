@@ -287,8 +287,10 @@ class Fleet(Part):
 
     def _gone(self, member: Member) -> None:
         self._roster.remove(member)
-        self.cluster.publish()
-        if member.is_real and not self._ending.is_set():
+        if not member.is_real:
+            return
+        self.cluster.publish()  # there is room for a real node
+        if not self._ending.is_set():
             self._promote(member.machine.kind)
 
     def _promote(self, kind: machine.Kind) -> None:

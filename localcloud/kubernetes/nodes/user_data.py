@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from email import message_from_bytes
 from email.message import Message
+from functools import lru_cache
 from typing import Any
 
 import yaml
@@ -62,8 +63,12 @@ class UserData:
         return [item for item in values[-1].split(",") if item] if values else []
 
 
+@lru_cache(maxsize=256)
 def read(user_data: str | None) -> UserData:
-    """Parse user data as EC2 stores it: a base64-encoded MIME document, NodeConfig or script."""
+    """Parse user data as EC2 stores it: a base64-encoded MIME document, NodeConfig or script.
+
+    The result is cached, because all instances of a node group have the same user data, and each is read repeatedly.
+    """
     if not user_data:
         return UserData()
     configs, scripts = [], []

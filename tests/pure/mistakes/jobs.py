@@ -48,6 +48,11 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         {"resources": {"efa": 1}},
         "resources.efa: 1 exceeds what a node in pool small has available for jobs (0 EFA interfaces). Lower it.",
     ),
+    (  # p4d.24xlarge: 8 GPUs, 4 EFA interfaces
+        {"pool": "train", "gpusPerWorker": 1},
+        "resources.efa: a worker with 1 of 8 GPUs gets none of the node's 4 EFA interfaces. Use larger workers, or set "
+        "resources.efa: 1; set it to 0 to use TCP.",
+    ),
     (
         {"resources": {"sharedMemoryMib": 200000}},
         "resources.sharedMemoryMib: 200000 exceeds the worker's memory of 180000 MiB. Lower it, or raise memory, which "
@@ -65,6 +70,18 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (
         {"launcher": "standalone", "command": ["bash", "-c", "source env; exec accelerate launch train.py"]},
         "command: starts accelerate, which launcher standalone would run once per rank. Set launcher: torchrun.",
+    ),
+    (
+        {"command": ["timeout", "60", "env", "A=1", "torchrun", "train.py"]},
+        "command: starts torchrun, which launcher mpijob would run once per rank. Set launcher: torchrun.",
+    ),
+    (
+        {"command": ["bash", "-c", "A=1 numactl -N 0 deepspeed train.py"]},
+        "command: starts deepspeed, which launcher mpijob would run once per rank. Set launcher: torchrun.",
+    ),
+    (
+        {"launcher": "torchrun", "command": ["env", "A=1", "mpirun", "./a.out"]},
+        "command: starts mpirun, which needs hosts that accept SSH; those of launcher torchrun do not. Set launcher: mpijob.",
     ),
     (
         {"command": ["python3", "-m", "deepspeed.launcher.runner", "train.py"]},

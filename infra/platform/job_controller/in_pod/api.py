@@ -1,11 +1,12 @@
 """Small client of the Kubernetes API, with the pod's own service account."""
 
+import base64
 import http.client
 import json
 import os
 import ssl
 import urllib.parse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,12 @@ REQUEST_SECONDS = 30
 LOG_SECONDS = 10
 WATCH_SECONDS = 300
 """The API server ends a watch after this time. https://kubernetes.io/docs/reference/using-api/api-concepts/"""
+UPGRADE = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 
 Object = dict[str, Any]
+Query = Mapping[str, str] | Sequence[tuple[str, str]]
 
 
 class ApiError(Exception):
@@ -87,11 +90,32 @@ class Api:
         finally:
             self._drop()
 
+    def upgraded(self, path: str, query: Query, protocol: str, seconds: int) -> Any:
+        """Return the stream of a connection that the server has upgraded to a WebSocket. Raises ApiError and Unreachable.
+
+        The connection serves nothing else afterwards."""
+        key = base64.b64encode(os.urandom(16)).decode()
+        more = {**UPGRADE, "Sec-WebSocket-Key": key, "Sec-WebSocket-Protocol": protocol}
+        answer = self._send("GET", path, query, None, "", seconds, more)
+        if answer.status != http.client.SWITCHING_PROTOCOLS:
+            _decoded(max(answer.status, http.client.BAD_REQUEST), answer.read())
+        return answer.fp
+
+    def close(self) -> None:
+        self._drop()
+
     def _send(
-        self, method: str, path: str, query: Mapping[str, str] | None, body: Object | None, kind: str, limit: int
+        self,
+        method: str,
+        path: str,
+        query: Query | None,
+        body: Object | None,
+        kind: str,
+        limit: int,
+        more: Mapping[str, str] | None = None,
     ) -> http.client.HTTPResponse:
         url = f"/{path}?{urllib.parse.urlencode(query)}" if query else f"/{path}"
-        headers = {"Accept": "application/json", "Content-Type": kind or "application/json"}
+        headers = {"Accept": "application/json", "Content-Type": kind or "application/json", **(more or {})}
         if self._token is not None:  # the kubelet renews the token
             headers["Authorization"] = f"Bearer {self._token.read_text(encoding='utf-8').strip()}"
         content = None if body is None else json.dumps(body).encode()

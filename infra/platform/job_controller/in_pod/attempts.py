@@ -9,7 +9,7 @@ from typing import Any
 
 from . import moments
 from .api import Object
-from .job import ManagedJob, conditions, disruption, ended_at, exits, is_terminal, started_at
+from .job import ManagedJob, conditions, cut_off, disruption, ended_at, exits, is_terminal, started_at
 from .record import ATTEMPTS_KEPT, Record
 
 SUCCEEDED, FAILED, DISRUPTED = "Succeeded", "Failed", "Disrupted"
@@ -110,7 +110,7 @@ def _fresh(record: Record, job: ManagedJob) -> list[Object]:
 
 def _update(record: Record, attempt: Attempt, job: ManagedJob, now: str) -> None:
     mine = [pod for pod in job.attempt_pods if pod["metadata"]["uid"] in attempt["pods"]]
-    lost = _lost(attempt, mine, job)
+    lost = _lost(attempt, mine, job) or _cut_off(attempt, job)
     failed = [pod for pod in mine if pod["status"].get("phase") == FAILED]
     if not lost and not failed and job.launcher == "torchrun":  # indexes start at different times after a restart
         mine = [*mine, *_fresh(record, job)]
@@ -167,6 +167,13 @@ def _lost(attempt: Attempt, mine: Sequence[Object], job: ManagedJob) -> list[str
     found += [f"{pod['metadata']['name']} was deleted" for pod in mine if pod["metadata"].get("deletionTimestamp")]
     gone = attempt["pods"].keys() - {pod["metadata"]["uid"] for pod in job.attempt_pods}
     return found + [f"{attempt['pods'][uid]} was deleted" for uid in sorted(gone)]
+
+
+def _cut_off(attempt: Attempt, job: ManagedJob) -> list[str]:
+    """Return why workers of an MPI attempt cannot go on, although the launcher may not notice: without its kubelet, a node goes
+    on running its containers, and Kubernetes replaces the worker under the job's feet."""
+    pods = [] if job.launcher == "torchrun" else [one for one in job.worker_pods if not is_terminal(one)]
+    return [why for pod in pods if pod["metadata"]["uid"] in attempt["companions"] and (why := cut_off(pod, job.nodes))]
 
 
 def _lost_companions(attempt: Attempt, job: ManagedJob) -> list[str]:

@@ -17,6 +17,7 @@ from .job import ManagedJob
 from .lease import LEASE_SECONDS, RENEW_SECONDS, Election
 from .nodes import Nodes
 from .record import is_over
+from .stacks import Stacks
 from .store import Store
 
 GATHER_SECONDS = 0.2
@@ -38,7 +39,7 @@ class Controller:
         self._cluster = Cluster(api, namespaces, self._changed.set)
         self._store = Store(api)
         self._nodes = nodes
-        self._following = Following(api)
+        self._following, self._stacks = Following(api), Stacks(api)
         self._held_until = self._pruned = self._renewed = 0.0
         self.is_stopping = False
 
@@ -94,7 +95,8 @@ class Controller:
             self._following.forget(job.uid)
             return
         seen = self._following.look(job, before) if before is not None else None
-        after = reconcile.observe(before, job, now, seen)
+        dump = self._stacks.look(job, before, now) if before is not None else None
+        after = reconcile.observe(before, job, now, seen, dump)
         alive: Mapping[str, str] = leases(self._api) if restarts.needs_leases(after, job) else {}
         actions = reconcile.decide(after, job, alive, now)
         if after != before:

@@ -158,6 +158,22 @@ def gpus(pod: Object) -> int:
     return sum(int(one.get(GPU, 0)) for one in limits)
 
 
+def cut_off(pod: Object, nodes: Mapping[str, Object]) -> str:
+    """Return why no kubelet can end a pod, whose containers may still run; empty if one can."""
+    name, node = pod["metadata"]["name"], pod["spec"].get("nodeName", "")
+    if not node or not nodes or not pod["status"].get("startTime"):
+        return ""
+    if node not in nodes:
+        return f"{name}: its node {node} is gone"
+    return f"{name}: its node {node} is not ready" if is_silent(nodes[node]) else ""
+
+
+def is_silent(node: Object) -> bool:
+    """Return whether the node's kubelet has not renewed its lease for so long that Kubernetes calls its state unknown."""
+    found = node.get("status", {}).get("conditions") or ()
+    return any((one["type"], one["status"]) == ("Ready", "Unknown") for one in found)
+
+
 def disruption(pod: Object, nodes: Mapping[str, Object]) -> str:
     """Return why a pod is or will be lost without a fault of its program; empty if it is not.
 

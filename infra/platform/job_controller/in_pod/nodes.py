@@ -14,7 +14,7 @@ from infra.health.journal import Journal
 
 from .actions import DONE, Action, DeletePod
 from .api import MERGE, Api, ApiError, Object
-from .job import ManagedJob, is_terminal
+from .job import ManagedJob, is_silent, is_terminal
 
 VARIABLE = "GPUMPI_NODES"
 """Which nodes the controller may take out of service, as JSON. Without it, the controller leaves nodes alone."""
@@ -109,7 +109,7 @@ def stranded(nodes: Sequence[Object], jobs: Sequence[ManagedJob]) -> list[Action
     https://kubernetes.io/docs/tasks/run-application/force-delete-stateful-set-pod/
     Ranks of a job cannot go on there: MPI and torchrun end ranks that lose their peers.
     """
-    answering = {node["metadata"]["name"] for node in nodes if not _is_silent(node)}
+    answering = {node["metadata"]["name"] for node in nodes if not is_silent(node)}
     return [
         DeletePod(job.namespace, pod["metadata"]["name"], pod["metadata"]["uid"], 0)
         for job in jobs
@@ -117,12 +117,6 @@ def stranded(nodes: Sequence[Object], jobs: Sequence[ManagedJob]) -> list[Action
         for pod in job.pods
         if pod["metadata"].get("deletionTimestamp") and pod["spec"].get("nodeName") and pod["spec"]["nodeName"] not in answering
     ]
-
-
-def _is_silent(node: Object) -> bool:
-    """Return whether the node's kubelet has not renewed its lease for so long that Kubernetes calls its state unknown."""
-    found = node.get("status", {}).get("conditions") or ()
-    return any((one["type"], one["status"]) == ("Ready", "Unknown") for one in found)
 
 
 def leaving(nodes: Sequence[Object], jobs: Sequence[ManagedJob]) -> list[Action]:

@@ -1,0 +1,93 @@
+"""Rules for the size of a job's workers: what fits a node and its pool, and what each worker gets of it."""
+
+from collections.abc import Callable, Iterator
+
+from infra.config.messages import shown
+from infra.config.problems import Problem, warning
+from infra.jobs.pods import PlacedJob
+from infra.jobs.sizing import workers_per_node
+
+
+def fits_a_node(world: PlacedJob) -> Iterator[Problem]:
+    size, pool, factor = world.size, world.pool, world.cluster.cpu_request_factor
+    wanted = (
+        ("resources.memory", size.memory_mib, pool.memory_mib, "MiB of memory", world.job.resources.memory),
+        ("resources.cpu", int(size.cpu_millis * factor), pool.cpu_millis, "thousandths of a CPU", world.job.resources.cpu),
+        ("resources.efa", size.efa, pool.efa, "EFA interfaces", world.job.resources.efa),
+        ("resources.rdma", size.rdma, pool.rdma_devices, "RDMA devices", world.job.resources.rdma),
+        (
+            "resources.hugepagesMib",
+            size.hugepages_mib,
+            pool.hugepages_mib,
+            "MiB of huge pages",
+            world.job.resources.hugepages_mib,
+        ),
+    )
+    for path, each, there, unit, asked in wanted:
+        if asked is not None and each > there:
+            yield Problem(
+                path, f"{shown(asked)} exceeds what a node in pool {pool.name} has available for jobs ({there} {unit}). Lower it."
+            )
+    if size.shared_memory_mib > size.memory_mib:
+        fix = "Lower it, or raise memory, which includes it."
+        yield Problem(
+            "resources.sharedMemoryMib", f"{size.shared_memory_mib} exceeds the worker's memory of {size.memory_mib} MiB. {fix}"
+        )
+
+
+def fits_the_pool(world: PlacedJob) -> Iterator[Problem]:
+    """Reject jobs with more workers than the pool can ever hold: they would wait forever."""
+    each = workers_per_node(world.job, world.size, world.pool, world.cluster.cpu_request_factor)
+    most = each * world.pool.max_size
+    if each and world.job.workers > most:
+        nodes = f"at most {world.pool.max_size} node{'' if world.pool.max_size == 1 else 's'}"
+        holds = f"{each} worker{'' if each == 1 else 's'} per node"
+        fix = f"Use at most {most}, or raise the pool's maxSize." if most else "Raise the pool's maxSize."
+        yield Problem("workers", f"{world.job.workers} can never fit: pool {world.pool.name} has {nodes}, {holds}. {fix}")
+
+
+def fits_the_slots(world: PlacedJob) -> Iterator[Problem]:
+    job, slots = world.job, world.size.slots
+    if job.starts_ranks_itself:
+        return
+    for key, value in (("perNode", job.per_node), ("perSocket", job.per_socket)):
+        if value is not None and value > slots:
+            yield Problem(key, f"{value} exceeds the {slots} slots of a worker. Lower it, or raise slots.")
+    hosts = job.workers if job.hosts is None else len(job.hosts)
+    each = job.per_node if job.per_node is not None and job.per_node <= slots else slots
+    if job.ranks is not None and job.ranks > hosts * each:
+        fix = f"Use at most {hosts * each}, or raise workers or slots."
+        yield Problem(
+            "ranks", f"{job.ranks} ranks do not fit on {hosts} worker{'' if hosts == 1 else 's'} with {each} each. {fix}"
+        )
+
+
+def shares_gpus(world: PlacedJob) -> Iterator[Problem]:
+    """Warn if ranks share GPUs. Few programs intend this; most slow down or run out of GPU memory."""
+    slots, gpus = world.size.slots, world.size.gpus
+    if gpus and slots > gpus:
+        gpus_text = f"{gpus} GPU{'' if gpus == 1 else 's'}"
+        fix = f"Use {gpus}, or ignore this if ranks share GPUs on purpose."
+        yield warning("slots", f"{slots} ranks would share the {gpus_text} of a worker. {fix}")
+
+
+def has_efa(world: PlacedJob) -> Iterator[Problem]:
+    """Reject workers whose share of the node is too small for an EFA interface: they would use TCP without a notice."""
+    job, pool = world.job, world.cluster.pool(world.job.pool)
+    if pool is None or "efa" not in (pool.transport, pool.nccl_transport):
+        return
+    if job.workers > 1 and not world.size.efa and job.resources.efa is None:
+        unit, share = (
+            ("GPUs", f"{world.size.gpus} of {pool.gpus}") if pool.gpus else ("slots", f"{world.size.slots} of {pool.slots}")
+        )
+        fix = "Use larger workers, or set resources.efa: 1; set it to 0 to use TCP."
+        yield Problem("resources.efa", f"a worker with {share} {unit} gets none of the node's {pool.efa} EFA interfaces. {fix}")
+
+
+OF_WORLD: tuple[Callable[[PlacedJob], Iterator[Problem]], ...] = (
+    fits_a_node,
+    fits_the_pool,
+    fits_the_slots,
+    shares_gpus,
+    has_efa,
+)

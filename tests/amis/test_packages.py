@@ -1,0 +1,80 @@
+"""Distribution packages: apt's locks, Amazon Linux's minimal packages, the driver's packages; and the limits of services."""
+
+from pathlib import Path
+
+import pytest
+
+from localcloud.hosts import roots
+from localcloud.images.recipes import versions
+from tests.amis.machine import Machine
+from tests.images.conftest import needs_roots
+
+pytestmark = [pytest.mark.xdist_group("packer"), needs_roots]
+
+LOCKED = "E: Could not get lock /var/lib/apt/lists/lock. It is held by process 900 (apt-get)"
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    layer = tmp_path / "layer"
+    layer.mkdir()
+    return Machine(layer, [roots.bare(print)])
+
+
+def program(machine: Machine, name: str, text: str) -> None:
+    """Put a shell script into the machine that is found before the real program."""
+    path = machine.layer / "usr/local/bin" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+
+
+def test_an_installation_waits_until_the_booting_machine_has_updated_its_package_lists(machine: Machine) -> None:
+    update = f"if ! mkdir /srv/second; then exit 0; fi; echo '{LOCKED}' >&2; exit 100"
+    program(machine, "apt-get", f'case "$1" in update) {update} ;; esac\necho "$@" >/srv/asked')
+    machine.must("install-packages.sh", "no-such-package")
+    asked = machine.must("cat", "/srv/asked")
+    assert "no-such-package" in asked and "DPkg::Lock::Timeout=" in asked
+
+
+def test_another_error_of_apt_ends_the_build_at_once(machine: Machine) -> None:
+    program(machine, "apt-get", "mkdir /srv/first || exit 7; echo 'E: The repository is not signed.' >&2; exit 100")
+    failed = machine.run("install-packages.sh", "no-such-package")
+    assert failed.returncode == 1
+    assert "E: The repository is not signed." in failed.stderr
+
+
+@pytest.mark.parametrize("name", ["curl", "gpg"])
+def test_amazon_linux_keeps_the_package_that_it_has_of_a_program(machine: Machine, name: str) -> None:
+    """dnf refuses to install the minimal package beside the full one, and the full one beside the minimal one."""
+    program(machine, "rpm", "exit 1")
+    program(machine, "dnf", 'for asked; do :; done; echo "$asked" >/srv/asked')
+    machine.must("rm", "--force", f"/usr/bin/{name}")
+    machine.must("install-packages.sh", name)
+    assert machine.must("cat", "/srv/asked") == {"curl": "curl-minimal\n", "gpg": "gnupg2-minimal\n"}[name]
+    machine.must("rm", "/srv/asked")
+    program(machine, name, "")
+    machine.must("install-packages.sh", name)
+    assert machine.run("test", "-e", "/srv/asked").returncode == 1
+
+
+def test_the_driver_of_an_on_premises_node_comes_with_what_nvswitches_need(machine: Machine) -> None:
+    """Without nvlsm and ib_umad, CUDA fails with error 802 on B200 and B300."""
+    copy = "cp -r /tmp/amis /srv/amis; cd /srv/amis/provisioners; printf '#!/bin/sh\necho $@ >>/srv/asked\n' >install-packages.sh"
+    machine.must("/bin/sh", "-ec", f"{copy}; printf '#!/bin/sh\n' >add-nvidia-repository.sh")
+    program(machine, "systemctl", 'echo "$@" >>/srv/services')
+    machine.must("/bin/bash", "/srv/amis/provisioners/install-nvidia-driver.sh")
+    branch = versions()["nvidia_driver_version"].partition(".")[0]
+    asked = machine.must("cat", "/srv/asked").split()
+    assert {f"nvidia-open-{branch}", "nvidia-fabricmanager", "nvlsm"} <= set(asked)
+    assert "nvidia-fabricmanager.service" in machine.must("cat", "/srv/services")
+    assert "ib_umad" in machine.must("sh", "-c", "cat /etc/modules-load.d/*")
+
+
+def test_the_limit_of_locked_memory_applies_to_services_that_start_from_now_on(machine: Machine) -> None:
+    program(machine, "systemctl", 'echo "$@" >>/srv/asked')
+    machine.must("mkdir", "--parents", "/run/systemd/system")
+    for _ in range(2):
+        machine.must("configure-limits.sh")
+    assert machine.must("cat", "/srv/asked") == "daemon-reload\n", "the second run changes nothing"
+    assert "DefaultLimitMEMLOCK=infinity" in machine.must("cat", "/etc/systemd/system.conf.d/50-gpumpi.conf")

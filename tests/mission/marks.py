@@ -1,0 +1,25 @@
+"""Which tests the `mission` markers name, read from the source of the tests."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.mission.rows import Row
+
+TESTS = Path(__file__).parents[1]
+
+
+def marked() -> Iterator[tuple[tuple[str, str], Path, ast.FunctionDef]]:
+    """Yield each row that a `mission` marker names, with the test function."""
+    for file in sorted(TESTS.rglob("*.py")):
+        for function in ast.walk(ast.parse(file.read_text())):
+            for mark in function.decorator_list if isinstance(function, ast.FunctionDef) else ():
+                if isinstance(mark, ast.Call) and isinstance(mark.func, ast.Attribute) and mark.func.attr == "mission":
+                    system, name = (ast.literal_eval(argument) for argument in mark.args)
+                    yield (system, name), file, function
+
+
+def marked_tests(row: Row) -> set[str]:
+    """Return the test functions of a row, in the form `tests/folder/file.py::function`."""
+    found = ((name, file, function) for name, file, function in marked() if name == (row.system, row.name))
+    return {f"{file.relative_to(TESTS.parent)}::{function.name}" for _, file, function in found}
