@@ -22,7 +22,6 @@ from workloads import progress as helper
 
 WITHIN = {"progress": {"pattern": r"step (\d+)", "within": 60}}
 KINDS = ("mpijob", "standalone", "torchrun")
-
 DUMP = Dump((Rank(0, "S", ("    step (train.py:9)",)), Rank(1, "T", ("    load (data.py:7)",))))
 WHERE = "rank 0: step (train.py:9); rank 1: stopped in load (data.py:7)"
 
@@ -364,8 +363,7 @@ def test_a_log_that_is_longer_than_a_request_is_read_in_several(monkeypatch: pyt
     monkeypatch.setattr(logs, "CHUNK_BYTES", 200)
     lines = [f"2026-11-23T12:{second // 60:02}:{second % 60:02}.5Z step {second}" for second in range(100)]
     made, _ = reading(lines)
-    found: list[str] = []
-    rounds = 0
+    found, rounds = list[str](), 0
     while not (new := read(made)).complete:
         found += [text for _, text in new.lines]
         rounds += 1

@@ -67,7 +67,7 @@ def _reservation_shown(reservation: Any) -> dict[str, Any]:
 
 
 def install() -> None:
-    """Find instances without moto's copies of all reservations, of which there is one per instance of a group."""
+    """Find instances without moto's copies of all reservations. A group has one reservation per instance."""
     from moto.ec2.exceptions import InvalidInstanceIdError
     from moto.ec2.models.instances import InstanceBackend
 
