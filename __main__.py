@@ -1,7 +1,7 @@
 """Entry point of the Pulumi program.
 
-The program runs once and keeps most of its objects. Without garbage collection, also at exit, it needs a quarter less CPU
-time (docs/measurements.md).
+The program runs once and keeps most of its objects. Without garbage collection, even at exit, it needs a quarter less
+CPU time (docs/measurements.md).
 """
 
 import atexit

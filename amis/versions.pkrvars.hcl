@@ -25,6 +25,11 @@ mpi4py_version="4.1.2"
 mpi4py_wheel_sha256="de484475b80f9e1ffe98cb85e1b776eb9f42bb73ae4d79449d42953f80025bf4"
 mpi4py_other_sha256="5eb46b74c0f0f354af441906dda452bbf8565821dae15373a78ab02c02c9f97c 1b3fc4f09e9be07a8ab9970a1f426e31b3dadb93f0bebb0559581b601aec9f7a 00f4cce8999d19f35243c3442ea22debbe3336f69c309cd5d3176df4e51c717a 085e0cb05427398fe2281856f27a87984b9f234cd6d98a2a384a6fbfe679a56f"
 
+# Prints the Python stacks of ranks that hang. A static program: the wheels are for x86 and Arm, any Python.
+py_spy_version="0.4.3"
+py_spy_wheel_sha256="8a4277225f470d394a85cca0cdd944bef87f0097b6f20150a6dd3ac2e92806b8"
+py_spy_other_sha256="bbcec46930d464b3bfc142d6d02ade4dd8ad5627823263b3eff0280e80c7c132"
+
 # Open MPI's source; --with-cuda. The second of each is what Debian's archive has, for where the first cannot be fetched.
 # 5.0.8 is the newest with a published checksum (Spack's package, read 2026-11-23); 5.0.10 and 5.0.11 exist.
 openmpi4_source_version="4.1.8"

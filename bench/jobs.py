@@ -13,10 +13,10 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
-from bench.memory import groups_of
 from bench.platform_cluster import machine, running, say
 from bench.timed_job import LIMIT_SECONDS, PROGRAM, Bench
 from bench.timeline import Timeline
+from bench.usage import groups_of
 from infra.naming import JOB_LABEL, ROLE_LABEL
 
 STACK, POOL, IMAGE = "start", "train", "openmpi:5"

@@ -5,8 +5,8 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench.memory import Peaks
 from bench.platform_cluster import machine, running, say
 from bench.timed_job import Bench
+from bench.usage import Cpu, Peaks, spent
 from bench.watching import Object, Watch, condition
 from infra.jobs.cluster import ClusterDescription, TaintDescription
 from infra.naming import JOB_LABEL, QUEUE_NAME, ROLE_LABEL
@@ -158,8 +158,28 @@ def sizes(big: int, jobs: int, small: int) -> dict[str, int]:
     return dict([*every[: jobs // 2], ("big", big), *every[jobs // 2 :]])
 
 
+@dataclass
+class Steps:
+    """Seconds and CPU time of each step."""
+
+    usage: Peaks
+    seconds: dict[str, float] = field(default_factory=dict)
+    cpu: dict[str, Cpu] = field(default_factory=dict)
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[float]:
+        """Measure a block. Yield the time at which it began."""
+        started, before = time.time(), self.usage.cpu()
+        yield started
+        self.mark(name, started)
+        self.cpu[name] = spent(before, self.usage.cpu())
+
+    def mark(self, name: str, started: float, moment: float | None = None) -> None:
+        self.seconds[name] = round((moment or time.time()) - started, 1)
+
+
 def measure(bench: Bench, nodes: int, wanted: dict[str, int]) -> dict[str, Any]:
-    seen, group, seconds = Seen(wanted), NodeGroup(bench), {}
+    seen, group = Seen(wanted), NodeGroup(bench)
     bench.shell.cloud.control().put("quotas", ANY_QUOTA)
     described = _larger(bench.described, nodes)
     _let_queue_know(bench, described)
@@ -170,36 +190,35 @@ def measure(bench: Bench, nodes: int, wanted: dict[str, int]) -> dict[str, Any]:
         f"/apis/kubeflow.org/v2beta1/{inside}/mpijobs": seen.hear_job,
         f"/apis/kueue.x-k8s.io/v1beta2/{inside}/workloads": seen.hear_workload,
     }
-    with Peaks(bench.shell.cloud) as memory, ExitStack() as watching:
+    with Peaks(bench.shell.cloud) as usage, ExitStack() as watching:
+        steps = Steps(usage)
         for path, hear in watches.items():
             watching.enter_context(Watch(bench.shell.kubeconfig, path, hear))
         say(f"node group 0 -> {nodes}")
-        started = time.time()
-        group.resize(nodes, nodes)
-        seen.wait(lambda: len(seen.ready) == nodes, "starting nodes")
-        seconds[f"nodes 0 -> {nodes}"] = round(time.time() - started, 1)
+        with steps.step(f"nodes 0 -> {nodes}"):
+            group.resize(nodes, nodes)
+            seen.wait(lambda: len(seen.ready) == nodes, "starting nodes")
         say(f"{len(wanted)} jobs with {sum(wanted.values())} workers")
-        started = time.time()
-        for name, workers in wanted.items():
-            bench.submit(_job(name, workers), described)
-        seconds["submitting the jobs"] = round(time.time() - started, 1)
-        seen.wait(lambda: len(seen.whole) == len(wanted), "binding jobs")
-        seconds["submission -> big job bound"] = round(seen.whole["big"] - started, 1)
-        seconds["submission -> all jobs bound"] = round(max(seen.whole.values()) - started, 1)
-        seen.wait(lambda: len(seen.over) == len(wanted), "finishing jobs")
-        seconds["submission -> all jobs over"] = round(max(seen.over.values()) - started, 1)
+        with steps.step("submission -> all jobs over") as started:
+            for name, workers in wanted.items():
+                bench.submit(_job(name, workers), described)
+            steps.mark("submitting the jobs", started)
+            seen.wait(lambda: len(seen.whole) == len(wanted), "binding jobs")
+            steps.mark("submission -> big job bound", started, seen.whole["big"])
+            steps.mark("submission -> all jobs bound", started, max(seen.whole.values()))
+            seen.wait(lambda: len(seen.over) == len(wanted), "finishing jobs")
         say(f"node group {nodes} -> 0")
-        started = time.time()
-        group.resize(0, nodes)
-        seen.wait(lambda: not seen.nodes, "removing nodes")
-        seconds[f"nodes {nodes} -> 0"] = round(time.time() - started, 1)
+        with steps.step(f"nodes {nodes} -> 0"):
+            group.resize(0, nodes)
+            seen.wait(lambda: not seen.nodes, "removing nodes")
     problems = list(_problems(seen, nodes, group.instances()))
     return {
         "nodes": nodes,
         "jobs": len(wanted),
         "workers": sum(wanted.values()),
-        "seconds": seconds,
-        "peakMib": memory.peaks,
+        "seconds": steps.seconds,
+        "cpuSeconds": steps.cpu,
+        "peakMib": usage.peaks,
         "problems": problems,
     }
 
@@ -246,6 +265,8 @@ def _show(result: dict[str, Any]) -> None:
     for name, peak in sorted(result["peakMib"].items(), key=lambda one: -one[1]):
         memory.add_row(name, str(peak))
     console.print(memory)
+    for step, used in result["cpuSeconds"].items():
+        console.print(f"CPU seconds, {step}: {', '.join(f'{name} {seconds}' for name, seconds in used.items())}")
     for problem in result["problems"]:
         console.print(f"WRONG: {problem}", style="red")
     if not result["problems"]:

@@ -1,6 +1,7 @@
 """`python -m bench.plan`: compare what `plan` says with what `up` does, on generated stacks and accounts.
 
-A plan that passes must be created, and what `plan` refuses must fail for the same reason. Exits with 1 if they disagree.
+`up` must create every stack that `plan` accepts, and must fail for the same reason where `plan` rejects a stack. Exits
+with 1 if they disagree.
 """
 
 import argparse
@@ -18,7 +19,7 @@ STACKS = 200
 
 
 def run(stacks: int, seed: int) -> list[Outcome]:
-    """Compare that many stacks. The prices' cache of the user stays untouched."""
+    """Compare this number of stacks. The user's price cache stays untouched."""
     found: list[Outcome] = []
     with tempfile.TemporaryDirectory() as cache, mock.patch.dict(os.environ, {"XDG_CACHE_HOME": cache}):
         for number, world in enumerate(drawn(stacks, seed), 1):

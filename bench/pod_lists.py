@@ -17,7 +17,7 @@ from testkit.control_plane import ControlPlane
 PODS, LISTS = 1312, 200
 """Number of pods, as in bench.kubernetes_scale, and of lists per row."""
 CURRENT: dict[str, str] = {}
-"""The current pods, for which an API server with an etcd before 3.5.13 asks etcd."""
+"""The current pods, which an API server with an etcd before 3.5.13 reads from etcd."""
 CACHED = {"resourceVersion": "0"}
 """The pods in the API server's cache, as localcloud.kubernetes.nodes.drain lists them."""
 SERVERS = ("kube-apiserver", "etcd")
@@ -66,7 +66,7 @@ def _create(plane: ControlPlane, count: int) -> None:
 
 
 def _measure(plane: ControlPlane, query: dict[str, str], lists: int) -> dict[str, float]:
-    """List as a drain does. Return milliseconds per list: CPU time by server, and elapsed time."""
+    """List the pods as a drain does. Return milliseconds per list: CPU time by server, and elapsed time."""
     before, started = _cpu_seconds(plane), time.monotonic()
     with _pool(plane) as pool:
         for number in range(lists):

@@ -57,7 +57,7 @@ def path_of(text: str) -> Path:
 
 
 def edited(values: Mapping[str, Any], assigned: Sequence[tuple[str, str]], variables: Sequence[tuple[str, str]] = ()) -> Any:
-    """Return a job's values with those of `--set`, then `--env`; later ones win."""
+    """Return a job's values, overridden first by `--set`, then by `--env`; later options win."""
     changed = deepcopy(dict(values))
     for path, text in assigned:
         _assign(changed, path_of(path), text)
@@ -68,7 +68,7 @@ def edited(values: Mapping[str, Any], assigned: Sequence[tuple[str, str]], varia
 
 
 def value_of(path: Path, text: str) -> Any:
-    """Return the text itself where the field is text, unless it is in quotes, else the YAML value."""
+    """Return the text itself if the field is text and the value is not in quotes, otherwise the YAML value."""
     types: list[Any] = [Job]
     for step in path:
         types = inner_types(types, None, step)

@@ -48,7 +48,7 @@ def command(
     except NotFound:
         if not remove_workdir(cluster, place, name):
             raise
-        say(f"{NAME}: job {name} was deleted before; its folder and its logs are removed now")
+        say(f"{NAME}: job {name} was already deleted; its folder and its logs are removed now")
         return OK
     end(cluster, state, wait=wait)
     if as_json:
@@ -69,7 +69,7 @@ def end(cluster: Cluster, state: JobState, *, wait: bool) -> None:
 
 
 def _grace_seconds(pods: Sequence[Mapping[str, Any]]) -> int:
-    """Return the longest time that a pod has to end."""
+    """Return the longest grace period of the pods."""
     return max((pod["spec"].get("terminationGracePeriodSeconds") or 0 for pod in pods), default=0)
 
 

@@ -106,7 +106,7 @@ class Cluster:
         return items
 
     def list_labeled(self, kind: str, label: str, namespace: str | None) -> Sequence[Object]:
-        """Return all objects of a kind that have a label, whatever its value."""
+        """Return all objects of a kind that have a label with any value."""
         doing = f"list {_words(kind, None, namespace)}"
         items: Sequence[Object] = self._call("GET", _path(kind, namespace), {"labelSelector": label}, doing=doing)["items"]
         return items
@@ -117,7 +117,7 @@ class Cluster:
         return items
 
     def replace(self, manifest: Object, path: str | None = None, subresource: str = "") -> None:
-        """Write an object that was read before. Raises Conflict if it has changed since."""
+        """Write an object that was read earlier. Raises Conflict if it has changed since."""
         kind, name, namespace = manifest["kind"], manifest["metadata"]["name"], manifest["metadata"].get("namespace")
         where = (path or PATHS[kind]).format(namespace=f"namespaces/{namespace}/" if namespace else "")
         address = f"{where}/{name}/{subresource}".rstrip("/")
@@ -189,8 +189,8 @@ class Cluster:
         return answer if stream else json.loads(answer.data)
 
     def _reported(self, request: Callable[[], Any], doing: str) -> Any:
-        """Return the answer to a request. Failures become CommandErrors."""
-        from kubernetes.client.exceptions import ApiException
+        """Return the response to a request. Failures become CommandErrors."""
+        from kubernetes.client.exceptions import ApiException  # slow to import
 
         try:
             self._check_once()
@@ -203,7 +203,7 @@ class Cluster:
             raise CommandError(f"no cluster answers at {self.server} ({error}){fix}", UNREACHABLE) from None
 
     def _check_once(self) -> None:
-        """Before the first request: an API server without etcd would leave each request unanswered for a minute."""
+        """Check this before the first request: without etcd, the API server would not answer a request for a minute."""
         if self._is_checked:
             return
         local_parts.refuse_dead_cluster(self.server)
@@ -230,7 +230,7 @@ class Cluster:
             case 404:
                 return NotFound(f"cannot {doing}: {message}")
             case 409 if status.get("reason") == "Conflict":
-                return Conflict(f"cannot {doing}: it has changed meanwhile; try again")
+                return Conflict(f"cannot {doing}: it has changed in the meantime; try again")
             case 409:
                 return Conflict(f"cannot {doing}: it already exists")
             case 400 | 403 | 422:

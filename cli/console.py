@@ -25,7 +25,7 @@ def make_console(*, stderr: bool = False) -> Console:
 
 
 def say(line: str) -> None:
-    """Print a line about the progress on stderr, at once."""
+    """Print a line about the progress on stderr immediately."""
     print(line, file=sys.stderr, flush=True)
 
 

@@ -36,7 +36,7 @@ class EksDemo(Steps):
 
     def make_images(self) -> str:
         """Build the images first, because a pending pod does not show why its image pull is slow or fails."""
-        _must_run_containers("nodes on this machine pull no images")
+        _must_run_containers("nodes on this machine do not pull images")
         for image in PLATFORM_IMAGES:
             build.ensure_image(image, self.tell)
         build.ensure_image(MPI_RECIPE, self.tell)
@@ -74,7 +74,7 @@ class EksDemo(Steps):
 
     def run_job(self) -> str:
         """Run ranks over SSH on two nodes. The job itself fails unless each rank runs on the expected node."""
-        _must_run_containers("nodes on this machine run no containers")
+        _must_run_containers("nodes on this machine do not run containers")
         verdict = self._json("smoke", "--pool", JOB_POOL, "--workers", "2")
         reports = sorted(verdict["reports"], key=lambda report: int(report["rank"]))
         where = ", ".join(f"rank {report['rank']} on {short(report['node'])}" for report in reports)
@@ -112,7 +112,7 @@ class EksDemo(Steps):
         return self.command(*command, variables={"KUBECONFIG": str(self.kubeconfig)})
 
     def _json(self, *arguments: str) -> Any:
-        """Return the answer of `scripts/cluster ... --json`. Raises StepFailed."""
+        """Return the output of `scripts/cluster ... --json`. Raises StepFailed."""
         return json.loads(self._in_cluster(*CLUSTER, *arguments, "--json"))
 
     def _eks(self) -> Any:

@@ -1,4 +1,6 @@
-"""`demo --heal`: a GPU breaks under a running job, which finishes on another node; the repaired node takes jobs again."""
+"""`demo --heal`: a GPU breaks under a running job, which finishes on another node; the repaired node accepts jobs
+again.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -28,7 +30,7 @@ for step in range(first + 1, {STEPS + 1}):
     if step % {SAVED_EVERY} == 0:
         saved.write_text(str(step))
 """
-"""A training that saves its state on the shared volume."""
+"""A training job that saves its state on the shared volume."""
 
 Answer = TypeVar("Answer")
 
@@ -60,7 +62,7 @@ class HealDemo(EksDemo):
         return said
 
     def start_job(self) -> str:
-        """Start a job with one worker, and wait until it has saved its state."""
+        """Start a job with one worker, and wait until it has saved a checkpoint."""
         job = {
             **{"name": NAME, "pool": JOB_POOL, "workers": 1, "image": "openmpi:5", "maxRestarts": 0},
             "command": ["python3", "-u", "-c", PROGRAM],
@@ -69,7 +71,7 @@ class HealDemo(EksDemo):
         file = self.cloud.folder / "project" / "train.yaml"
         file.write_text(yaml.safe_dump(job))
         self._in_cluster(*CLUSTER, "submit", str(file))
-        _wait_for(self._steps_done, lambda steps: steps >= SEEN, "the job to do steps")
+        _wait_for(self._steps_done, lambda steps: steps >= SEEN, "the first steps of the job")
         (row,) = [one for one in self._json("health")["nodes"] if one["jobs"]]
         self.node = row["name"]
         return f"step {SEEN} on {short(self.node)}; {SAVED_EVERY} steps are saved; maxRestarts is 0"
@@ -105,7 +107,7 @@ class HealDemo(EksDemo):
             lambda: self._json("health", self.node)["state"], lambda state: state == "healthy", f"{self.node} to be healthy"
         )
         seconds = (datetime.now(UTC) - began).total_seconds()
-        return f"{short(self.node)} takes jobs again {seconds:.0f} s after the reboot, once its GPU has worked for 30 s"
+        return f"{short(self.node)} accepts jobs again {seconds:.0f} s after the reboot, once its GPU has worked for 30 s"
 
     def goodput(self) -> str:
         (found,) = self._json("goodput", NAME)["jobs"]

@@ -72,7 +72,7 @@ class Steps(ABC):
         """Call `step` for each step of the demo."""
 
     def run(self) -> bool:
-        """Run all steps that this machine can run; return whether none of them failed."""
+        """Run all steps that this machine can run; return True if none of them failed."""
         self.steps()
         return not any(result.failed for result in self.results)
 

@@ -154,7 +154,7 @@ class DeployedEc2Cluster:
         return self._uploads("boot.log")
 
     def waiting(self) -> Iterator[BootLog]:
-        """Yield the reasons why nodes have not joined yet or took long to join, oldest first."""
+        """Yield the reasons why nodes have not joined yet or were slow to join, oldest first."""
         return self._uploads("waiting.txt")
 
     def _uploads(self, name: str) -> Iterator[BootLog]:

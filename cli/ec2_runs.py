@@ -24,7 +24,7 @@ from cli.workdir.selection import Selection, select
 from cli.workdir.sending import send
 
 FOLDER: Final = ".gpumpi/runs"
-"""Folder on the shared file system with the folders that `run --workdir` sends."""
+"""Folder on the shared file system for the folders that `run --workdir` sends."""
 
 _LIST: Final = f"""
 now=$(cat /proc/sys/kernel/random/boot_id)
@@ -69,7 +69,7 @@ class Run:
         return f"exit code {self.state}" if self.phase == "Failed" else ""
 
     def seconds(self, now: datetime) -> int | None:
-        """Return how long the command ran; None if that is unknown."""
+        """Return how long the command ran; None if this is unknown."""
         end = now if self.state == "running" else self.ended
         return max(0, int((end - self.started).total_seconds())) if end else None
 
@@ -183,7 +183,8 @@ def selected(cluster: DeployedEc2Cluster, folder: Path, limit_mib: int) -> Selec
     return select(folder, limit_mib)
 
 
-# --- verbs that Kubernetes clusters have too ---------------------------------------------------------------------------
+# --- verbs that also exist for Kubernetes clusters
+# ---------------------------------------------------------------------------
 
 
 def print_list(runs: "list[Run]", *, as_json: bool) -> int:

@@ -51,7 +51,7 @@ class NotFound(CommandError):
 
 
 class Forbidden(CommandError):
-    """The cluster does not let the caller do this."""
+    """The cluster denies the caller permission."""
 
 
 class Conflict(CommandError):
@@ -82,7 +82,7 @@ def problem_json(problem: "Problem") -> dict[str, str]:
 
 
 def problem_count(name: str, number: int, undone: str) -> str:
-    """The line below the problems of a file or job that was refused, such as `a.yaml: 2 problems; nothing was created`."""
+    """The line below the problems of a rejected file or job, such as `a.yaml: 2 problems; nothing was created`."""
     return f"{name}: {number} problem{'' if number == 1 else 's'}; nothing was {undone}"
 
 

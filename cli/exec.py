@@ -28,7 +28,7 @@ def command(
 ) -> int:
     """Example: `exec train --worker 1 -- nvidia-smi`.
 
-    In a terminal, the command gets a terminal, too: `exec train -- bash`. The exit code is that of the command.
+    In a terminal, the command also gets a terminal: `exec train -- bash`. The exit code is that of the command.
     """
     if not words:
         raise CommandError("give a command after --, such as `-- nvidia-smi`", USAGE)

@@ -1,6 +1,6 @@
-"""Jobs that other operators run here, as their users apply them: PyTorchJobs, TrainJobs, JobSets, RayJobs and plain Jobs.
+"""Jobs of other operators, as users apply them: PyTorchJobs, TrainJobs, JobSets, RayJobs and plain Jobs.
 
-All functions are pure. `cli.job_state` uses the result like the state of a job of `submit`.
+All functions are pure. `cli.job_state` uses the result like the state of a submitted job.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ Object = Mapping[str, Any]
 Pod = TypeVar("Pod", bound=Object)
 
 KINDS: Final = ("TrainJob", "JobSet", "PyTorchJob", "RayJob", "Job")
-"""The kinds, each before the kinds that it creates."""
+"""The kinds of jobs, each before the kinds that it creates."""
 
 JOB_SET_LABEL: Final = "jobset.sigs.k8s.io/jobset-name"
 TRAINING_LABEL: Final = "training.kubeflow.org/job-name"
@@ -27,9 +27,9 @@ POD_LABELS: Final = {
     "RayJob": RAY_LABEL,
     "Job": BATCH_LABEL,
 }
-"""Label of a job's pods with the name of the job, by kind. A TrainJob's JobSet has the name of the TrainJob."""
+"""Label of a job's pods with the name of the job, by kind. A TrainJob's JobSet has the same name as the TrainJob."""
 LABELS: Final = (JOB_LABEL, TRAINING_LABEL, JOB_SET_LABEL, RAY_LABEL, BATCH_LABEL)
-"""Labels with the name of a pod's job, best first: the pods of a JobSet also have the label of their Job."""
+"""Labels with the name of a pod's job, in order of preference: the pods of a JobSet also have the label of their Job."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Progress:
 
 
 def is_foreign(found: Object) -> bool:
-    """Return whether the object is a job of its own: neither one of `submit` nor a part of another job."""
+    """Return whether the object is an independent job: neither created by `submit` nor part of another job."""
     metadata = found["metadata"]
     owned = any(one.get("controller") for one in metadata.get("ownerReferences") or ())
     return not owned and JOB_LABEL not in (metadata.get("labels") or {})
@@ -71,7 +71,7 @@ def role_of(pod: Object) -> str:
 
 
 def first_rank(pods: Sequence[Pod]) -> list[Pod]:
-    """Return the pods whose logs make up the log of a job: the launcher or else rank 0, of each attempt."""
+    """Return the pods whose logs make up the log of a job: of each attempt, the launcher or else rank 0."""
     ranks = [(_rank(pod), pod) for pod in pods]
     first = min((rank for rank, _ in ranks), default=None)
     return [pod for rank, pod in ranks if rank == first]
@@ -91,7 +91,7 @@ def _rank(pod: Object) -> tuple[int, int, int]:
 
 
 def progress_of(found: Object) -> Progress:
-    """Return the progress of a job of one of the KINDS, except Job."""
+    """Return the progress of a job of any of the KINDS except Job."""
     spec, status = found["spec"], found.get("status") or {}
     match found["kind"]:
         case "PyTorchJob":
@@ -99,7 +99,7 @@ def progress_of(found: Object) -> Progress:
         case "RayJob":
             return _ray(spec, status)
         case "TrainJob":
-            # A TrainJob without numNodes has those of its runtime.
+            # A TrainJob without numNodes uses that of its runtime.
             return _set(spec, status, (spec.get("trainer") or {}).get("numNodes") or 0, status.get("jobsStatus"), "Complete")
     workers = sum(
         one.get("replicas", 1) * (one["template"].get("spec") or {}).get("parallelism", 1) for one in spec["replicatedJobs"]

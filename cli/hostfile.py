@@ -3,16 +3,13 @@
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
 
 from cli.ec2_cluster import DeployedEc2Cluster, Ec2Node
 from cli.errors import CommandError
 from cli.exit_codes import FAILED, UNREACHABLE
 from cli.head_node_ssh import to_head_node
+from cli.remote_restarts import HOSTFILE
 from cli.remote_run import SSH_FAILED
-
-HOSTFILE: Final = "/etc/gpumpi/hostfile"
-"""Written by amis/join/gpumpi_join/service.py."""
 
 Slots = Mapping[str, int]
 """Address of a node -> number of its slots."""

@@ -200,7 +200,7 @@ class Follower:
         self._note(waits_for(state, found, held, warnings) + suffix)
 
     def _stuck(self, state: JobState, found: list[Object], warnings: list[Object]) -> str:
-        """Return what to add to the note about a job that cannot start. Raises CommandError after STUCK_SECONDS."""
+        """Return the text to add to the note about a job that cannot start. Raises CommandError after STUCK_SECONDS."""
         reason = stuck(state, found, warnings)
         if not reason:
             self._stuck_since = None
@@ -210,7 +210,7 @@ class Follower:
         if now - self._stuck_since >= STUCK_SECONDS:
             fix = f"delete it: {program()} cancel {self.name}"
             raise CommandError(f"not started for {minutes}: {reason}; {fix}", FAILED)
-        return f"; following ends after {minutes} of this"
+        return f"; this command stops waiting after {minutes}"
 
     def _note(self, text: str) -> None:
         if text and text != self._last_note:

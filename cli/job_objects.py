@@ -99,7 +99,7 @@ def _if_stopped(cluster: Cluster, state: JobState, workloads: Sequence[Object] |
 
 
 def warnings(cluster: Cluster, namespace: str) -> list[Object]:
-    """Return the warnings about objects in a namespace; none if they may not be read."""
+    """Return the warnings about objects in a namespace; none without permission to read them."""
     try:
         return cluster.list("Event", namespace, fields={"type": "Warning"})
     except CommandError:
@@ -161,7 +161,7 @@ def _create(cluster: Cluster, manifest: Object) -> Object:
 
 
 class Beside(Protocol):
-    """What a job needs besides its objects, such as a folder on the shared volume."""
+    """What a job needs in addition to its objects, such as a folder on the shared volume."""
 
     def create(self, cluster: Cluster) -> None: ...
 

@@ -20,7 +20,7 @@ _INDEXES = (
 
 
 def worker_index(pod: Object) -> int | None:
-    """Return the number of a worker; None for other pods.
+    """Return the index of a worker; None for other pods.
 
     >>> worker_index({"metadata": {"name": "a-worker-3", "labels": {"gpumpi.io/role": "worker"}}})
     3
@@ -60,7 +60,7 @@ def check_worker(state: JobState, worker: int | None) -> None:
 
 
 def running_container(cluster: Cluster, state: JobState, worker: int, *, launcher: bool) -> Container:
-    """Return the container to connect to: the launcher's or a worker's. Raises CommandError if it does not run."""
+    """Return the container to connect to: the launcher's or a worker's. Raises CommandError if it is not running."""
     check_worker(state, None if launcher else worker)
     found = job_objects.pods(cluster, state)
     chosen = launchers(found) if launcher else workers(found, worker)

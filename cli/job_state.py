@@ -15,12 +15,14 @@ ENDED: tuple[Phase, ...] = ("Succeeded", "Failed", "Canceled")
 
 Object = Mapping[str, Any]
 PASSING = ("Unhealthy", "BackOff", "FailedScheduling", "NodeNotReady")
-"""Reasons of warnings that are normal while a pod starts, or that a condition of the pod reports, too."""
+"""Reasons of warnings that are normal while a pod starts, or that a condition of the pod also reports."""
 STUCK = ("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "CreateContainerConfigError")
-"""Reasons of the kubelet for containers that need another image or a missing object:
-https://github.com/kubernetes/kubernetes/blob/v1.35.0/pkg/kubelet/images/types.go and kuberuntime/kuberuntime_container.go"""
+"""Reasons that the kubelet gives for containers that need another image or a missing object:
+https://github.com/kubernetes/kubernetes/blob/v1.35.0/pkg/kubelet/images/types.go and
+kuberuntime/kuberuntime_container.go
+"""
 REFUSED_PODS = ("FailedCreate", "MPIJobFailed")
-"""Reasons of events with which controllers, and the MPI operator 0.8.2 (mpi_job_controller.go), report refused pods."""
+"""Reasons of events in which controllers, and the MPI operator 0.8.2 (mpi_job_controller.go), report rejected pods."""
 
 
 @dataclass(frozen=True)
@@ -202,7 +204,7 @@ def _pool(template: Object) -> str:
 def waits_for(state: JobState, pods: Sequence[Object], workload: Object | None, events: Sequence[Object] = ()) -> str:
     """Return one line that explains why the ranks are not running yet; empty if the reason is unknown.
 
-    `events` are warnings. They are needed if `lacks_reason`.
+    `events` are warnings. They are needed if `lacks_reason` is true.
     """
     if state.phase == "Queued" and (setup := [pod for pod in pods if role(pod) == "setup"]):
         return f"setup: {_trouble(setup[-1]) or setup[-1]['status'].get('phase', 'Pending').lower()}"
@@ -222,7 +224,7 @@ def waits_for(state: JobState, pods: Sequence[Object], workload: Object | None, 
 
 
 def lacks_reason(state: JobState, pods: Sequence[Object]) -> bool:
-    """Return whether workers are missing or not ready for a reason that only events report, such as a refused pod."""
+    """Return whether workers are missing or not ready for a reason that only events report, such as a rejected pod."""
     ready = sum(role(pod) == "worker" and _is(_conditions(pod["status"]), "Ready") for pod in pods)
     return state.phase == "Starting" and ready < state.workers and not any(map(_trouble, pods))
 
@@ -230,7 +232,7 @@ def lacks_reason(state: JobState, pods: Sequence[Object]) -> bool:
 def warning(state: JobState, pods: Sequence[Object], events: Sequence[Object]) -> str:
     """Return the latest warning about a job or its pods that are not ready; empty if there is none.
 
-    Controllers report here why the API server refuses their pods: Pod Security, a quota or a webhook.
+    Controllers report here why the API server rejects their pods: Pod Security, a quota or a webhook.
     """
     well = {pod["metadata"]["name"] for pod in pods if _is(_conditions(pod["status"]), "Ready")}
     names = {state.name, state.object_name, f"{state.name}-launcher", f"{state.name}-worker"}
@@ -251,7 +253,7 @@ def warning(state: JobState, pods: Sequence[Object], events: Sequence[Object]) -
 
 
 def _is_part(involved: Object, state: JobState) -> bool:
-    """Return whether an object is a Job that a JobSet created, which is the one that reports refused pods."""
+    """Return whether an object is a Job that a JobSet created; such a Job reports rejected pods."""
     of_set = state.kind in ("JobSet", "TrainJob") and involved.get("kind") in ("Job", "JobSet")
     return of_set and str(involved.get("name", "")).startswith(f"{state.name}-")
 
@@ -262,7 +264,7 @@ def _event_time(event: Object) -> datetime:
 
 
 def stuck(state: JobState, pods: Sequence[Object], events: Sequence[Object]) -> str:
-    """Return why a job does not start, if it is a reason that does not pass by waiting for nodes; empty otherwise."""
+    """Return why a job does not start, if waiting for nodes does not help; empty otherwise."""
     if state.phase != "Starting":
         return ""
     for pod in pods:

@@ -27,7 +27,9 @@ class Waits:
     _records: dict[str, list[records.JobRecord]] = field(default_factory=dict)
 
     def reason(self, state: JobState) -> str:
-        """Return why the job waits, or why it restarted after a hang; empty if it did neither or the reason is unknown."""
+        """Return why the job waits, or why it restarted after a hang; empty if neither applies or the reason is
+        unknown.
+        """
         if state.phase not in ("Queued", "Starting", "Running"):
             return ""
         pods = [one for one in self._list("Pod", state.namespace) if foreign_jobs.job_of(one) == state.name]
@@ -37,7 +39,7 @@ class Waits:
         return waits_for(state, pods, held, events) or self._hang(state)
 
     def _hang(self, state: JobState) -> str:
-        """Return why the record says that the job restarted, if it was a hang."""
+        """Return why the job restarted, according to its record, if it was because of a hang."""
         if state.namespace not in self._records:
             self._records[state.namespace] = self._query(partial(records.all_records, self.cluster, state.namespace))
         record = records.of_job(self._records[state.namespace], state)

@@ -66,16 +66,20 @@ def start(
         typer.Option(help="A new account has AWS's default quotas and no service-linked roles.", show_default="established"),
     ] = None,
     providers: Annotated[
-        Literal["emulated", "official", "official-kubernetes"],
-        typer.Option(help="Resource providers: our emulators, or installed official plugins (all, or only Kubernetes)."),
-    ] = "emulated",
+        Literal["emulated", "official", "official-kubernetes"] | None,
+        typer.Option(
+            help="Resource providers: our emulators, or installed official plugins (all, or only Kubernetes).",
+            show_default="emulated",
+        ),
+    ] = None,
     as_json: options.Json = False,
 ) -> int:
     """The first start builds Pulumi and Kubernetes, which takes several minutes."""
     cloud = LocalCloud(home)
-    factor, plugins = delay_factor or 0.0, _plugins(providers)
+    factor, plugins = delay_factor or 0.0, _plugins(providers or "emulated")
     crashed_before = cloud.crashed()
     local_parts.refuse_other_account(cloud, account)
+    local_parts.refuse_other_providers(cloud, providers)
     started = cloud.start(
         progress_line, delay_factor=factor, kubernetes=kubernetes, hosts=hosts, plugins=plugins, account=account or "established"
     )
@@ -99,11 +103,11 @@ def start(
 
 def _plugins(providers: str) -> dict[str, Path]:
     """Return the official plugins to use instead of emulators. Raises NotInstalled."""
-    if providers == "emulated":
+    if not local_parts.OFFICIAL[providers]:
         return {}
     from localcloud import officials  # imports grpc, which is slow
 
-    found = {name: officials.provider(name) for name in (officials.PROVIDERS if providers == "official" else ("kubernetes",))}
+    found = {name: officials.provider(name) for name in sorted(local_parts.OFFICIAL[providers])}
     for plugin in found.values():
         progress_line(f"using {plugin.path}, version {plugin.version}")
     return {name: plugin.path for name, plugin in found.items()}
@@ -138,11 +142,11 @@ def status(home: Home = DEFAULT_HOME, as_json: options.Json = False) -> int:
             emptied = any(server.name == "aws" for server in cloud.crashed())
             progress_line(f"{program()} local start restarts it{' with an empty account' if emptied else ''}")
         for problem in problems:
-            report(f"{problem}; the log of the aws server has the details")
+            report(f"{problem}; see the log of the aws server for details")
         for cluster in clusters:
             _print_cluster(cluster)
         if mending.dead_parts(cloud):
-            progress_line(f"{program()} local start restarts the processes that ended by themselves")
+            progress_line(f"{program()} local start restarts the processes that have died")
         for host in hosts:
             _print_host(host)
     if not servers:

@@ -1,4 +1,4 @@
-"""`local scarce`, `local quota`, `local deny`, `local clock`: what the local AWS refuses, and its date."""
+"""`local scarce`, `local quota`, `local deny`, `local clock`: what the local AWS rejects, and its date."""
 
 from typing import Annotated, Any
 
@@ -17,7 +17,9 @@ Clear = Annotated[bool, typer.Option("--clear", help="Remove all of them.")]
 
 
 def scarce(
-    instance_type: Annotated[str | None, typer.Argument(metavar="[TYPE]", help="Instance type; without it, the list.")] = None,
+    instance_type: Annotated[
+        str | None, typer.Argument(metavar="[TYPE]", help="Instance type; without it, prints the list.")
+    ] = None,
     zone: Annotated[str | None, typer.Option("--zone", help="Availability Zone without capacity.", show_default=False)] = None,
     until: Annotated[str | None, typer.Option("--until", help="End it after this time: 10m, 2h.", show_default="never")] = None,
     clear: Clear = False,
@@ -28,7 +30,7 @@ def scarce(
     usable. `local reset` ends it.
     """
     if (instance_type is None) != (zone is None):
-        raise CommandError("give both, an instance type and --zone, or neither for the list", USAGE)
+        raise CommandError("give both an instance type and --zone, or neither for the list", USAGE)
     seconds = None if until is None else durations.parse(until).total_seconds()
     control = LocalCloud(home).control()
     if clear:
@@ -49,12 +51,12 @@ def scarce(
 
 
 def quota(
-    code: Annotated[str | None, typer.Argument(metavar="[CODE]", help="Quota code; without it, the list.")] = None,
+    code: Annotated[str | None, typer.Argument(metavar="[CODE]", help="Quota code; without it, prints the list.")] = None,
     value: Annotated[float | None, typer.Argument(metavar="[VALUE]", min=0, help="New value, in all Regions.")] = None,
     home: Home = DEFAULT_HOME,
     as_json: options.Json = False,
 ) -> int:
-    """The local AWS rejects what exceeds a quota with AWS's error. `local reset` restores the values."""
+    """The local AWS rejects requests that exceed a quota, with AWS's error. `local reset` restores the values."""
     control = LocalCloud(home).control()
     if code is not None and value is not None:
         asked(control, "PUT", "quotas", {code: value})
@@ -113,7 +115,7 @@ def clock(
 
 
 def asked(control: Control, method: str, path: str, body: Any = None) -> Any:
-    """Send a control request. A rejected one is an error of the user."""
+    """Send a control request. A rejected request is a user error."""
     try:
         return control.send(method, path, body)
     except ControlError as error:

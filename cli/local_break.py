@@ -37,7 +37,9 @@ class Broken:
 
 def command(
     target: Annotated[str, typer.Argument(help="Name of the node, or ID of its instance, or name of the job.")],
-    xid: Annotated[int | None, typer.Option(help="A GPU reports this Xid, such as 79: fallen off the bus.", min=1)] = None,
+    xid: Annotated[
+        int | None, typer.Option(help="A GPU reports this Xid, such as 79: the GPU has fallen off the bus.", min=1)
+    ] = None,
     ecc: Annotated[bool, typer.Option("--ecc", help="A GPU has a double-bit memory error, which is Xid 48.")] = False,
     gpu: Annotated[int, typer.Option(help="Index of the GPU.", min=0)] = 0,
     kubelet: Annotated[bool, typer.Option("--kubelet", help="Stop the node's kubelet.")] = False,
@@ -46,12 +48,12 @@ def command(
     spot_notice: Annotated[bool, typer.Option("--spot-notice", help="EC2 ends the Spot Instance in two minutes.")] = False,
     retire: Annotated[bool, typer.Option("--retire", help="EC2 retires the instance in two weeks.")] = False,
     block_ends: Annotated[
-        bool, typer.Option("--block-ends", help="Put the calendar forward to where the node's Capacity Block drains.")
+        bool, typer.Option("--block-ends", help="Advance the calendar to the time at which the node's Capacity Block drains.")
     ] = False,
     hang: Annotated[int | None, typer.Option(help="This rank of a job stops, as if it waited forever.", min=0)] = None,
     slow: Annotated[int | None, typer.Option(help="This rank of a job gets a fifth of its time.", min=0)] = None,
     restore: Annotated[
-        bool, typer.Option("--restore", help="Start the kubelet and plug in the link, or let the ranks of a job go on.")
+        bool, typer.Option("--restore", help="Start the kubelet and plug in the link, or let the ranks of a job continue.")
     ] = False,
     home: Home = DEFAULT_HOME,
     as_json: options.Json = False,
@@ -101,9 +103,9 @@ def _rank(cloud: LocalCloud, job: str, do: str, rank: int) -> Broken:
 
 
 def _job_restored(cloud: LocalCloud, job: str) -> Broken | None:
-    """Let the ranks of a job go on; None if it has none."""
+    """Let the ranks of a job continue; None if it has none."""
     found = _post_ranks(cloud, job, {"do": "restore"})["ranks"] if cloud.is_running() else []
-    return Broken(f"All ranks of {job} go on.", "", {"job": job}) if found else None
+    return Broken(f"All ranks of {job} continue.", "", {"job": job}) if found else None
 
 
 def _post_ranks(cloud: LocalCloud, job: str, body: dict[str, Any]) -> Any:
@@ -149,7 +151,7 @@ def _instance(cloud: LocalCloud, node: RunningNode) -> Broken:
 
 def _spot_notice(cloud: LocalCloud, node: RunningNode) -> Broken:
     end = _announce(cloud, node, "interruption")
-    did = f"EC2 ends {node.instance} of {node.name} at {end}, as its Spot notice says. EKS drains the node now."
+    did = f"EC2 ends {node.instance} of {node.name} at {end}, the time in its Spot notice. EKS drains the node now."
     return Broken(did, "Auto Scaling replaces it.", {"node": node.name, "instance": node.instance, "time": end})
 
 
@@ -161,7 +163,7 @@ def _retire(cloud: LocalCloud, node: RunningNode) -> Broken:
 
 
 def _block_ends(cloud: LocalCloud, node: RunningNode) -> Broken:
-    """The pool's scheduled action drains the node; EC2 itself ends instances 15 minutes later."""
+    """The pool's scheduled action drains the node; EC2 itself terminates instances 15 minutes later."""
     region = next(one.region for one in cloud.clusters() if one.name == node.cluster)
     ec2 = cloud.clients(region)("ec2")
     (found,) = [one for each in ec2.describe_instances(InstanceIds=[node.instance])["Reservations"] for one in each["Instances"]]

@@ -1,8 +1,8 @@
-"""Dead parts of local clouds: verbs that need one fail at once and name it, instead of waiting for an answer."""
+"""Dead parts of local clouds: verbs that need such a part fail at once and name it, instead of waiting for a response."""
 
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 DEFAULT_HOME: Final = (CLONE or Path()) / ".local" / "cloud"
 BACKEND: Final = "PULUMI_BACKEND_URL"
 LOOPBACK: Final = "127.0.0.1"
+OFFICIAL: Final[Mapping[str, frozenset[str]]] = {
+    "official": frozenset({"aws", "kubernetes"}),
+    "official-kubernetes": frozenset({"kubernetes"}),
+    "emulated": frozenset(),
+}
+"""Value of `local start --providers` -> resource providers that are official plugins; the largest set first."""
 
 
 def home_option(cloud: "LocalCloud") -> str:
@@ -39,13 +45,23 @@ def _refuse(cloud: "LocalCloud", dead: list[str]) -> None:
 
 
 def refuse_other_account(cloud: "LocalCloud", wanted: str | None) -> None:
-    """Raise CommandError if the local cloud runs with an account of the other kind."""
+    """Raise CommandError if the local cloud is running with the other kind of account."""
     if wanted is None or not cloud.is_running():
         return
     kind = cloud.control().send("GET", "account")["kind"]
     if kind != wanted:
         fix = f"{program()} local stop{home_option(cloud)}"
-        raise CommandError(f"the running local cloud has an account of the kind {kind}. Stop it first: {fix}", REFUSED)
+        raise CommandError(f"the running local cloud has an account of kind {kind}. Stop it first: {fix}", REFUSED)
+
+
+def refuse_other_providers(cloud: "LocalCloud", wanted: str | None) -> None:
+    """Raise CommandError if the local cloud runs with other resource providers."""
+    if wanted is None or not cloud.is_running():
+        return
+    present = next(name for name, official in OFFICIAL.items() if not official & cloud.emulators.keys())
+    if present != wanted:
+        fix = f"{program()} local stop{home_option(cloud)}"
+        raise CommandError(f"the running local cloud uses the providers {present}. Stop it first: {fix}", REFUSED)
 
 
 def refuse_dead_cluster(server: str, *, nodes: bool = False) -> None:
@@ -61,7 +77,7 @@ def refuse_dead_cluster(server: str, *, nodes: bool = False) -> None:
 
 
 def hint(server: str) -> str:
-    """Return what to do if the API server at this address does not answer, as the end of a sentence."""
+    """Return the end of a sentence with what to do if the API server at this address does not answer."""
     local = CLONE is not None and urlsplit(server).hostname == LOOPBACK
     return f"; if it is a local cloud's, `{program()} local start` restarts its dead parts" if local else ""
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from cli import ec2_runs, job_objects, logs_in_cloudwatch, options, worker_logs
+from cli import ec2_runs, hangs, job_objects, logs_in_cloudwatch, options, worker_logs
 from cli.cluster_access import Access, Cluster, Object
 from cli.console import print_json, say
 from cli.errors import CommandError, NotFound
@@ -24,6 +24,9 @@ def command(
     stack: options.Ec2Stack = None,
     worker: Annotated[int | None, typer.Option("--worker", "-w", min=0, help="Only the log of this worker.")] = None,
     every: Annotated[bool, typer.Option("--all", help="The logs of all pods; lines start with the pod, like worker-0.")] = False,
+    hang: Annotated[
+        bool, typer.Option("--hang", help="Why the job was last restarted as hanging, and what each rank was doing.")
+    ] = False,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow the log through restarts until the job ends.")] = False,
     kubeconfig: options.Kubeconfig = None,
     context: options.Context = None,
@@ -36,7 +39,7 @@ def command(
 
     Logs of deleted pods come from the shared volume, or from CloudWatch with `platform.jobLogs: cloudwatch`.
 
-    MPI sends the output of all ranks to the launcher. With `rankPrefix: true` in the job, lines name their rank.
+    MPI sends the output of all ranks to the launcher. With `rankPrefix: true` in the job, each line names its rank.
 
     With --stack, NAME is a run on the head node of an EC2 cluster.
 
@@ -44,13 +47,17 @@ def command(
     """
     if every and worker is not None:
         raise CommandError("--worker and --all exclude each other", USAGE)
+    if hang and (every or worker is not None or follow or stack):
+        raise CommandError("--hang excludes --worker, --all, --follow and --stack", USAGE)
     if stack:
         if every or worker is not None:
-            raise CommandError("--worker and --all: the log of a run on an EC2 cluster has the output of all ranks", USAGE)
+            raise CommandError("--worker and --all: the log of a run on an EC2 cluster contains the output of all ranks", USAGE)
         with ec2_runs.on_head_node(stack, config_dir, identity) as runs:
             return ec2_runs.print_log(runs, name, follow=follow, as_json=as_json)
     cluster = Access(kubeconfig, context).connect()
     place = job_objects.default_namespace(cluster, namespace)
+    if hang:
+        return _show_hang(cluster, place, name, as_json=as_json)
     choose = worker_logs.of_all if every else worker_logs.of_worker(worker) if worker is not None else None
     try:
         state = job_objects.find(cluster, name, place)
@@ -70,6 +77,15 @@ def command(
     reason = state.reason or Waits(cluster).reason(state)
     about = {"name": name, "namespace": place, "phase": state.phase, "reason": reason}
     _show(lines, about, every=every, as_json=as_json)
+    return OK
+
+
+def _show_hang(cluster: Cluster, namespace: str, name: str, *, as_json: bool) -> int:
+    attempt = hangs.last_hang(cluster, namespace, name)
+    if as_json:
+        print_json({key: attempt[key] for key in ("number", "cause", "hang")})
+    else:
+        print("\n".join(hangs.lines(attempt)))
     return OK
 
 

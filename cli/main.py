@@ -37,10 +37,10 @@ LOCAL: Final = {
     "grant": _local("grant", "Create what the stack references but does not create: VPC, reservations, AMI, users."),
     "recover": _local("recover", "Repair the stack after `pulumi` was killed."),
     "outputs": _local("outputs", "Print the stack's outputs as YAML or JSON."),
-    "scarce": _local("scarce", "Let a zone have no capacity for an instance type.", "cli.local_account"),
+    "scarce": _local("scarce", "Make a zone run out of capacity for an instance type.", "cli.local_account"),
     "quota": _local("quota", "Show or set a quota of the account.", "cli.local_account"),
     "deny": _local("deny", "Deny an action to everyone in the account.", "cli.local_account"),
-    "clock": _local("clock", "Show the date of the local AWS, or put it forward.", "cli.local_account"),
+    "clock": _local("clock", "Show the date of the local AWS, or advance it.", "cli.local_account"),
 }
 
 CAPACITY: Final = {
@@ -68,7 +68,7 @@ VERBS: Final = {
     },
     "All clusters": {
         "status": Verb("cli.status.verb:command", "Show a cluster on one screen: pools, queues, jobs, volumes."),
-        "health": Verb("cli.health.verb:command", "Show faults of nodes, what follows from them, and the history of a node."),
+        "health": Verb("cli.health.verb:command", "Show faults of nodes, their consequences, and the history of a node."),
         "dashboard": Verb("cli.dashboard.verb:command", "Serve a live page about a cluster on this machine, for a browser."),
         "acceptance": Verb(
             "cli.acceptance.verb:command", "Check a running stack row by row and write a report.", needs_clone=True
@@ -77,8 +77,8 @@ VERBS: Final = {
     "EKS and existing Kubernetes clusters": {
         "submit": Verb("cli.submit:command", "Run a job."),
         "import": Verb("cli.importing.verb:command", "Turn a job of Kubeflow, Kubernetes or Slurm into a job file."),
-        "jobs": Verb("cli.jobs:command", "List jobs and their phases; with --all, also those that were deleted."),
-        "goodput": Verb("cli.goodput.verb:command", "Show where the time of jobs went: training, lost, recovering and more."),
+        "jobs": Verb("cli.jobs:command", "List jobs and their phases; with --all, also deleted ones."),
+        "goodput": Verb("cli.goodput.verb:command", "Show how jobs spent their time: training, lost, recovering and more."),
         "logs": Verb("cli.logs:command", "Print a job's log, or the logs of its workers."),
         "exec": Verb("cli.exec:command", "Run a command in a pod of a job.", context={"ignore_unknown_options": True}),
         "port-forward": Verb("cli.port_forward:command", "Open a port of a job's pod on this machine, such as TensorBoard's."),
@@ -86,7 +86,7 @@ VERBS: Final = {
         "delete": Verb("cli.delete:command", "Delete a job and its record."),
         "smoke": Verb(
             "cli.smoke:command",
-            "Test a pool with a job: ranks, GPUs, a sum, the network; on request CUDA and NCCL.",
+            "Test a pool with a job: ranks, GPUs, an allreduce, the network; on request CUDA and NCCL.",
         ),
         "migrate-queue": Verb("cli.migrate_queue:command", "After an upgrade of Kueue, rewrite its stored objects."),
     },

@@ -24,7 +24,7 @@ def command(kubeconfig: options.Kubeconfig = None, context: options.Context = No
     cluster = Access(kubeconfig, context).connect()
     found = [one for one in cluster.list(DEFINITION) if one["spec"]["group"] == QUEUE_GROUP]
     if not found:
-        raise CommandError(f"{cluster.server} has no Kueue; `platform.queue: true` installs it", NOT_FOUND)
+        raise CommandError(f"Kueue is not installed on {cluster.server}; `platform.queue: true` installs it", NOT_FOUND)
     written = {one["spec"]["names"]["plural"]: migrate(cluster, one) for one in found if _outdated(one)}
     versions = sorted({storage_version(one) for one in found})
     if as_json:
@@ -46,13 +46,13 @@ def _outdated(definition: Object) -> bool:
 
 
 def migrate(cluster: Cluster, definition: Object) -> int:
-    """Write all objects of a kind as they are, record the version, and return the number of objects."""
+    """Write all objects of a kind unchanged, record the version, and return the number of objects."""
     version, names = storage_version(definition), definition["spec"]["names"]
     path = f"apis/{QUEUE_GROUP}/{version}/{{namespace}}{names['plural']}"
     objects = cluster.list_at(path, names["kind"])
     for one in objects:
         try:
-            # The items of a list have no kind of their own.
+            # The items of a list do not contain their kind.
             cluster.replace({**one, "apiVersion": f"{QUEUE_GROUP}/{version}", "kind": names["kind"]}, path)
         except (Conflict, NotFound):
             continue  # another client wrote or deleted it since, so no copy in the earlier version is left

@@ -31,9 +31,9 @@ Launcher = Annotated[bool, typer.Option("--launcher", help="The launcher's pod i
 
 Workdir = Annotated[
     Path | None,
-    typer.Option("--workdir", help="Folder of this machine to send; ranks start in it.", show_default="the job file's"),
+    typer.Option("--workdir", help="Folder on this machine to send; ranks start in it.", show_default="the job file's"),
 ]
-WorkdirLimit = Annotated[int, typer.Option("--workdir-limit", min=1, help="Largest size of the folder in MiB.")]
+WorkdirLimit = Annotated[int, typer.Option("--workdir-limit", min=1, help="Maximum size of the folder in MiB.")]
 
 Identity = Annotated[Path | None, typer.Option("--identity", "-i", help="Your private SSH key.", show_default="chosen by ssh")]
 Minutes = Annotated[float, typer.Option("--minutes", min=0.0, help="Time limit.")]

@@ -70,7 +70,7 @@ class Command:
     def wait(self, on_output: Callable[[int, bytes], object]) -> int:
         """Pass output to `on_output(channel, data)` until the command ends; return its exit code.
 
-        Raises CommandError if the command could not be started or the connection broke.
+        Raises CommandError if the command could not be started or the connection was lost.
         """
         status = b""
         try:
@@ -107,7 +107,7 @@ def _exit_code(status: bytes, where: Container) -> int:
     0
     """
     if not status:
-        raise CommandError(f"the connection to pod {where.pod} broke before the command ended", UNREACHABLE)
+        raise CommandError(f"the connection to pod {where.pod} was lost before the command ended", UNREACHABLE)
     reported = json.loads(status)
     if reported.get("status") == "Success":
         return 0
@@ -119,7 +119,7 @@ def _exit_code(status: bytes, where: Container) -> int:
 
 
 def run(cluster: Cluster, where: Container, words: Sequence[str], stdin: IO[bytes] | None = None) -> Ran:
-    """Run a command to its end. It must know the length of its input, because old clusters cannot close stdin."""
+    """Run a command until it ends. It must know the length of its input, because old clusters cannot close stdin."""
     output: dict[int, bytearray] = {STDOUT: bytearray(), STDERR: bytearray()}
     command = Command(cluster, where, words, stdin=stdin is not None)
     # Send in another thread: a command that writes while it reads would block both sides otherwise.

@@ -69,7 +69,7 @@ def _listener(port: int) -> socket.socket:
 
 
 def _serve(listener: socket.socket, cluster: Cluster, state: JobState, port: int, worker: int | None) -> NoReturn:
-    """Connect each client to the pod that runs now: a worker that restarted has a new pod."""
+    """Connect each client to the currently running pod: a worker that restarted has a new pod."""
     while True:
         client, _ = listener.accept()
         threading.Thread(target=_connect, args=(client, cluster, state, port, worker), daemon=True).start()
@@ -90,7 +90,7 @@ def _connect(client: socket.socket, cluster: Cluster, state: JobState, port: int
         except CommandError as error:
             say(f"{NAME}: {error}")
         except OSError:
-            pass  # the client has gone
+            pass  # the client has disconnected
         finally:
             pod.close()
 

@@ -16,7 +16,7 @@ PASSPHRASE_PROBLEMS: Final = {
 
 
 def run(*arguments: str, text: str | None = None) -> str:
-    """Return what `pulumi` prints. `text` is its input. Raises NotFound if there is no such stack."""
+    """Return the output of `pulumi`. `text` is its input. Raises NotFound if there is no such stack."""
     done = _run(*arguments, input=text or "", capture_output=True, text=True)
     if done.returncode:
         reason = done.stderr.strip() or done.stdout.strip()

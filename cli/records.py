@@ -1,4 +1,4 @@
-"""Records of jobs: what the job controller keeps after a job has ended, also after the job was deleted."""
+"""Records of jobs: what the job controller keeps after a job has ended or was deleted."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -29,7 +29,7 @@ class JobRecord:
 
     @property
     def key(self) -> tuple[str, str, datetime]:
-        """What identifies the job: jobs may have the name of an earlier one."""
+        """Identifies the job: several jobs may have had the same name."""
         return self.content["namespace"], self.content["name"], moment(self.content["created"])
 
     def gpu_hours(self, now: datetime) -> float:
@@ -39,7 +39,7 @@ class JobRecord:
         return float((self.content["gpuSeconds"] + running) / 3600)
 
     def state(self) -> JobState:
-        """Return the state of a job that does not exist any more."""
+        """Return the state of a job that no longer exists."""
         found = self.content
         return JobState(
             name=found["name"],
@@ -58,10 +58,11 @@ class JobRecord:
 
     @property
     def hang(self) -> str:
-        """Why the last attempt that ended did not go on, if it was a hang, or why the job is not watched; else empty."""
+        """Why the last attempt hung, or why the job is not watched; otherwise empty."""
         ended = [one for one in self.content["attempts"] if one["outcome"]]
-        cause = f"restarted after a {ended[-1]['cause']}" if ended and ended[-1].get("hang") else ""
-        return cause or str(self.content.get("progressProblem", ""))
+        if not ended or not ended[-1].get("hang"):
+            return str(self.content.get("progressProblem", ""))
+        return "; ".join(filter(None, (f"restarted after a {ended[-1]['cause']}", ended[-1]["hang"].get("where", ""))))
 
     def as_json(self, now: datetime) -> dict[str, Any]:
         """Return the fields that `jobs --all --json` adds."""

@@ -14,6 +14,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import AnyStr, BinaryIO, Final
 
+from cli.remote_restarts import repeated
+
 RUNS: Final = "~/.gpumpi/runs"
 PAUSES: Final = (1.0, 2.0, 5.0, 10.0)
 """Seconds between attempts to reconnect; the last value repeats."""
@@ -39,7 +41,7 @@ def start_script(id: str, words: Sequence[str], folder: str | None, restarts: in
     """Return the script that starts the command. It can be sent repeatedly, because its mkdir succeeds only once."""
     line = shlex.join(words)
     if restarts:
-        line = _repeated(line, restarts)
+        line = repeated(line, restarts)
     place = f"cd {shlex.quote(folder)}" if folder else "cd"
     inner = f'{line}; code=$?; echo "$code" >"$GPUMPI_RUN/exit.part"; mv "$GPUMPI_RUN/exit.part" "$GPUMPI_RUN/exit"'
     return f"""set -e
@@ -53,20 +55,6 @@ GPUMPI_RUN=$run setsid bash -lc {shlex.quote(inner)} >"$run/log" 2>&1 </dev/null
 echo $! >"$run/pid.part"
 mv "$run/pid.part" "$run/pid"
 """
-
-
-def _repeated(line: str, restarts: int) -> str:
-    """Return a command that runs a command again while it fails. It ends with the exit code of the last attempt."""
-    return f"""restarts=0
-until {line}; do
-  code=$?
-  if [ "$restarts" -ge {restarts} ]; then break; fi
-  restarts=$((restarts + 1))
-  echo "$restarts" >"$GPUMPI_RUN/restarts"
-  echo "run: restart $restarts of {restarts} after exit code $code" >&2
-  code=0
-done
-(exit "${{code:-0}}")"""
 
 
 def follow_script(id: str, offset: int) -> str:
@@ -107,8 +95,8 @@ def start(
 def connected(
     attempt: "Callable[[], subprocess.CompletedProcess[AnyStr]]", *, wait: Callable[[float], object] = time.sleep
 ) -> "subprocess.CompletedProcess[AnyStr]":
-    """Run an ssh command, up to three more times if ssh cannot connect or loses its connection. What it runs on the head
-    node may therefore run repeatedly.
+    """Run an ssh command; retry up to three times if ssh cannot connect or loses its connection. So the command may run
+    more than once on the head node.
     """
     for pause in PAUSES[:3]:
         done = attempt()

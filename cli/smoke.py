@@ -66,7 +66,7 @@ class Outcome:
         return [sentence for one in self.checks for sentence in one.failures]
 
     def add(self, checks: Sequence[Check], state: JobState | None, told: Sequence[str]) -> None:
-        """Add a job's checks. A job that failed although it printed no failure (`told`) has failed for another reason."""
+        """Add a job's checks. A job that failed without printing a failure (`told`) failed for another reason."""
         self.checks += checks
         if state is not None and state.phase != "Succeeded" and not told:
             self.checks.append(smoke_verdict.judged("job", [result(state)], ""))
@@ -105,7 +105,7 @@ def command(
     as_json: options.Json = False,
 ) -> int:
     """Runs one worker on each of the requested nodes, and prints what it checked. The exit code is 1 if a check failed. A
-    check that this hardware does not allow is neither passed nor failed."""
+    check that this hardware does not support neither passes nor fails."""
     cluster = Access(kubeconfig, context).connect()
     described = cluster.description()
     if launcher == "openmpi":
@@ -147,7 +147,7 @@ def _unsupported(trial: Trial, pool: PoolDescription) -> list[Problem]:
     found = []
     if trial.launcher == "torchrun":
         fix = f"Use mpijob or standalone, with an image that has MPI ({program()} image build mpi)."
-        found.append(Problem("--launcher", f"torchrun starts no MPI ranks, and every level of smoke runs MPI ranks. {fix}"))
+        found.append(Problem("--launcher", f"torchrun does not start MPI ranks, which every level of smoke needs. {fix}"))
     if trial.level != "devices" and not pool.gpus:
         fix = "Use --level devices, or a pool with GPUs."
         found.append(Problem("--level", f"pool {pool.name} has no GPUs for level {trial.level}. {fix}"))

@@ -13,8 +13,8 @@ from infra.naming import Naming
 
 
 def connect(stack: str | None, folder: Path, access: Access, scratch: Path) -> Cluster:
-    """Return the cluster of the stack or, without one, of the kubeconfig. Raises CommandError if a given kubeconfig belongs to
-    another cluster.
+    """Return the cluster of the stack or, without one, of the kubeconfig. Raises CommandError if the given kubeconfig
+    belongs to another cluster.
 
     EKS: without --kubeconfig and --context, a kubeconfig is built from what AWS reports and written to `scratch`. If AWS
     cannot be queried, the default kubeconfig is used.

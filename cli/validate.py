@@ -38,8 +38,8 @@ def command(
     namespace: options.Namespace = None,
     as_json: options.Json = False,
 ) -> int:
-    """Creates nothing. Queries AWS, or the existing cluster, unless --offline. A job file is checked without a cluster. Of a
-    Kubernetes manifest, says why its pods would not run in a job namespace as they are.
+    """Creates nothing. Queries AWS, or the existing cluster, unless --offline. A job file is checked without a cluster.
+    For a Kubernetes manifest, reports why its pods would not run in a job namespace without changes.
 
     Exits with 3 if there are problems, and with 5 if there are none but AWS or the cluster could not be queried.
     """

@@ -1,4 +1,4 @@
-"""`validate FILE` for a manifest of another system: say why it would not run here as it is."""
+"""`validate FILE` for a manifest of another system: report why it would not run here without changes."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ WITHOUT_CLUSTER: Final = "what a cluster's admission says of the pods (--kubecon
 
 
 def documents(path: Path) -> list[Mapping[str, Any]]:
-    """Return the Kubernetes objects in a file that have pods; none if the file is something else."""
+    """Return the Kubernetes objects in a file that create pods; none if the file is something else."""
     try:
         return admission.documents_with_pods(formats.documents(formats.text_of(path)))
     except NotImportable:

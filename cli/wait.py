@@ -168,7 +168,7 @@ class _Failures:
         self._is_first_check = False
 
     def _is_known(self, waiting: BootLog) -> bool:
-        """Return whether this node already gave this reason, and remember it."""
+        """Return whether this reason was already reported for this node, and remember it."""
         known = self._reasons.get(waiting.instance_id) == waiting.text
         self._reasons[waiting.instance_id] = waiting.text
         return known

@@ -25,7 +25,7 @@ def of_all(found: Sequence[Object], state: JobState) -> list[Object]:
 
 
 def latest(cluster: Cluster, found: Sequence[Object], state: JobState) -> Iterator[tuple[str, list[str]]]:
-    """Yield the label and the lines of each pod, without the pods that were replaced by a newer one."""
+    """Yield the label and the lines of each pod, except pods that were replaced by a newer one."""
     newest: Mapping[str, Object] = {label(pod, state): pod for pod in found if pod["status"].get("phase") != "Pending"}
     for name, pod in newest.items():
         lines: list[str] = []

@@ -1,4 +1,5 @@
-"""Screenshots of the dashboard for the documents: `python -m docs.screenshots [URL]`, from the root of the repository.
+"""Take screenshots of the dashboard for the documents: `python -m docs.screenshots [URL]`, from the root of the
+repository.
 
 Without URL, they show the sample cluster of testkit/dashboard_world.py. With URL, they show a running dashboard. The first
 run fetches Debian's headless Chromium (64 MB).

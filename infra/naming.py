@@ -49,8 +49,10 @@ ACCELERATOR_LABEL: Final = "k8s.amazonaws.com/accelerator"
 """Without this label the autoscaler adds more nodes while the device plugin of the first one is still starting."""
 
 EMULATED_LABEL: Final = "gpumpi.io/emulated-devices"
-"""Label, with the value `true`, of nodes whose GPUs and EFA interfaces only exist in the reports of device plugins. Only an
-emulator of nodes sets it: the smoke job does not demand device files and a driver there, and demands them everywhere else."""
+"""Label, with the value `true`, of nodes whose GPUs and EFA interfaces only exist in the reports of device plugins.
+Only an emulator of nodes sets it: on such nodes the smoke job requires no device files and no driver; everywhere else
+it does.
+"""
 
 EMULATED_DEVICES_FILE: Final = "/usr/lib/ec2-hardware/emulated-devices.json"
 """File with which the local cloud's hosts declare, with the reasons, that they have no GPUs and no EFA."""
@@ -114,10 +116,10 @@ KUBE_SYSTEM: Final = "kube-system"
 JOB_LABEL: Final = "gpumpi.io/job"
 LAUNCHER_LABEL: Final = "gpumpi.io/launcher"
 LAUNCHER_LABELS: Final = {"standalone": "openmpi"}
-"""Launchers whose label has another value, their former name: labels of objects in users' clusters must not change."""
+"""Launchers whose label value is their former name: labels of objects in users' clusters must not change."""
 ROLE_LABEL: Final = "gpumpi.io/role"
 POLICY_ANNOTATION: Final = "gpumpi.io/policy"
-"""Annotation of a job with what the job controller does for it."""
+"""Annotation of a job that configures what the job controller does for it."""
 RECORD_LABEL: Final = "gpumpi.io/record"
 """Label of a job's record, with the name of the job."""
 RECORD_KEY: Final = "record.json"

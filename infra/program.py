@@ -24,7 +24,7 @@ from infra.kubernetes.reachability import Check, assume_usable, must_be_usable
 from infra.settings.stack import Settings
 
 SKIP_CHECKS: Final = "GPUMPI_SKIP_CHECKS"
-"""Environment variable; `1` lets `pulumi up` go on in spite of problems."""
+"""Environment variable; `1` lets `pulumi up` continue in spite of problems."""
 
 
 def run() -> None:
@@ -59,12 +59,12 @@ def _build_aws(raw: RawStack) -> Mapping[str, object]:
     except LookupError:
         if not checked.problems:
             raise
-        raise SettingsError(checked.problems) from None  # without checks: a type or zone that AWS does not have
+        raise SettingsError(checked.problems) from None  # possible without checks: a type or zone that AWS does not have
 
 
 def _without_checks(examined: Examined[Settings, Facts]) -> Examined[Settings, Facts]:
-    """Turn errors into warnings, to see what AWS itself says. A stack that cannot be planned still stops."""
-    pulumi.log.warn(f"{SKIP_CHECKS}=1: no check stops this operation; AWS may refuse some resources after it created others")
+    """Turn errors into warnings, to see what AWS itself reports. A stack that cannot be planned still stops."""
+    pulumi.log.warn(f"{SKIP_CHECKS}=1: no check stops this operation; AWS may reject some resources after it has created others")
     warnings = [replace(one, severity="warning") for one in examined.problems]
     return replace(examined, problems=(), warnings=(*warnings, *examined.warnings))
 

@@ -74,8 +74,9 @@ _NOT_VERIFIED: Final = MappingProxyType(
         ("1.34", NODE_MONITORING_AGENT): "seen with 1.35 only, 2026-11-21; v1.4.2-eksbuild.1 was seen with 1.34",
     }
 )
-"""Kubernetes version and add-on, for the versions above that localcloud/published/addons.yaml has no source for -> what is
-known instead. `validate` prints them."""
+"""Kubernetes version and add-on, for the versions above without a source in localcloud/published/addons.yaml -> what is
+known instead. `validate` prints them.
+"""
 
 LIVE_KUBERNETES_VERSIONS: Final = tuple(_ADDONS)
 """The Kubernetes versions that a running cluster may have, oldest first."""
@@ -90,14 +91,17 @@ KUBERNETES_VERSIONS: Final = tuple(version for version in LIVE_KUBERNETES_VERSIO
 
 
 def addon_versions(kubernetes_version: str, *, lustre: bool = True) -> dict[str, str]:
-    """Return the version to install for each EKS add-on; FSx's CSI driver is only for stacks with `lustre`. Raises KeyError
-    for an unsupported Kubernetes version."""
+    """Return the version to install for each EKS add-on; only stacks with `lustre` need FSx's CSI driver. Raises
+    KeyError for an unsupported Kubernetes version.
+    """
     found = _ADDONS[kubernetes_version]
     return {name: version for name, version in found.items() if lustre or name != FSX_CSI_DRIVER}
 
 
 def not_verified(kubernetes_version: str, own_addons: Collection[str] = (), *, monitoring: bool = False) -> dict[str, str]:
-    """Return pinned version -> what is known, for the pins without a source. `own_addons` have versions of the user."""
+    """Return pinned version -> what is known, for the pins without a source. The user sets the versions of
+    `own_addons`.
+    """
     pins = _ADDONS.get(kubernetes_version, {})
     return {
         **(_MONITORING if monitoring else {}),
@@ -111,12 +115,12 @@ def not_verified(kubernetes_version: str, own_addons: Collection[str] = (), *, m
 
 # --- platform ------------------------------------------------------------------------------------------------------------
 
-# v0.20.0 is newer (2026-08), but its Go module cannot be had, so its manifest was not tested. Before v0.18.1, the plugin
-# looked for NVML only through the linker, and v0.19.0 to v0.19.2 turned GDRCopy on by mistake.
+# v0.20.0 is newer (2026-08), but its Go module is not available, so its manifest was not tested. Before v0.18.1, the
+# plugin looked for NVML only through the linker, and v0.19.0 to v0.19.2 turned GDRCopy on by mistake.
 NVIDIA_DEVICE_PLUGIN: Final = "v0.18.2"
 MPI_OPERATOR: Final = "v0.8.2"  # the newest release as of 2026-07
-# v0.19.2 is newer (2026-08). Its Go module cannot be had, and neither can v0.16.9, v0.17.7 and v0.17.8: not tested.
-# docs/operations.md lists the known bugs of this version; `infra.platform.admission` avoids them.
+# v0.19.2 is newer (2026-08). Its Go module is not available, and neither are those of v0.16.9, v0.17.7 and v0.17.8: not
+# tested. docs/operations.md lists the known bugs of this version; `infra.platform.admission` avoids them.
 KUEUE: Final = "v0.16.1"
 # Kueue v0.16.1 is built with these versions. Trainer v2.2.0 renamed the field that Kueue writes (podTemplateOverrides).
 JOBSET: Final = "v0.10.1"

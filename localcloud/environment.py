@@ -23,7 +23,7 @@ FOREIGN = (
 ENDPOINT_OF_A_SERVICE = "AWS_ENDPOINT_URL_"
 """Prefix of service-specific endpoint variables, which take precedence over AWS_ENDPOINT_URL."""
 OFFICIAL_PROGRAMS = "GPUMPI_OFFICIAL_PROGRAMS"
-"""Variable that names a folder with Pulumi's official programs, which is searched before PATH."""
+"""Variable with the path of a folder with Pulumi's official programs, which is searched before PATH."""
 LOCK = "lock"
 """File that marks the folder of a local cloud."""
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "grpc_proxy")

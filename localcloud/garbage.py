@@ -9,17 +9,19 @@ import atexit
 import gc
 
 OBJECTS = 100_000
-"""Number of new objects after which the collector runs. Test processes then need a third more memory than by default."""
+"""Number of new objects after which the collector runs. Test processes then need a third more memory than with the
+default.
+"""
 
 
 def pause() -> None:
-    """Do not collect garbage until `resume`, for the time in which a process imports its modules, nor at exit."""
+    """Do not collect garbage until `resume`, while a process imports its modules, nor at exit."""
     gc.disable()
     atexit.register(gc.freeze)
 
 
 def resume() -> None:
-    """Collect garbage, but skip the objects that exist now: these are the modules, which stay."""
+    """Collect garbage, but skip the objects that exist now: these are the modules, which are kept."""
     gc.freeze()
     gc.set_threshold(OBJECTS)
     gc.enable()

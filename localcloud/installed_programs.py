@@ -1,4 +1,4 @@
-"""Programs in the `bin` folder of a local cloud, which come first on the PATH of the user's shell."""
+"""Programs in the `bin` folder of a local cloud, which is first on the PATH of the user's shell."""
 
 import shutil
 import sys
@@ -18,7 +18,7 @@ from localcloud.tools.catalogue import KUBECTL, PULUMI
 
 LANGUAGE_HOST = "pulumi-language-python"
 PLUGIN = "pulumi-resource-"
-"""Beginning of the names of resource plugins. A plugin in `bin` takes the place of the emulator."""
+"""Prefix of the names of resource plugins. A plugin in `bin` replaces the emulator."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,8 @@ class Programs:
     report: Report
 
     def for_pulumi(self, plugins: Mapping[str, Path], *, own_cli: bool) -> None:
-        """Install our build of pulumi and our language host, unless the official pulumi and its host are on PATH. A pulumi
-        without a host gets ours. Link the official plugins.
+        """Install our build of pulumi and our language host, unless the official pulumi and its host are on PATH. A
+        pulumi without a language host gets ours. Link the official plugins.
 
         The engine warns if the language host is not in the folder of the pulumi binary. The binary is therefore
         hard-linked or copied into `bin`; a symlink would not work.
@@ -49,7 +49,7 @@ class Programs:
         self.language_host()
 
     def language_host(self) -> None:
-        """Install our language host, which the engine then prefers to any other."""
+        """Install our language host; the engine then prefers it to any other."""
         language_exec.ensure(self.report)
         self._write(LANGUAGE_HOST, "localcloud.engine.language_host")
 

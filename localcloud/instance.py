@@ -98,7 +98,7 @@ class LocalCloud:
         return host_state.load(self._hosts)
 
     def problems(self) -> list[str]:
-        """Return the failures of parts of the running local cloud. A server that does not answer is one."""
+        """Return the failures of parts of the running local cloud. A server that does not answer counts as a failure."""
         aws = next((server for server in self.servers() if server.name == SERVERS[0] and server.is_serving()), None)
         try:
             return Control(aws.url).problems() if aws is not None else []
@@ -118,7 +118,7 @@ class LocalCloud:
 
     @property
     def emulators(self) -> dict[str, str]:
-        """Emulated providers and the names of their servers; without those that are official plugins."""
+        """Emulated providers and the names of their servers, except those replaced by official plugins."""
         return {name: server for name, (server, _) in EMULATORS.items() if not (self.bin / f"{PLUGIN}{name}").exists()}
 
     def must_run(self) -> None:
@@ -152,7 +152,7 @@ class LocalCloud:
         account: str = "established",
     ) -> bool:
         """Start all servers. Return False if the local AWS is already running; crashed providers are then restarted.
-        Otherwise, clean up after a crash first.
+        Otherwise, first clean up after a crash.
 
         With `kubernetes`, each EKS cluster runs as a Kubernetes cluster; otherwise it is only an API record. With
         `hosts`, EC2 instances run as hosts; otherwise they are only API records. `plugins` maps providers to
@@ -210,7 +210,7 @@ class LocalCloud:
 
     def clients(self, region: str) -> Client:
         """Return a factory for boto3 clients that call the local AWS with the local account's credentials."""
-        from botocore.config import Config
+        from botocore.config import Config  # slow to import
 
         return recover_stack.clients(
             region,
@@ -275,7 +275,9 @@ class LocalCloud:
         save([aws, *(await_ready(server) for server in started[1:])], self._record)
 
     def _restart_providers(self) -> bool:
-        """Restart crashed providers on their former ports, which shells know. Return False if the local AWS has ended."""
+        """Restart crashed providers on their former ports, which are set in users' shells. Return False if the local
+        AWS has ended.
+        """
         servers = {server.name: server for server in self.servers()}
         if (
             list(servers) != ["aws", *self.emulators.values()]

@@ -18,15 +18,15 @@ def dead_parts(cloud: LocalCloud) -> list[str]:
 
 
 def dead_parts_behind(cloud: LocalCloud, endpoint: str, *, nodes: bool) -> list[str]:
-    """Return what is dead and serves the cluster with this endpoint; with `nodes`, also the dead processes of its nodes."""
+    """Return the dead processes that serve the cluster with this endpoint; with `nodes`, also those of its nodes."""
     served = [cluster for cluster in cloud.clusters() if cluster.endpoint == endpoint]
     dead = [part for cluster in served for part in _dead(cluster) if nodes or part.split()[0] in CONTROL_PLANE]
-    # The API servers ask the local AWS who a user is.
+    # The API servers use the local AWS to authenticate users.
     return [*(f"server {one.name}" for one in cloud.crashed() if served and one.name == "aws"), *dead]
 
 
 def _dead(cluster: ClusterState) -> list[str]:
-    """A cluster that did not start or is stopping is not to be mended."""
+    """Leave a cluster alone that did not start or is stopping."""
     return [f"{crash.name} of cluster {cluster.name}" for crash in cluster.crashes] if cluster.phase == "ready" else []
 
 

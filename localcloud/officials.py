@@ -1,6 +1,6 @@
 """Pulumi's official programs on this machine: the CLI, the language host and the resource providers.
 
-A program counts as installed only if it answers: a file with the right name proves nothing.
+A program counts as installed only if it works: a file with the right name proves nothing.
 """
 
 import json
@@ -34,7 +34,7 @@ class NotInstalled(Exception):
 
 @dataclass(frozen=True)
 class Program:
-    """An official program that has answered."""
+    """An official program that works."""
 
     name: str
     path: Path
@@ -58,7 +58,7 @@ def host() -> Program:
 
 
 def provider(name: str) -> Program:
-    """Return an installed provider whose version fits the SDK. Raises NotInstalled."""
+    """Return an installed provider whose version matches the SDK. Raises NotInstalled."""
     wanted, file = version_of(PROVIDERS[name]), f"pulumi-resource-{name}"
     fix = f"install it: pulumi plugin install resource {name} v{wanted}"
     path = _in_plugins(name, wanted) or _found(file, fix)
@@ -80,7 +80,7 @@ def _beside_the_cli(file: str) -> Path | None:
 
 
 def _in_plugins(name: str, wanted: str) -> Path | None:
-    """Return the newest plugin of the wanted series in Pulumi's plugin folder."""
+    """Return the newest plugin of the required series in Pulumi's plugin folder."""
     home = Path(os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi")
     folders = sorted(home.glob(f"plugins/resource-{name}-v{_series(wanted)}.*"), key=lambda folder: _numbers(folder.name))
     files = [folder / f"pulumi-resource-{name}" for folder in folders if folder.is_dir()]
@@ -102,7 +102,7 @@ def _in_series(name: str, path: Path, version: str, wanted: str, fix: str) -> Pr
 
 
 def _asked(path: Path, stub: Callable[[grpc.Channel], Any], fix: str) -> str:
-    """Start a plugin, ask for its version and stop it. Raises NotInstalled if it does not answer."""
+    """Start a plugin, query its version and stop it. Raises NotInstalled if it does not answer."""
     try:
         with _started(path) as port, grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
             return str(stub(channel).GetPluginInfo(empty_pb2.Empty(), timeout=ANSWER_SECONDS).version).removeprefix("v")

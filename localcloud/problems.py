@@ -6,14 +6,14 @@ import threading
 log = logging.getLogger(__name__)
 
 LIMIT = 20
-"""Maximum number of problems kept. The log has all of them."""
+"""Maximum number of problems kept. The log contains all of them."""
 
 _found: dict[str, None] = {}
 _lock = threading.Lock()
 
 
 def report(part: str, error: Exception) -> str:
-    """Log and keep the failure of a part. Call this while the error is being handled. Return the failure as a sentence."""
+    """Log and record the failure of a part. Call this in an exception handler. Return the failure as a sentence."""
     problem = f"{part} failed: {reason(error)}"
     log.exception("%s", problem)
     with _lock:

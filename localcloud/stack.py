@@ -190,7 +190,7 @@ class LocalStack:
             return ""
         home = "" if self.cloud.folder == ROOT / ".local" / "cloud" else f" --home {shlex.quote(str(self.cloud.folder))}"
         repair = f"scripts/cluster local recover -s {self.name}{home}"
-        return f"the lock is that of a running operation or of one that was killed. If none is running: {repair}"
+        return f"the lock belongs to a running operation, or to one that was killed. If none is running: {repair}"
 
     @contextmanager
     def started(self, verb: Verb, *extra: str, color: bool = False) -> Iterator[tuple[subprocess.Popen[str], EventLog]]:
@@ -252,7 +252,7 @@ class LocalStack:
             self._point_official_provider_at_the_local_aws()
 
     def _point_official_provider_at_the_local_aws(self) -> None:
-        """https://www.pulumi.com/registry/packages/aws/api-docs/provider/ (2026-11-23). NOT VERIFIED: no run so far."""
+        """https://www.pulumi.com/registry/packages/aws/api-docs/provider/ (2026-11-23). NOT VERIFIED: never run so far."""
         content = yaml.safe_load(self.config_file.read_text())
         content["config"] |= {
             "aws:endpoints": [dict.fromkeys(SERVICES, self.cloud.server("aws").url)],

@@ -17,7 +17,7 @@ PROGRAM: Final = "chromium-headless-shell"
 PACKAGE: Final = debian.Package(PROGRAM, (PROGRAM,), folders=("usr/lib/chromium",))
 """Debian's package, 64 MB to download. It is not one of `debian.PACKAGES`, so `make tools` does not fetch it."""
 OPTIONS: Final = (
-    "--no-sandbox",  # Chromium's sandbox refuses to run as root; the pages are ours
+    "--no-sandbox",  # Chromium's sandbox cannot run as root; the pages are ours
     "--disable-gpu",
     "--disable-quic",
     "--no-first-run",
@@ -36,11 +36,11 @@ UNTIL: Final = """new Promise((done, failed) => {
 
 
 class PageError(Exception):
-    """A script of a test failed in the page."""
+    """A test's script failed in the page."""
 
 
 class Tab:
-    """A page. Keeps the requests and errors of the page since it was opened."""
+    """A page. Records the requests and errors of the page since it was opened."""
 
     def __init__(self, address: str) -> None:
         import websocket
@@ -108,7 +108,7 @@ class Tab:
             self.send("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, **text)
 
     def screenshot(self, file: Path) -> None:
-        """Write a picture of the window."""
+        """Save a screenshot of the window."""
         found = self.send("Page.captureScreenshot", format="png")
         file.write_bytes(base64.b64decode(found["data"]))
 

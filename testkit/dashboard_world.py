@@ -37,7 +37,9 @@ def is_over(phases: Sequence[tuple[str, float]]) -> bool:
 
 
 def steps(first: tuple[int, float], last: tuple[int, float], regained: float, saved_minutes: float = 0) -> dict[str, Any]:
-    """Return the steps of an attempt: number and how many minutes ago. `regained`: when it did its first new step."""
+    """Return the steps of an attempt: number and how many minutes ago. `regained`: when it completed its first new
+    step.
+    """
     (begin, at), (end, until) = first, last
     return {
         "goal": None,
@@ -53,7 +55,7 @@ def steps(first: tuple[int, float], last: tuple[int, float], regained: float, sa
 def attempts(
     phases: Sequence[tuple[str, float]], causes: Sequence[str], found: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return the attempts of a job. All but the last have failed; of a job that failed, the last one, too."""
+    """Return the attempts of a job. All but the last have failed; if the job failed, so has the last one."""
     running = [minutes for phase, minutes in phases if phase == "Running"]
     ends = [minutes for phase, minutes in phases if phase in ("Restarting", "Succeeded", "Failed")]
     begun = [minutes for phase, minutes in phases if phase == "Starting"] + [one - 0.5 for one in ends]
@@ -86,7 +88,9 @@ def record(
     reason: str = "",
     found: Sequence[Mapping[str, Any]] = (),
 ) -> JobRecord:
-    """Return the record of a job. `phases` are those it entered, and how many minutes ago; `found`: steps of its attempts."""
+    """Return the record of a job. `phases`: those that it entered, and how many minutes ago; `found`: steps of its
+    attempts.
+    """
     over = is_over(phases)
     ends = [text(minutes) for _, minutes in phases[1:]] + [text(phases[-1][1]) if over else None]
     seconds: dict[str, float] = {}

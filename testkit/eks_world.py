@@ -20,10 +20,11 @@ NODE_ACTIONS = (
     "ecr:GetDownloadUrlForLayer",
     "eks-auth:AssumeRoleForPodIdentity",
 )
-"""What nodes need of AmazonEKSWorkerNodePolicy, AmazonEC2ContainerRegistryPullOnly and AmazonEKS_CNI_Policy. An inline
-policy is faster: moto needs a second to load IAM's managed policies."""
+"""The permissions in AmazonEKSWorkerNodePolicy, AmazonEC2ContainerRegistryPullOnly and AmazonEKS_CNI_Policy that nodes
+need. An inline policy is faster: moto needs a second to load IAM's managed policies.
+"""
 CLUSTER_DETAILS = {"name": "demo", "apiServerEndpoint": "https://x", "certificateAuthority": "Y2E=", "cidr": "172.20.0.0/16"}
-"""What a NodeConfig must say about the cluster `demo`."""
+"""What a NodeConfig must contain about the cluster `demo`."""
 
 
 def eks_image(region: str = REGION) -> str:

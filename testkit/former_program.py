@@ -11,7 +11,7 @@ from localcloud.stack import LocalStack
 
 
 def copy_program(folder: Path, pins: Mapping[str, str]) -> Path:
-    """Copy the Pulumi program and replace these texts of `infra/versions.py`."""
+    """Copy the Pulumi program and replace these texts in `infra/versions.py`."""
     shutil.copytree(ROOT / "infra", folder / "infra", ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("__main__.py", "Pulumi.yaml"):
         shutil.copyfile(ROOT / name, folder / name)

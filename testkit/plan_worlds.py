@@ -1,8 +1,8 @@
-"""Generated stacks and accounts: does `up` do what `plan` says?
+"""Generates stacks and accounts to test whether `up` does what `plan` reports.
 
-`plan` asks the local AWS in this process. `up` is the program under Pulumi's mocks, which create each resource with the
-handlers of the local provider in the same account, so that AWS's refusals are those of the local AWS. An engine would take
-40 s for each stack, the mocks take one or two.
+`plan` queries the local AWS in this process. `up` is the program under Pulumi's mocks, which create each resource with
+the handlers of the local provider in the same account, so the local AWS rejects what AWS would reject. An engine would
+take 40 s for each stack, the mocks take one or two.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ QUOTAS: Final = {
     "L-BD136A63": (1, 2, 3),  # nodes per group
     "L-FE177D64": (0, 5, 60),  # roles
 }
-"""Quota code -> values around those that matter."""
+"""Quota code -> values around the critical ones."""
 ACTIONS: Final = (
     *("ec2:CreateVpc", "ec2:CreateSubnet", "ec2:CreateNatGateway", "ec2:CreateVpcEndpoint", "ec2:CreateSecurityGroup"),
     *("ec2:CreateLaunchTemplate", "ec2:CreatePlacementGroup", "ec2:RunInstances", "ec2:CreateFlowLogs", "ec2:AllocateAddress"),
@@ -91,7 +91,7 @@ class World:
     new_account: bool = False
 
     def make(self) -> None:
-        """Create in the account what the stack refers to, and set the account's limits."""
+        """Create the resources in the account to which the stack refers, and set the account's limits."""
         prerequisites.make(REGION, {**self.values, "pools": []})
         for one in self.reservations:
             capacity_reservations.seed(
@@ -108,7 +108,7 @@ class World:
 
 
 def drawn(count: int, number: int) -> list[World]:
-    """Return different worlds, the same for the same seed."""
+    """Return different worlds; the same seed gives the same worlds."""
     found: dict[str, World] = {}
 
     @seed(number)
@@ -125,7 +125,7 @@ def drawn(count: int, number: int) -> list[World]:
 
 @st.composite
 def worlds(draw: st.DrawFn) -> World:
-    """Draw a stack and an account. At most two things are unusual, so that most reasons stand alone."""
+    """Draw a stack and an account. At most two things are unusual, so that most failures have a single reason."""
     kind = draw(st.sampled_from(["eks", "eks", "eks", "ec2"]))
     reservations: list[Reservation] = []
     count = 1 if kind == "ec2" else draw(st.integers(1, 2))
@@ -214,12 +214,12 @@ REASONS: Final[Mapping[str, str]] = {
 }
 """Check -> how `up` reports its reason. A check that is not listed here has none yet, which is a disagreement."""
 NO_CAPACITY: Final = r"InsufficientInstanceCapacity|UnfulfillableCapacity|no Spot capacity|sufficient \S+ capacity"
-"""AWS does not tell whether there is capacity, so that `plan` cannot either."""
+"""AWS does not report whether there is capacity, so `plan` cannot either."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What `plan` and `up` said about one world."""
+    """Results of `plan` and `up` for one world."""
 
     world: World
     answers: tuple[Answer, ...]
@@ -237,19 +237,19 @@ class Outcome:
 
     @property
     def disagreement(self) -> str:
-        """Return what does not fit; empty if `plan` and `up` agree."""
+        """Return the disagreement; empty if `plan` and `up` agree."""
         if not self.refused:
             excused = self._is_unknown() or (self.world.scarce and re.search(NO_CAPACITY, self.failure))
             return "" if not self.failure or excused else f"plan passes, up fails: {self.failure}"
         names = ", ".join(one.check for one in self.refused)
         if not self.failure:
-            return f"plan refuses ({names}: {self.refused[0].sentences[0]}), up creates everything"
+            return f"plan rejects it ({names}: {self.refused[0].sentences[0]}), but up creates everything"
         if any(self._is_reason(one) for one in self.refused):
             return ""
-        return f"plan refuses ({names}), up fails for another reason: {self.failure}"
+        return f"plan rejects it ({names}), but up fails for another reason: {self.failure}"
 
     def _is_unknown(self) -> bool:
-        """Return whether `plan` said that it does not know about the action that AWS denied."""
+        """Return whether `plan` reported the action that AWS denied as unknown."""
         unknown = " ".join(sentence for one in self.answers if one.verdict == "unknown" for sentence in one.sentences)
         return bool(self.world.denied and self.world.denied in unknown and self.world.denied in self.failure)
 
@@ -275,7 +275,7 @@ class Outcome:
 
 
 def compare(world: World) -> Outcome:
-    """Plan a stack, and create it in the same account whatever `plan` says."""
+    """Plan a stack, and create it in the same account regardless of the result."""
     quotas.use_account("new" if world.new_account else "established")
     try:
         with MotoMocks(REGION) as mocks:
@@ -283,7 +283,7 @@ def compare(world: World) -> Outcome:
             answers = tuple(_planned(world))
             failure = _created(world, mocks)
             if not failure and any(one.check == RESERVATIONS for one in answers if one.verdict == "no"):
-                failure = _grown()
+                failure = _grown(world)
             return Outcome(world, answers, failure)
     finally:
         quotas.use_account("established")
@@ -312,7 +312,7 @@ def _created(world: World, mocks: MotoMocks) -> str:
 
 @contextmanager
 def _own_loop() -> Iterator[None]:
-    """Give a run its own event loop. After a failure, no task of the run may go on in the next account."""
+    """Give a run its own event loop. After a failure, no task of the run may continue in the next account."""
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     loop.set_exception_handler(lambda *_: None)
@@ -328,16 +328,20 @@ def _own_loop() -> Iterator[None]:
         asyncio.set_event_loop(asyncio.new_event_loop())
 
 
-def _grown() -> str:
-    """Return why the pools cannot grow to their maximum: an empty pool needs no reservation yet."""
+def _grown(world: World) -> str:
+    """Return why the pools in reservations cannot grow to their maximum: an empty pool needs no reservation yet."""
     client = Clients(REGION).autoscaling
+    reserved = [pool["name"] for pool in world.values["pools"] if "reservationId" in pool.get("capacity", {})]
+    pools = ["-workers-"] if world.values["target"]["kind"] == "ec2" else [f"-{name}-" for name in reserved]
     for group in client.describe_auto_scaling_groups()["AutoScalingGroups"]:
-        client.set_desired_capacity(AutoScalingGroupName=group["AutoScalingGroupName"], DesiredCapacity=group["MaxSize"])
+        name = group["AutoScalingGroupName"]
+        if any(pool in f"{name}-" for pool in pools):
+            client.set_desired_capacity(AutoScalingGroupName=name, DesiredCapacity=group["MaxSize"])
     return _missing_nodes()
 
 
 def _missing_nodes() -> str:
-    """Return the failed launches of groups that have fewer instances than they want: Pulumi waits for them."""
+    """Return the failed launches of groups that have fewer instances than desired: Pulumi waits for them."""
     autoscaling = backend_of("autoscaling", ACCOUNT, REGION)
     lacking = [
         group for group in autoscaling.autoscaling_groups.values() if len(group.instance_states) < (group.desired_capacity or 0)

@@ -1,40 +1,106 @@
-"""`python -m tests.each_file_alone [FOLDER...]`: collect each test file in its own process; exit with 1 if one fails.
+"""`python -m tests.each_file_alone [PATH...]`: run each test file in a process of its own; exit with 1 if one fails.
+
+Skips files that have passed before. They run again if the file changes, or a module in tests/ or testkit/ that it
+imports: nothing else can make it depend on other test files. So you can interrupt a run and continue it later.
 
 The parent imports slow libraries once, before it forks. Each child imports this repository's modules itself.
 """
 
+import argparse
+import ast
 import contextlib
+import functools
+import hashlib
 import importlib
 import io
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
-SLOW_LIBRARIES = ("boto3", "moto", "pulumi_aws", "pulumi_kubernetes", "kubernetes", "hypothesis", "typer", "grpc")
+ROOT: Final = Path(__file__).parents[1]
+PASSED: Final = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpumpi" / "passed-alone"
+SLOW_LIBRARIES: Final = ("boto3", "moto", "pulumi_aws", "pulumi_kubernetes", "kubernetes", "hypothesis", "typer", "grpc")
+TEST_CODE: Final = ("tests", "testkit")
+SELECTION: Final = "not compile and not mission_only"
+PRELOADED: Final = "ignore::pytest.PytestAssertRewriteWarning"
+NOTHING_SELECTED: Final = pytest.ExitCode.NO_TESTS_COLLECTED
 
 
-def collects(file: Path) -> bool:
+def fingerprint(file: Path) -> str:
+    """Return a hash of the test code that runs with this file."""
+    digest = hashlib.sha256()
+    for module in sorted(_imported_with(file)):
+        digest.update(f"{module.relative_to(ROOT)}\n".encode() + module.read_bytes())
+    return digest.hexdigest()
+
+
+def _imported_with(file: Path) -> set[Path]:
+    """Return the file, the conftest.py files that pytest loads for it, and the test code that these import."""
+    folders = [folder for folder in file.parents if folder.is_relative_to(ROOT / "tests")]
+    found: set[Path] = set()
+    waiting = {file, *(path for folder in folders if (path := folder / "conftest.py").exists())}
+    while waiting:
+        found.add(one := waiting.pop())
+        waiting |= _imports(one) - found
+    return found
+
+
+@functools.cache
+def _imports(file: Path) -> frozenset[Path]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return frozenset(path for name in names if name.split(".")[0] in TEST_CODE for path in _files(name))
+
+
+def _files(module: str) -> Iterator[Path]:
+    path = ROOT.joinpath(*module.split("."))
+    yield from (file for file in (path.with_suffix(".py"), path / "__init__.py") if file.exists())
+
+
+def passes(file: Path) -> bool:
+    """Run the file's tests in a child process, and print its output if one fails."""
     child = os.fork()
     if child:
         return os.waitpid(child, 0)[1] == 0
     output = io.StringIO()
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
-        code = pytest.main(["--collect-only", "-q", "-p", "no:cacheprovider", str(file)])
-    if code:
-        sys.__stderr__.write(output.getvalue()[-2000:])
-    os._exit(bool(code))
+        code = pytest.main(["-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-m", SELECTION, "-W", PRELOADED, str(file)])
+    if code not in (0, NOTHING_SELECTED):
+        sys.__stderr__.write(output.getvalue()[-4000:])
+    sys.__stderr__.flush()
+    os._exit(code not in (0, NOTHING_SELECTED))
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.each_file_alone", description="Run each test file on its own.")
+    parser.add_argument("path", nargs="*", type=Path, default=[ROOT / "tests"], help="folder or test file; default: tests/")
+    parser.add_argument("--again", action="store_true", help="also run files that have passed before")
+    arguments = parser.parse_args()
     for name in SLOW_LIBRARIES:
         importlib.import_module(name)
-    folders = [Path(name) for name in sys.argv[1:]] or [ROOT / "tests"]
-    files = sorted(file for folder in folders for file in folder.rglob("test_*.py"))
-    failed = [str(file) for file in files if not collects(file)]
-    print(f"{len(files)} files, {len(failed)} cannot be collected alone", *failed, sep="\n  ")
+    PASSED.mkdir(parents=True, exist_ok=True)
+    files = sorted(
+        {file for path in arguments.path for file in (path.resolve().rglob("test_*.py") if path.is_dir() else [path.resolve()])}
+    )
+    failed: list[str] = []
+    skipped = 0
+    for file in files:
+        record = PASSED / fingerprint(file)
+        if record.exists() and not arguments.again:
+            skipped += 1
+        elif passes(file):
+            record.touch()
+        else:
+            failed.append(str(file.relative_to(ROOT)))
+    print(f"{len(files)} files: {skipped} have passed before, {len(failed)} fail on their own", *failed, sep="\n  ")
     return bool(failed)
 
 

@@ -1,1 +1,1 @@
-"""From a fault under a running job to the job's next step."""
+"""Measures the time from a fault under a running job to the job's next step."""

@@ -1,4 +1,4 @@
-"""The faults that are measured: how each begins, how its node is repaired, and the goals."""
+"""The measured faults: how each begins, how its node is repaired, and the goals."""
 
 import io
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ JOB: Final = "bench-heal"
 NEXT: Final = "next step"
 LOST: Final = "steps done twice"
 WITHIN_SECONDS: Final = 30
-"""`progress.within` of jobs: the shortest one that is allowed."""
+"""`progress.within` of jobs: the minimum allowed."""
 SAVED: Final = 5
 """Steps from one checkpoint to the next."""
 FAST: Final = {REPORTED: 5.0, CORDONED: 5.5, NEXT: 65.0, LOST: SAVED}
@@ -40,7 +40,7 @@ class Fault:
     """Condition of the node that shows the fault."""
     repair: Act | None = None
     workers: int = 1
-    """One leaves a spare node; two leave none."""
+    """Number of workers: one leaves a spare node, two leave none."""
     goals: Mapping[str, float] = field(default_factory=lambda: FAST)
     is_hang: bool = False
 
@@ -69,7 +69,6 @@ def reboot(bench: Bench, node: str) -> None:
     client(bench.shell.cloud, "ec2").reboot_instances(InstanceIds=[instance])
 
 
-# Without its kubelet, a node goes on running its containers: the job does not restart, so there is nothing to measure.
 FAULTS: Final = {
     "xid": Fault("a GPU falls off the bus (Xid 79)", _break(xid=79), GPU_CONDITION, reboot),
     "ecc": Fault("a GPU has a double-bit error (Xid 48)", _break(ecc=True), GPU_CONDITION, reboot),
@@ -77,5 +76,6 @@ FAULTS: Final = {
     "no-spare": Fault("the instance is terminated, and there is no spare node", _break(instance=True), workers=2),
     "notice": Fault("a Spot Instance gets its notice", _break(spot_notice=True), repair=end_notice, goals=NOTICE),
     "link": Fault("the network link fails", _break(link=True), repair=_break(restore=True), goals=SLOW),
+    "kubelet": Fault("the kubelet stops", _break(kubelet=True), repair=_break(restore=True), goals=SLOW),
     "hang": Fault(f"a rank hangs; progress.within is {WITHIN_SECONDS} s", _hang, goals=HUNG, is_hang=True),
 }

@@ -22,7 +22,7 @@ NODES: Final = 2
 HARMLESS: Final = 24
 """Number of application errors that must not cost a node."""
 BRAKE_SECONDS: Final = 15
-"""How long a second node is watched after it broke: fifteen times the pause of the controller."""
+"""How long a second broken node is watched: fifteen times the pause of the controller."""
 PROGRAM: Final = """
 import json, os, pathlib, sys, time
 folder = pathlib.Path("/shared", sys.argv[1])
@@ -44,7 +44,7 @@ if not over.exists():
     print("steps", json.dumps(lines), flush=True)
     over.touch()
 """
-"""Rank 0 does two steps per second and saves the fifth one. After a restart, it does three steps."""
+"""Rank 0 completes two steps per second and saves the fifth. After a restart, it completes three steps."""
 
 
 def one_run(bench: Bench, fault: Fault) -> dict[str, float]:
@@ -120,7 +120,9 @@ def _watched_nodes(bench: Bench, nodes: list[str], shown_by: str) -> Iterator[Se
 
 
 def _forget_broken_nodes(bench: Bench) -> None:
-    """Let the controller begin with an empty journal: the brake would hold the second node that breaks within its window."""
+    """Let the controller start with an empty journal: otherwise, the brake would keep a second node in service that
+    breaks within its window.
+    """
     if bench.client.find("ConfigMap", journal.CONFIG_MAP, PLATFORM_NAMESPACE):
         bench.client.delete("ConfigMap", journal.CONFIG_MAP, PLATFORM_NAMESPACE)
     for pod in bench.client.list("Pod", PLATFORM_NAMESPACE, {"app": CONTROLLER}):
@@ -168,6 +170,6 @@ def _job(fault: Fault) -> dict[str, object]:
         "workers": fault.workers,
         "image": IMAGE,
         "command": ["python3", "-u", "-c", PROGRAM, f"heal-{time.time_ns()}"],
-        "maxRestarts": int(fault.is_hang),  # nodes that break do not count
+        "maxRestarts": int(fault.is_hang),  # broken nodes do not count
         **({"progress": {"pattern": r"^step (\d+)$", "within": f"{WITHIN_SECONDS}s"}} if fault.is_hang else {}),
     }

@@ -1,4 +1,4 @@
-"""What watches have seen of a broken node and of the pods of its job, with times."""
+"""Events that watches saw of a broken node and of the pods of its job, with times."""
 
 import threading
 from collections.abc import Collection

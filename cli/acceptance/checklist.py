@@ -14,7 +14,7 @@ UNDECLARED = "reports missing hardware, but the nodes do not declare emulated de
 
 @dataclass
 class Notebook:
-    """What one check looked at and found."""
+    """What one check inspected and found."""
 
     evidence: list[Evidence] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
@@ -25,7 +25,7 @@ class Notebook:
     left_out: str = ""
     """Why the stack has nothing to check here."""
     parts: "dict[str, Notebook]" = field(default_factory=dict)
-    """Further rows that the check found, by name."""
+    """Additional rows that the check produced, by name."""
 
     def part(self, name: str) -> "Notebook":
         return self.parts.setdefault(name, Notebook())
@@ -43,7 +43,7 @@ class Notebook:
 
 @dataclass(frozen=True)
 class Check:
-    """One row to be."""
+    """A planned row."""
 
     name: str
     run: Callable[[Notebook], None]
@@ -53,11 +53,11 @@ class Check:
 
 
 Emulated = Callable[[], Mapping[str, str]]
-"""Returns what the nodes declare about their devices now (`emulation`); nothing on real hardware."""
+"""Returns what the nodes currently declare about their devices (`emulation`); empty on real hardware."""
 
 
 def row(name: str, notes: Notebook, emulated: Mapping[str, str], seconds: float) -> Row:
-    """Return the verdict on a check. Without a declaration in `emulated`, missing hardware is a failure."""
+    """Return the verdict on a check. Unless `emulated` contains a declaration, missing hardware is a failure."""
     evidence = tuple(notes.evidence)
     if notes.lacks and not emulated:
         notes.failures.append(f"{'; '.join(notes.lacks)}: {UNDECLARED}")
@@ -69,7 +69,7 @@ def row(name: str, notes: Notebook, emulated: Mapping[str, str], seconds: float)
         declared = "; ".join(dict.fromkeys(emulated.values()))
         return Row(name, "not on this hardware", f"{'; '.join(notes.lacks)} ({declared})", seconds, evidence)
     if not evidence:
-        return Row(name, "failed", "the check looked at nothing", seconds)
+        return Row(name, "failed", "the check inspected nothing", seconds)
     return Row(name, "passed", "", seconds, evidence)
 
 
@@ -104,7 +104,7 @@ def run(
 
 
 def _rows(name: str, notes: Notebook, emulated: Emulated, seconds: float) -> Iterator[Row | LeftOut]:
-    """Yield the row of a check, then those of its parts, whose durations are not known."""
+    """Yield the row of a check, then those of its parts, whose durations are unknown."""
     declared = emulated() if notes.lacks or any(part.lacks for part in notes.parts.values()) else {}
     yield row(name, notes, declared, seconds)
     for part, own in notes.parts.items():

@@ -1,4 +1,4 @@
-"""Choose the pools of an EKS cluster that acceptance uses, and what it starts in them. Pure."""
+"""Choose the pools of an EKS cluster that acceptance uses, and determine what it starts in them. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -62,6 +62,6 @@ def _smoke_pool(pools: Sequence[PoolDescription], there: Mapping[str, int]) -> P
 
 
 def _scale_pool(pools: Sequence[PoolDescription], in_aws: Mapping[str, PoolStatus]) -> PoolDescription | None:
-    """Return a pool that has no nodes now, or else one that may lose all of them."""
+    """Return a pool that has no nodes, or else one that may lose all of its nodes."""
     can = [one for one in pools if one.max_size and (found := in_aws.get(one.name)) and found.minimum == 0]
     return next((one for one in can if not in_aws[one.name].wanted), can[0] if can else None)

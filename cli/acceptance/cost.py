@@ -1,4 +1,4 @@
-"""What a stack costs per hour now, and at most during an acceptance run. Pure."""
+"""What a stack costs per hour: now, and at most during an acceptance run. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Bill:
 
     @property
     def unknown(self) -> list[str]:
-        """Types without a known price, and `EKS` if its price is not known."""
+        """Types without a known price, and `EKS` if its price is unknown."""
         lacking = sorted(one for one, number in self.instances.items() if number and self._price(one) is None)
         return [*lacking, EKS] if self.eks and self._eks is None else lacking
 
@@ -47,8 +47,9 @@ class Bill:
 
     @property
     def date(self) -> str:
-        """Date of the prices."""
-        return snapshot(self.region).date
+        """Date of the oldest price."""
+        prices = snapshot(self.region)
+        return min((price.date for one in self.instances if (price := prices.on_demand(one))), default=prices.date)
 
     def __str__(self) -> str:
         if not self.unknown:
@@ -77,7 +78,7 @@ class Bill:
 
 @dataclass(frozen=True)
 class Cost:
-    """Cost of what runs, and of the maximum that an acceptance run starts."""
+    """Cost of what is running, and of the maximum that an acceptance run starts."""
 
     now: Bill
     most: Bill

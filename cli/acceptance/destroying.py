@@ -1,4 +1,4 @@
-"""Destroy the stack with Pulumi, then ask AWS what is left of it."""
+"""Destroy the stack with Pulumi, then query AWS for what is left of it."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -11,7 +11,7 @@ from infra.naming import STACK_TAG, Naming
 
 NAME: Final = "destroy leaves nothing"
 GONE: Final = ("terminated", "shutting-down", "deleted", "deleting")
-"""States that no longer cost anything. EC2 shows such resources for up to an hour."""
+"""States that no longer cost anything. EC2 lists such resources for up to an hour."""
 KINDS: Final = {
     "instance": ("describe_instances", "Reservations", "InstanceId"),
     "volume": ("describe_volumes", "Volumes", "VolumeId"),
@@ -21,7 +21,7 @@ KINDS: Final = {
     "endpoint": ("describe_vpc_endpoints", "VpcEndpoints", "VpcEndpointId"),
     "VPC": ("describe_vpcs", "Vpcs", "VpcId"),
 }
-"""Kind -> operation, key of its list, key of the ID. A VPC exists as long as anything is in it."""
+"""Kind -> operation, key of its list, key of the ID. A VPC exists as long as it contains anything."""
 
 
 def check(clients: Clients, stack: str, destroy: Callable[[str], None], notes: Notebook) -> None:
@@ -34,7 +34,7 @@ def check(clients: Clients, stack: str, destroy: Callable[[str], None], notes: N
 
 
 def leftovers(clients: Clients, stack: str) -> list[str]:
-    """Return what costs money and still belongs to the stack. KMS keys stay scheduled for deletion, as documented."""
+    """Return the stack's remaining resources that cost money. KMS keys stay scheduled for deletion, as documented."""
     region, naming = clients.region, Naming(stack)
     left = ask(region, lambda: _in_ec2(clients, stack))
     if ask(region, lambda: EksAccount(stack, region).cluster()):
@@ -52,7 +52,7 @@ def leftovers(clients: Clients, stack: str) -> list[str]:
 
 
 def _in_ec2(clients: Clients, stack: str) -> list[str]:
-    """Return EC2 resources that still exist. DescribeTags would also name deleted ones."""
+    """Return EC2 resources that still exist. DescribeTags would also list deleted ones."""
     wanted = [{"Name": f"tag:{STACK_TAG}", "Values": [stack]}]
     found = []
     for kind, (operation, key, id_key) in KINDS.items():

@@ -25,7 +25,7 @@ from infra.naming import EMULATED_DEVICES_FILE
 
 AMIS: Final = "nodes have joined with one AMI"
 VERSIONS: Final = "installed versions"
-DRIVERS: Final = "NVIDIA driver, EFA and CUDA-aware MPI at the first boot"
+DRIVERS: Final = "NVIDIA driver, EFA and CUDA-aware MPI on first boot"
 KILLED: Final = "a job loses a rank and finishes"
 SCALE: Final = "scale down and back"
 ATTEMPTS: Final = 3
@@ -83,17 +83,17 @@ class Ec2Target:
             if self._nodes.group().desired != self._before.desired:
                 self._nodes.scale(self._before.desired)
         except CommandError as error:
-            problems.append(f"the cluster still has another size than {self._before.desired} workers: {error}")
+            problems.append(f"the cluster was not scaled back to {self._before.desired} workers: {error}")
         return problems
 
     def _end_ranks(self) -> None:
-        # The mark is unique to this run. With brackets, neither pattern matches the shell that contains it.
+        # The mark is unique to this run. Because of the brackets, neither pattern matches the shell that contains it.
         folder, name = os.path.split(self._mark)
         end = f"pkill -9 -f '[{name[0]}]{name[1:]}'; rm -f {folder}/[{name[0]}]{name[1:]}*; true"
         self._remote.everywhere(self._joined(), end)
 
     def _other_size(self) -> int | None:
-        """Return the size to scale to: minSize, or one more worker if the group has minSize now."""
+        """Return the size to scale to: minSize, or one more worker if the group is already at minSize."""
         group = self._before
         if group.desired > group.minimum:
             return group.minimum
@@ -204,7 +204,7 @@ class Ec2Target:
         ec2_nccl.check(notes, self._remote, found, kind, f"{self._mark}-nccl.py")
 
     def _killed(self, notes: Notebook) -> None:
-        """Kill a rank while all ranks run. A second attempt of the same command must succeed."""
+        """Kill a rank while all ranks run. A second attempt with the same command must succeed."""
         addresses = {hosts.host_name(node.address): node for node in self._joined()}
         number = min(2, len(self._slots()))
         run = f"mpiexec -n {number} -N 1 python3 -u -c {shlex.quote(programs.TWICE)} {self._mark}"

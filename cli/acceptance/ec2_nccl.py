@@ -1,4 +1,4 @@
-"""NCCL on an EC2 cluster: the ranks run the program of smoke's NCCL level, and its verdict judges their reports."""
+"""NCCL on an EC2 cluster: the ranks run the program of smoke's NCCL level, whose verdict judges their reports."""
 
 import shlex
 from collections.abc import Sequence
@@ -15,14 +15,16 @@ from infra.jobs.in_pods import text
 from infra.jobs.nccl_verdict import NcclExpected
 
 PROGRAMS: Final = "/opt/nccl-tests/all_reduce_perf /usr/local/cuda*/efa/test-cuda-*/all_reduce_perf"
-"""Where all_reduce_perf may be: in our AMIs, and in AWS's Deep Learning AMI (NOT VERIFIED: from public logs, 2026-11-22)."""
+"""Possible paths of all_reduce_perf: in our AMIs, and in AWS's Deep Learning AMI (NOT VERIFIED: from public logs,
+2026-11-22).
+"""
 NODES: Final = 2
 
 
 def check(notes: Notebook, remote: Remote, workers: Sequence[Instance], kind: InstanceType, file: str) -> None:
     """Run all_reduce_perf on all GPUs of two workers; each check of the verdict becomes a row.
 
-    `kind`: type of the workers. `file`: path for the program on the nodes; the caller deletes it.
+    `kind`: instance type of the workers. `file`: path for the program on the nodes; the caller deletes it.
     """
     _, said = remote.run(f"ls {PROGRAMS} 2>/dev/null | head -n 1")
     program = said.strip()

@@ -102,7 +102,7 @@ class EksTarget:
 
     def _checks(self, choice: Choice) -> tuple[list[Check], list[LeftOut]]:
         pool, left_out, checks = choice.smoke, list[LeftOut](), list[Check]()
-        if pool.gpus:  # first: its job adds the nodes that the next rows look at
+        if pool.gpus:  # first, because its job adds the nodes that the next rows inspect
             checks.append(Check(DRIVERS, partial(self._drivers, choice)))
         else:
             left_out.append(LeftOut(DRIVERS, f"pool {pool.name} has no GPUs"))
@@ -118,7 +118,7 @@ class EksTarget:
         platform = self._raw.values.get("platform")
         given = platform if isinstance(platform, Mapping) else {}
         if choice.scale is None:
-            left_out.append(LeftOut(SCALE, "no pool has minSize 0 and no nodes, and none can lose its nodes"))
+            left_out.append(LeftOut(SCALE, "no pool with minSize 0 is empty, and none can lose its nodes"))
         elif given.get("autoscaler") is False:
             left_out.append(LeftOut(SCALE, "platform.autoscaler is false"))
         else:
@@ -160,7 +160,7 @@ class EksTarget:
         smoke_levels.judge(notes, smoke_levels.smoke(words), f"smoke --level {level}", choice.smoke)
 
     def _killed(self, choice: Choice, notes: Notebook) -> None:
-        """Delete a worker pod while all ranks run. The job must end as Succeeded, in another attempt."""
+        """Delete a worker pod while all ranks run. The job must end as Succeeded, in a later attempt."""
         command = ("python3", "-u", "-c", programs.TWICE, programs.MARK)
         job = self._jobs.job("killed", choice.smoke.name, choice.workers, command, retries=RETRIES)
         victim = f"{job.name}-worker-{choice.workers - 1}"
@@ -180,7 +180,7 @@ class EksTarget:
         if state.phase != "Succeeded":
             notes.fail(f"job {job.name} is {state.phase} after losing a worker: {state.reason or 'see its log'}")
         elif not deleted or not any(programs.SECOND in line for line in said) or not state.failures:
-            notes.fail(f"job {job.name} succeeded, but not in a second attempt after losing a worker")
+            notes.fail(f"job {job.name} succeeded, but not in a second attempt after it lost a worker")
 
     def _uid(self, pod: str) -> str:
         return str(self._jobs.cluster.get("Pod", pod, self._jobs.namespace)["metadata"]["uid"])

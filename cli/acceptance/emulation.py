@@ -1,7 +1,7 @@
 """Read the local cloud's declaration that GPUs and EFA devices are emulated. Pure.
 
-Only this declaration turns missing hardware into `not on this hardware`. It counts only if every node makes it, so a
-broken node on AWS can never be excused.
+Only this declaration turns missing hardware into `not on this hardware`. It counts only if every node makes it, so it
+can never excuse a broken node on AWS.
 """
 
 import json

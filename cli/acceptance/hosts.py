@@ -13,11 +13,11 @@ MANIFEST: Final = "/etc/gpumpi/manifest.json"
 MPI: Final = "/etc/gpumpi/mpi"
 
 Files = Mapping[str, str]
-"""Content of one file by address of the node; empty where it does not exist."""
+"""Content of one file by node address; empty where it does not exist."""
 
 
 def check_amis(notes: Notebook, found: Sequence[Instance], images: Mapping[str, Image], head_node: str) -> None:
-    """Check that all workers have one AMI. The head node may keep an older one."""
+    """Check that all workers have one AMI. The head node may have an older one."""
     for one in found:
         notes.saw(f"ec2 describe-instances {one.id} ({one.address})", f"{one.type}, AMI {one.image}")
     for id in sorted({one.image for one in found}):
@@ -68,7 +68,7 @@ def check_first_boot(notes: Notebook, files: Files, found: Sequence[Instance], g
         for sentence in seen["problems"]:
             notes.fail(f"{address}: {sentence}")
         if not seen["ok"] and not seen["problems"]:
-            notes.fail(f"{address}: the first-boot check failed without a reason")
+            notes.fail(f"{address}: the first-boot check failed without giving a reason")
         for name, wanted in (("gpus", gpus.get(instance.type, 0)), ("efa", instance.efa)):
             if seen[name] != wanted:
                 notes.fail(f"{address}: the first boot saw {seen[name]} {name}, but EC2 reports {wanted} for {instance.type}")
@@ -84,7 +84,7 @@ def check_ranks(notes: Notebook, reports: Sequence[Mapping[str, Any]], slots: Ma
     notes.saw("mpiexec: ranks by host", ", ".join(f"{number} on {host}" for host, number in sorted(where.items())) or "none")
     if dict(where) != dict(slots):
         wanted = ", ".join(f"{number} on {host}" for host, number in sorted(slots.items()))
-        notes.fail(f"the ranks ran elsewhere than in the hostfile: expected {wanted}")
+        notes.fail(f"the ranks did not run where the hostfile places them: expected {wanted}")
     right = total * (total + 1) // 2
     sums = sorted({one["sum"] for one in reports})
     notes.saw("mpiexec: allreduce over all ranks", ", ".join(map(str, sums)) or "none")

@@ -13,7 +13,9 @@ from infra.naming import EFA_RESOURCE, GPU_RESOURCE, HUGEPAGES_RESOURCE, POOL_LA
 Object = Mapping[str, Any]
 
 KUBELET_SKEW: Final = 3
-"""Minor versions that a kubelet may be older than the API server: https://kubernetes.io/releases/version-skew-policy/"""
+"""Number of minor versions by which a kubelet may be older than the API server:
+https://kubernetes.io/releases/version-skew-policy/
+"""
 PLUGINS: Final = ("nvidia-device-plugin", "aws-efa-k8s-device-plugin")
 """Parts of the names of the DaemonSets that advertise GPUs and EFA."""
 MIB: Final = 1 << 20
@@ -45,7 +47,7 @@ def check_versions(
         versions = f"kubelet {info['kubeletVersion']}, {info['containerRuntimeVersion']}, kernel {info['kernelVersion']}"
         notes.saw(f"node {name}: status.nodeInfo", f"{versions}, {info['osImage']}")
         if not 0 <= _minor(server) - _minor(info["kubeletVersion"]) <= KUBELET_SKEW:
-            notes.fail(f"node {name}: kubelet {info['kubeletVersion']} does not fit the API server's {server}")
+            notes.fail(f"node {name}: kubelet {info['kubeletVersion']} is not compatible with the API server's {server}")
         instance = by_id.get(str(node["spec"].get("providerID", "")).rpartition("/")[2])
         if instance is None:
             notes.fail(f"node {name}: EC2 reports no running instance of this stack with ID {node['spec'].get('providerID')}")
@@ -87,7 +89,7 @@ def check_devices(
         for node in of_pool(pool, nodes):
             check_node(notes, pool, node)
     if not of_pool(smoke, nodes):
-        notes.fail(f"pool {smoke.name} has no ready node, although a job ran there a moment ago")
+        notes.fail(f"pool {smoke.name} has no ready node, although a job just ran there")
 
 
 def check_node(notes: Notebook, pool: PoolDescription, node: Object) -> None:
@@ -105,7 +107,7 @@ def check_node(notes: Notebook, pool: PoolDescription, node: Object) -> None:
 
 
 def check_drivers(notes: Notebook, reports: Sequence[Mapping[str, Any]], pool: PoolDescription, workers: int) -> None:
-    """Check the driver versions that pods saw on the nodes of one pool."""
+    """Check the driver versions that pods found on the nodes of one pool."""
     if len(reports) != workers:
         notes.fail(f"{len(reports)} of {workers} workers reported their driver versions")
     for one in reports:

@@ -27,7 +27,7 @@ REPORT: Final = "acceptance {"
 
 @dataclass(frozen=True)
 class JobWorld:
-    """The cluster that jobs run in, and options of all jobs."""
+    """The cluster in which jobs run, and the options of all jobs."""
 
     cluster: Cluster
     described: ClusterDescription
@@ -58,13 +58,13 @@ class JobWorld:
         try:
             return judged(values, self.described)
         except JobRefused as error:
-            raise CommandError(f"the job {PREFIX}{name} is not possible: {error}") from None
+            raise CommandError(f"the job {PREFIX}{name} cannot be created: {error}") from None
 
     def submit(self, job: Job) -> None:
         job_objects.submit(self.cluster, render(job, self.described))
 
     def follow(self, job: Job, on_line: Callable[[str], None]) -> JobState:
-        """Follow a job to its end; return its last state. Raises CommandError if it was deleted or takes too long."""
+        """Follow a job to its end, and return its last state. Raises CommandError if it was deleted or takes too long."""
         follower = Follower(self.cluster, job.name, self.namespace, out=io.StringIO(), keep=on_line)
         try:
             state, _ = within(self.minutes * 60, follower.run)
@@ -75,7 +75,7 @@ class JobWorld:
         return state
 
     def run(self, job: Job, on_line: Callable[[str], None] = lambda line: None) -> tuple[JobState, list[str]]:
-        """Submit a job, follow it, delete it; return its last state and its log."""
+        """Submit, follow and delete a job; return its last state and its log."""
         lines: list[str] = []
 
         def keep(line: str) -> None:
@@ -89,7 +89,7 @@ class JobWorld:
             self.delete(job.name)
 
     def delete(self, name: str) -> None:
-        """Delete one of our jobs and wait for its pods, so that the next job finds free GPUs."""
+        """Delete one of our jobs and wait until its pods are gone, so that the next job finds free GPUs."""
         try:
             state = job_objects.find(self.cluster, name, self.namespace)
             self.cluster.delete(state.kind, state.object_name, self.namespace)
@@ -125,7 +125,7 @@ def reports(lines: Sequence[str]) -> list[Mapping[str, Any]]:
 
 
 def foreign(cluster: Cluster) -> list[str]:
-    """Return the jobs and GPU pods that are not ours and have not ended, and our own of another run, as text."""
+    """Return, as text, unfinished jobs and GPU pods that are not ours or belong to another run."""
     jobs = [state for state in job_objects.all_jobs(cluster, None) if not state.is_over]
     named = [f"job {state.name} in namespace {state.namespace} ({state.phase})" for state in jobs]
     known = {state.name for state in jobs}

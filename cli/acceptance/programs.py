@@ -27,7 +27,7 @@ report = {"node": os.environ.get("GPUMPI_NODE") or platform.node(), "kernel": pl
 report.update(nvidia=text("/sys/module/nvidia/version"), cuda=cuda.group(1) if cuda else "", efa=efa, efaDevices=devices())
 print("acceptance " + json.dumps(report), flush=True)
 """
-"""Prints one line with the driver versions of a node. /sys shows the node's kernel modules in every pod.
+"""Prints one line with the driver versions of a node. In every pod, /sys shows the node's kernel modules.
 
 NOT VERIFIED on a machine with a GPU or EFA: the format of nvidia-smi is from memory (2026-11-23), and EFA's kernel
 module has a version file only if it comes from the EFA installer.
@@ -53,7 +53,7 @@ if world.allreduce(world.rank, MPI.SUM) != world.size * (world.size - 1) // 2:
 if world.rank == 0:
     print("{ENDED}", flush=True)
 """
-"""Waits to be killed in its first attempt and ends in its second one. A file on the surviving nodes tells them apart."""
+"""Waits to be killed in its first attempt and ends in its second one. A file on the surviving nodes distinguishes them."""
 
 MARK: Final = "/tmp/gpumpi-acceptance"
 

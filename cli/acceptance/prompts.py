@@ -33,4 +33,4 @@ def confirm_destroy(stack: str, *, terminal: bool, ask: Ask = read_line) -> None
     if not terminal:
         raise CommandError(f"--destroy needs a terminal: it destroys {stack} only if you type this name", REFUSED)
     if (typed := ask(f"Type {stack} to destroy this stack after the checks:")) != stack:
-        raise CommandError(f"typed {typed!r}, not {stack!r}; nothing was started and nothing is destroyed", REFUSED)
+        raise CommandError(f"typed {typed!r}, not {stack!r}; nothing was started or destroyed", REFUSED)

@@ -16,7 +16,7 @@ Result = Literal["passed", "failed", "not on this hardware", "not run"]
 
 @dataclass(frozen=True)
 class Evidence:
-    """One thing that a row looked at."""
+    """One thing that a row inspected."""
 
     source: str
     """Command, object or API call."""
@@ -43,7 +43,7 @@ class Row:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A check that the stack has no use for, such as GPUs of a stack without GPUs."""
+    """A check that does not apply to the stack, such as one of GPUs in a stack without GPUs."""
 
     name: str
     reason: str
@@ -67,7 +67,7 @@ class Report:
     rows: tuple[Row, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     complete: bool = False
-    """False while rows are missing, and forever if the run was interrupted."""
+    """False while rows are missing; stays False if the run was interrupted."""
     notes: tuple[str, ...] = field(default=())
     """Problems outside the rows, such as jobs that could not be deleted."""
 
@@ -109,7 +109,9 @@ class Report:
 
     def markdown(self) -> str:
         """Return the report as a page: head, table, evidence."""
-        state = "complete" if self.complete else "INCOMPLETE: the run still goes on, was interrupted or ended with an error"
+        state = (
+            "complete" if self.complete else "INCOMPLETE: the run is still in progress, was interrupted or ended with an error"
+        )
         head = [
             f"# Acceptance of {self.stack}, {self.started:%Y-%m-%d %H:%M} UTC",
             "",

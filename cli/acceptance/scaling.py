@@ -21,7 +21,7 @@ REMOVAL_MINUTES: Final = 15.0
 AWS_SECONDS: Final = 120.0
 SIMULATED_LABEL: Final = "gpumpi.dev/simulated"
 """Label of nodes beyond the local cloud's limit. They run no pods."""
-NO_ROOM: Final = "only simulated, until another node leaves: the local cloud's limit (GPUMPI_LOCAL_NODES) is reached"
+NO_ROOM: Final = "only simulated until another node is removed: the local cloud's limit (GPUMPI_LOCAL_NODES) is reached"
 
 
 @dataclass(frozen=True)
@@ -73,12 +73,12 @@ class Scaling:
         if state.phase != "Succeeded":
             notes.fail(f"the job on the empty pool {self.pool.name} is {state.phase}: {state.reason}{self._failed_launch()}")
         if not found:
-            notes.fail(f"pool {self.pool.name} has no ready node after the job: it ran elsewhere")
+            notes.fail(f"pool {self.pool.name} has no ready node after the job, which ran elsewhere")
         for node in found:
             nodes.check_node(notes, self.pool, node)
 
     def _watch(self, ended: threading.Event) -> None:
-        """Report the number of nodes; the follower reports what the job waits for."""
+        """Report the number of nodes; the follower reports the reason for the wait."""
         last = ""
         while not ended.wait(POLL_SECONDS):
             try:
@@ -96,7 +96,7 @@ class Scaling:
         return f"; last failed launch: {launch.reason}" if launch and not launch.is_over else ""
 
     def _until_empty(self, notes: Notebook, when: str) -> None:
-        """Wait until the pool has no nodes. Raises CommandError if that takes too long."""
+        """Wait until the pool has no nodes. Raises CommandError if this takes too long."""
         started, last = self.clock(), -1
         limit = (self.idle_minutes + REMOVAL_MINUTES) * 60
         while there := self.count():
@@ -113,7 +113,7 @@ class Scaling:
         notes.saw(f"nodes of pool {self.pool.name} {when}", f"0 after {seconds:.0f} s")
 
     def _settled(self) -> int | None:
-        """Return the desired size once it is 0, or the last one."""
+        """Return 0 once the desired size is 0, or the last desired size at the time limit."""
         started = self.clock()
         while (wanted := self.in_aws().wanted) and self.clock() - started < AWS_SECONDS:
             self.pause(POLL_SECONDS)

@@ -31,9 +31,9 @@ def smoke(options: Sequence[str]) -> Mapping[str, Any]:
 
 
 def judge(notes: Notebook, document: Mapping[str, Any], source: str, pool: PoolDescription) -> None:
-    """Record a smoke run, and each of its checks as a row of its own. An unknown result is a failure. Pure.
+    """Record a smoke run, and each of its checks as a separate row. An unknown result is a failure. Pure.
 
-    Left out is what smoke could not judge although nothing failed, such as a slow node among two.
+    Checks that smoke could not judge although nothing failed are left out, such as a slow node among two.
     """
     ranks, expected = document.get("reports", ()), document.get("expected", {})
     nodes = ", ".join(sorted({one["node"] for one in ranks}))
@@ -50,7 +50,7 @@ def judge(notes: Notebook, document: Mapping[str, Any], source: str, pool: PoolD
 
 
 def add_nccl(notes: Notebook, checks: Sequence[Check], instance_type: str) -> None:
-    """Record NCCL's checks on instances of this type, each as a row of its own. Pure."""
+    """Record NCCL's checks on instances of this type, each as a separate row. Pure."""
     failed = any(one.failures for one in checks)
     for one in checks:
         absent = _without_gpudirect(instance_type) if one.name == nccl_verdict.GPUDIRECT else ""
@@ -58,7 +58,9 @@ def add_nccl(notes: Notebook, checks: Sequence[Check], instance_type: str) -> No
 
 
 def _add(notes: Notebook, source: str, name: str, result: str, detail: str, *, absent: str, failed: bool) -> None:
-    """Record one check. `absent`: why the hardware need not have what it looks for. `failed`: whether any check failed."""
+    """Record one check. `absent`: why the hardware may lack what the check looks for. `failed`: whether any check
+    failed.
+    """
     part, detail = notes.part(f"smoke: {name}"), detail or result
     part.saw(f"{source}: {name}", f"{result}: {detail}")
     if result == NOT_HERE:
@@ -73,7 +75,9 @@ def _add(notes: Notebook, source: str, name: str, result: str, detail: str, *, a
 
 
 def _not_in(pool: PoolDescription, check: str) -> str:
-    """Return why the pool cannot have what the check looks for, according to its description; empty if it must have it."""
+    """Return why, according to its description, the pool lacks what the check looks for; empty if the pool must have
+    it.
+    """
     if check in ("GPU devices", "CUDA kernel") and not pool.gpus:
         return f"pool {pool.name} has no GPUs"
     if check == "EFA devices" and not pool.efa:

@@ -43,7 +43,7 @@ class Target(Protocol):
     region: str
 
     def foreign(self) -> list[str]:
-        """Return what runs on the cluster and was not started by acceptance, as text."""
+        """Return, as text, what runs on the cluster and was not started by acceptance."""
 
     def emulated(self) -> Mapping[str, str]:
         """Return what the nodes declare about emulated devices."""

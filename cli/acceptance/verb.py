@@ -100,7 +100,7 @@ def _prepare(target: Target) -> Plan:
         raise CommandError(
             f"{len(foreign)} jobs that acceptance did not create are running: {', '.join(foreign)}; {fix}", REFUSED
         )
-    if left := target.clean():  # ended jobs of an earlier run
+    if left := target.clean():  # finished jobs of an earlier run
         raise CommandError("; ".join(left))
     return plan
 
@@ -143,14 +143,14 @@ def _destroy_check(raw: RawStack) -> Check:
 
 
 class Run:
-    """One run: writes the report after each row, so that an interrupted run leaves what it found."""
+    """One run: writes the report after each row, so that an interrupted run keeps its results."""
 
     def __init__(self, target: Target, plan: Plan, report: Report, folder: Path) -> None:
         self._target, self._plan, self._folder = target, plan, folder
         self._report = report
 
     def all(self, destroy: Check | None, tell: Callable[[str], None] = say) -> Report:
-        """Run all rows, clean up, and return the report. An interrupt cleans up too and leaves an incomplete report."""
+        """Run all rows, clean up, and return the report. An interrupt also cleans up, and leaves an incomplete report."""
         try:
             self._add(checklist.run(self._plan.checks, self._emulated, report=tell))
         finally:
@@ -164,7 +164,7 @@ class Run:
         return self._report
 
     def _emulated(self) -> Mapping[str, str]:
-        """Return what the nodes declare about their devices, and note it in the report."""
+        """Return what the nodes declare about their devices, and record it in the report."""
         declared = self._target.emulated()
         self._report = replace(self._report, devices=emulation.text(declared))
         return declared

@@ -1,4 +1,4 @@
-"""What `capacity find` found, as comparable rows: what a run would cost in each place."""
+"""Results of `capacity find` as comparable rows: what a run would cost in each place."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Choice:
     nodes: int
     hours: Decimal
     total: Decimal | None
-    """USD for all nodes and hours, beyond what is paid already; None if a price is unknown."""
+    """USD for all nodes and hours, beyond what is already paid; None if a price is unknown."""
     gpus: int
     """GPUs of all nodes."""
     start: datetime | None = None
@@ -56,7 +56,7 @@ class Choice:
 
 
 def choices(found: Found) -> list[Choice]:
-    """Return all choices, cheapest first. Those without enough room, and then those of unknown price, come last."""
+    """Return all choices, cheapest first. Those without enough room, and then those with an unknown price, come last."""
     rows = [row for region in found.regions for row in _of_region(found, region)]
     return sorted(rows, key=_rank)
 
@@ -82,12 +82,14 @@ def _of_region(found: Found, region: RegionCapacity) -> Iterator[Choice]:
         if zone in region.spot_prices or zone in region.spot_scores:
             yield _spot(region, zone, wanted, hours, gpus)
         total = None if price is None else price * wanted.nodes * hours
-        note = "AWS does not tell whether there is capacity"
+        note = "AWS does not report whether there is capacity"
         yield Choice("on-demand", region.region, zone, wanted.nodes, hours, total, gpus, note=note)
 
 
 def _reserved(wanted: Wanted, region: str, one: Reservation, gpus: int) -> Choice:
-    """Return the account's own reservation. It is paid, or billed whether it is used or not, so it costs nothing more."""
+    """Return the account's own reservation. It is already paid for, or billed whether it is used or not, so it costs
+    nothing extra.
+    """
     room = one.total if one.state != "active" else one.available
     kind = "your Capacity Block" if one.kind == "capacity-block" else "your reservation, billed in any case"
     note = f"{kind}: {one.state}, {room} of {one.total} free"

@@ -1,4 +1,4 @@
-"""Buy a Capacity Block, write it into the stack file, and wait until it is paid."""
+"""Buy a Capacity Block, write it into the stack file, and wait for the payment."""
 
 import difflib
 import tempfile
@@ -47,7 +47,7 @@ class Edit:
 
 
 def current(clients: Clients, known: BlockOffering) -> BlockOffering:
-    """Return the offering as AWS offers it now. Raises CommandError if it is gone or has another price."""
+    """Return the current version of the offering. Raises CommandError if it is gone or has another price."""
     wanted = Wanted(known.instance_type, known.count, known.asked_hours, known.start, known.end)
     found: list[BlockOffering] = _asked(clients.region, lambda: offerings(clients, wanted, known.count, known.asked_hours))
     place = known.zone, known.start, known.end
@@ -61,7 +61,7 @@ def current(clients: Clients, known: BlockOffering) -> BlockOffering:
 
 
 def edit(path: Path, pool: str | None, offering: BlockOffering) -> Edit:
-    """Return the change of the stack file. Raises CommandError if the file would then have problems."""
+    """Return the change to the stack file. Raises CommandError if the file would then have problems."""
     raw = stack_file.read(path)
     if raw.region != offering.region:
         raise CommandError(f"{offering.id} is in {offering.region}, but aws:region of {path.name} is {raw.region}", REFUSED)
@@ -84,7 +84,7 @@ def _refuse_problems(path: Path, text: str) -> None:
 
 
 def dry_run(clients: Clients, offering: BlockOffering) -> None:
-    """Ask AWS whether the purchase would be accepted."""
+    """Check whether AWS would accept the purchase."""
     try:
         _asked(clients.region, lambda: _purchase(clients, offering, DryRun=True))
     except CommandError as error:

@@ -1,4 +1,6 @@
-"""Offerings that `capacity find` has shown. AWS cannot look an offering up by its ID, so `capacity reserve` needs them."""
+"""Offerings that `capacity find` has shown. `capacity reserve` needs them, because AWS cannot look up an offering by
+its ID.
+"""
 
 import json
 import os
@@ -19,7 +21,7 @@ def path() -> Path:
 
 
 def save(offerings: Iterable[BlockOffering]) -> None:
-    """Add the offerings to the file. A file that cannot be written only costs a new `find`."""
+    """Add the offerings to the file. If the file cannot be written, the user has to run `find` again."""
     new = {one.id: _as_json(one) for one in offerings}
     known = {name: one for name, one in _read().items() if name not in new}
     kept = dict(list({**known, **new}.items())[-KEPT:])

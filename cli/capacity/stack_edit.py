@@ -1,4 +1,4 @@
-"""Put a Capacity Block into a stack file. Comments, order and quotes of the file stay."""
+"""Put a Capacity Block into a stack file. Preserves the comments, order and quotes of the file."""
 
 import io
 from collections.abc import Mapping, Sequence
@@ -13,13 +13,13 @@ from cli.exit_codes import REFUSED
 
 POOLS: Final = "gpumpi:pools"
 WIDTH: Final = 4096
-"""Wider than any line, so that none is wrapped."""
+"""Wider than any line, so that no line is wrapped."""
 
 
 def with_block(text: str, pool: str | None, instance_type: str, reservation: str, zone: str, nodes: int) -> tuple[str, str]:
     """Return the changed file and the name of the changed pool. Raises CommandError if no pool fits.
 
-    The pool starts at size 0: its nodes come when the block starts.
+    The pool starts at size 0; its nodes are added when the block starts.
     """
     yaml = _parser(text)
     try:
@@ -51,7 +51,7 @@ def _parser(text: str) -> YAML:
 
 
 def _indents(text: str) -> tuple[int, int]:
-    """Return how the file indents the pools: `- name` below or beside its key."""
+    """Return how the file indents the pools: whether `- name` is indented below its key."""
     lines = text.splitlines()
     for number, line in enumerate(lines):
         if line.strip().startswith(f"{POOLS}:"):
@@ -78,7 +78,7 @@ def _pool(document: Any, name: str | None, instance_type: str) -> Any:
 
 
 def _flow(values: Mapping[str, str]) -> CommentedMap:
-    """Return a mapping that is written on one line."""
+    """Return a mapping in flow style, on one line."""
     found = CommentedMap(values)
     found.fa.set_flow_style()
     return found

@@ -44,7 +44,8 @@ def find(
     as_json: options.Json = False,
 ) -> int:
     """Lists your reservations, Capacity Blocks that can be bought, and the zones that offer the type, cheapest first. A
-    Capacity Block ends at 11:30 UTC, so its duration is only close to the wanted one. Exits with 4 if nothing is offered.
+    Capacity Block ends at 11:30 UTC, so its duration only approximates the requested one. Exits with 4 if nothing is
+    offered.
     """
     if days is not None and hours is not None:
         raise CommandError("give --days or --hours, not both", USAGE)
@@ -95,7 +96,7 @@ def _utc(moment: datetime | None) -> datetime | None:
 
 
 def _home_region() -> str:
-    import boto3.session
+    import boto3.session  # slow to import
 
     return boto3.session.Session().region_name or HOME_REGION
 
@@ -115,7 +116,9 @@ def _listed(text: str) -> tuple[str, ...]:
 
 @contextmanager
 def _progress(*, quiet: bool) -> Iterator[Progress]:
-    """Show how many Regions have answered: one line that changes on a terminal, otherwise a line now and then."""
+    """Show how many Regions have answered: on a terminal one line that is updated, otherwise a new line from time to
+    time.
+    """
     console = make_console(stderr=True)
     if console.is_terminal and not quiet:
         with console.status("querying Regions") as status:
@@ -133,7 +136,9 @@ def reserve(
     offering_id: Annotated[str, typer.Argument(metavar="OFFERING", help="ID (cb-...) that `capacity find` printed.")],
     stack: options.Stack,
     pool: Annotated[str | None, typer.Option("--pool", help="Pool of the block.", show_default="the one of its type")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show price and change; buy and write nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the price and the change; do not buy or write anything.")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Buy without asking.")] = False,
     minutes: options.Minutes = 15,
     config_dir: options.ConfigDir = options.STACK_FILES,

@@ -27,7 +27,7 @@ def _level(found: Bill, level: Level) -> str:
 
 def _source(prices: Prices, found: Bill) -> str:
     kind = "AWS Price List" if prices.kind == "Price List" else "snapshot"
-    return f"{kind}, {prices.date}{', not verified' if found.not_verified else ''}"
+    return f"{kind}, {found.date}{', not verified' if found.not_verified else ''}"
 
 
 def of_job(job: Job, cluster: ClusterDescription) -> str | None:
@@ -44,7 +44,7 @@ def of_job(job: Job, cluster: ClusterDescription) -> str | None:
     price = prices.spot_price(pool.instance_type, None) if pool.market == "spot" else prices.on_demand(pool.instance_type)
     market = ", spot" if pool.market == "spot" else ""
     if price is None:
-        return f"{what}{market}: unknown, there is no price in {cluster.region}"
+        return f"{what}{market}: unknown, because there is no price for {cluster.region}"
     total: Decimal = price.usd * nodes
     mark = "" if price.verified else ", not verified"
     return f"{what}{market}: {total:,.2f} USD per hour (snapshot, {price.date}{mark})"

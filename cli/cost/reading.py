@@ -28,7 +28,7 @@ class Ran:
     prices: Prices
     gpus: dict[str, int]
     now: datetime
-    """AWS's time when they were read."""
+    """Time at which they were read, by AWS's clock."""
 
 
 def instances(settings: Settings) -> Ran:
@@ -44,12 +44,12 @@ def instances(settings: Settings) -> Ran:
 
 
 def so_far(settings: Settings, jobs: Sequence[JobState] | None = None) -> Spending:
-    """Return the spending since the first instance, of jobs only if they are given. Raises Denied or FactsError."""
+    """Return the spending since the first instance; that of jobs only if `jobs` is given. Raises Denied or FactsError."""
     return _added(instances(settings), jobs, since=None)
 
 
 def examine(settings: Settings, access: Access, *, since: datetime | timedelta | None) -> Spending:
-    """Return the spending with that of jobs, since a date or for a period until now. Raises CommandError."""
+    """Return the spending, including that of jobs, since a date or for a period until now. Raises CommandError."""
     try:
         ran = instances(settings)
     except Denied as denied:
@@ -84,7 +84,7 @@ def _market(capacity: object) -> Market:
 
 
 def _jobs(settings: Settings, access: Access) -> tuple[list[JobState] | None, str]:
-    """Return the jobs that the cluster still knows, or the reason why they could not be read."""
+    """Return the jobs that the cluster still has records of, or the reason why they could not be read."""
     if not settings.is_eks:
         return None, "jobs: an EC2 cluster keeps no records of jobs"
     try:

@@ -21,7 +21,7 @@ class Spent:
     instance_hours: Decimal = Decimal(0)
     gpu_hours: Decimal = Decimal(0)
     unknown: bool = False
-    """Whether the price of some of its hours is not known."""
+    """Whether the price of some of its hours is unknown."""
 
     def as_json(self) -> dict[str, object]:
         return {
@@ -62,7 +62,7 @@ class Spending:
 
 
 def price_of(run: Run, prices: Prices) -> Decimal | None:
-    """Return USD per hour; None if it is not known. Instances of a Capacity Block were paid when it was bought."""
+    """Return USD per hour; None if it is unknown. Instances of a Capacity Block were paid for when it was bought."""
     if run.market == "capacity-block":
         return Decimal(0)
     price = prices.spot_price(run.instance_type, run.zone) if run.market == "spot" else prices.on_demand(run.instance_type)
@@ -78,7 +78,9 @@ def spending(
     since: datetime,
     now: datetime,
 ) -> Spending:
-    """Add up a period. `gpus` maps instance types to GPUs per instance; `jobs` is None if they could not be read."""
+    """Add up the spending of a period. `gpus` maps instance types to GPUs per instance; `jobs` is None if they could
+    not be read.
+    """
     found = Spending(since, now)
     rates: dict[str, Decimal] = {}
     for run in runs:

@@ -31,9 +31,9 @@ def command(
     context: options.Context = None,
     as_json: options.Json = False,
 ) -> int:
-    """Instance hours times today's prices, per pool, cost center, namespace and job, and the GPU hours that no job used.
-    Without traffic, storage, the control plane and the network: `plan` shows what they cost per hour. Auto Scaling
-    remembers six weeks.
+    """Instance hours times today's prices, per pool, cost center, namespace and job, and the GPU hours that no job
+    used. Traffic, storage, the control plane and the network are not included: `plan` shows what they cost per hour.
+    Auto Scaling keeps this data for six weeks.
     """
     begin = parse_since(since) if since else None
     raw = stack_file.read(stack_file.find(stack, config_dir))

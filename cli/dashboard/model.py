@@ -14,12 +14,12 @@ from cli.records import JobRecord
 from cli.status.model import Status
 
 VERSION: Final = 1
-NO_GPU_METRICS: Final = "GPU utilization: no source. The table shows the GPUs that jobs hold, not how busy they are."
+NO_GPU_METRICS: Final = "GPU utilization: no data source. The table shows the GPUs that jobs hold, not how busy they are."
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What was read at one point in time. A string instead of a list is the reason why it could not be read."""
+    """Everything that was read at one point in time. A string instead of a list is the reason why it could not be read."""
 
     at: datetime
     status: Status
@@ -27,9 +27,9 @@ class Seen:
     records: Sequence[JobRecord] | str
     spending: Spending | str
     unknown: tuple[str, ...] = ()
-    """What else could not be read, and why."""
+    """Other data that could not be read, and why."""
     stale: str = ""
-    """Why the last attempt to read failed. The other fields are those of the attempt before."""
+    """Why the last attempt to read failed. The other fields are from the previous attempt."""
 
 
 def page(seen: Seen, now: datetime) -> dict[str, Any]:

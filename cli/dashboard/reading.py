@@ -27,7 +27,7 @@ from infra.facts import FactsError
 from infra.facts.clients import Denied
 
 EVERY_SECONDS: Final = 4.0
-"""The page asks every 5 s. Several open pages share what was read."""
+"""The page requests data every 5 s. Several open pages share the data."""
 SPENDING_SECONDS: Final = 60.0
 """The sum changes slowly, and the queries count against AWS's limits."""
 NO_STACK: Final = "cost so far: unknown without a stack. Start the dashboard with -s STACK"
@@ -39,7 +39,7 @@ Answer = TypeVar("Answer")
 
 @dataclass
 class Kubernetes:
-    """What the cluster reports besides its status. Each failed query leaves its reason."""
+    """Data from the cluster in addition to its status. Each failed query leaves its reason."""
 
     connect: Callable[[], Cluster]
     unknown: list[str] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Kubernetes:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def cluster(self) -> Cluster:
-        with self._lock:  # the spending is read in a thread of its own
+        with self._lock:  # the spending is read in a separate thread
             if self._cluster is None:
                 self._cluster = self.connect()
             return self._cluster
@@ -110,7 +110,7 @@ class SpendingReader:
         self._last: Spending | str = "cost so far: reading prices"
 
     def latest(self) -> Spending | str:
-        """Return what was read last, and begin to read again if it is old."""
+        """Return what was read last, and start to read again if it is old."""
         if self._raw is None:
             return NO_STACK
         target = self._raw.values.get("target")
@@ -139,7 +139,7 @@ class SpendingReader:
 
 
 class Reader:
-    """Returns the page's document. Reads again if the last answer is old; several requests at once share one answer."""
+    """Returns the page's document. Reads again if the last answer is old; simultaneous requests share one answer."""
 
     def __init__(
         self,

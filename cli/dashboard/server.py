@@ -1,4 +1,4 @@
-"""Serve the dashboard's page and its data on loopback, to those who know the token in its URL."""
+"""Serve the dashboard's page and its data on loopback, to anyone who has the token in its URL."""
 
 import hmac
 import json
@@ -15,8 +15,9 @@ from cli.errors import CommandError
 
 LOOPBACK: Final = "127.0.0.1"
 HOSTS: Final = (LOOPBACK, "localhost")
-"""Host names that a browser may use. Another name means DNS rebinding: a web page whose name was changed to 127.0.0.1. The
-port is not compared, because `ssh -L` may forward another one."""
+"""Host names that a browser may use. Another name means DNS rebinding: a web page that made its own host name resolve
+to 127.0.0.1. The port is not compared, because `ssh -L` may forward another one.
+"""
 PAGE: Final = Path(__file__).parent / "page"
 FILES: Final[Mapping[str, tuple[str, str]]] = {
     "": ("index.html", "text/html; charset=utf-8"),
@@ -35,7 +36,7 @@ HEADERS: Final[Mapping[str, str]] = {
     ),
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",  # the URL has the token
+    "Referrer-Policy": "no-referrer",  # the URL contains the token
     "X-Content-Type-Options": "nosniff",
 }
 IDLE_SECONDS: Final = 60
@@ -58,7 +59,7 @@ class DashboardServer(ThreadingHTTPServer):
         self.token = secrets.token_urlsafe(32)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        if not isinstance(sys.exception(), ConnectionError):  # a browser may leave at any time
+        if not isinstance(sys.exception(), ConnectionError):  # a browser may close the connection at any time
             super().handle_error(request, client_address)
 
     @property
@@ -106,7 +107,7 @@ class _Handler(BaseHTTPRequestHandler):
             return self._refuse(HTTPStatus.FORBIDDEN, "this host name is not allowed")
         wanted = below(self.path, self.server.token)
         if wanted is None:
-            return self._refuse(HTTPStatus.FORBIDDEN, "open the URL that the command printed: it has a token")
+            return self._refuse(HTTPStatus.FORBIDDEN, "open the URL that the command printed, which contains a token")
         if wanted == DATA:
             body = json.dumps(self.server.data()).encode()
             return self._send(HTTPStatus.OK, "application/json", body)
@@ -118,7 +119,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Answer requests that http.server itself refuses, such as other methods."""
+        """Answer requests that http.server itself rejects, such as other methods."""
         self.close_connection = True
         self._refuse(HTTPStatus(code), message or "")
 
@@ -134,4 +135,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Print nothing: a request every few seconds would fill the terminal, and its path has the token."""
+        """Print nothing: a request every few seconds would fill the terminal, and its path contains the token."""

@@ -93,7 +93,7 @@ def queues(found: Sequence[QueueStatus]) -> list[Row]:
 
 
 def nodes(found: Sequence[NodeHealth], now: datetime) -> list[Row]:
-    """Return the most serious ones first. Only healthy nodes are left out if there are too many."""
+    """Return the most serious ones first. If there are too many, only healthy nodes are left out."""
     rank = {state: number for number, state in enumerate(SEVERITIES)}
     ordered = sorted(found, key=lambda one: (rank[one.state], one.is_quiet, one.pool, one.name))
     loud = sum(not one.is_quiet for one in ordered)
@@ -117,7 +117,7 @@ def _node(node: NodeHealth, now: datetime) -> Row:
 
 
 def jobs(lines: Sequence[JobLine], found: Sequence[JobRecord] | str, now: datetime) -> list[Row]:
-    """Return the running jobs first, then those that start or wait."""
+    """Return the running jobs, then those that are starting or waiting."""
     order = ("Running", "Starting", "Ending", "Queued")
     ordered = sorted(lines, key=lambda line: order.index(line.state.phase) if line.state.phase in order else len(order))
     readable = [] if isinstance(found, str) else found
@@ -129,7 +129,7 @@ def jobs(lines: Sequence[JobLine], found: Sequence[JobRecord] | str, now: dateti
 
 
 def ended(found: Sequence[JobRecord], now: datetime) -> list[Row]:
-    """Return the jobs that ended last, also deleted ones."""
+    """Return the jobs that ended last, including deleted ones."""
     return [_job(state, state.reason, record, now) for state, record in _last_ended(found)]
 
 
@@ -140,7 +140,9 @@ def _last_ended(found: Sequence[JobRecord]) -> list[tuple[JobState, JobRecord]]:
 
 
 def goodput(lines: Sequence[JobLine], found: Sequence[JobRecord], now: datetime) -> str:
-    """Return a sentence about the jobs in `lines` and those that ended last; empty if none of them has left the queue."""
+    """Return a sentence about the jobs in `lines` and those that ended last, or an empty text if none has left the
+    queue.
+    """
     exist = [record for line in lines if (record := records.of_job(found, line.state))]
     shown = {one.key: one for one in (*exist, *(record for _, record in _last_ended(found)))}
     every = [one for record in shown.values() if (one := account.of_job(record.content, now)).goodput is not None]
@@ -169,7 +171,7 @@ def _job(state: JobState, why: str, record: JobRecord | None, now: datetime) -> 
 
 
 def _why(reason: str, record: JobRecord | None) -> str:
-    """Return why a job waits, ended or restarted. The cell of the progress shows why a job is not watched."""
+    """Return why a job waits, ended or restarted. The progress cell shows why a job is not watched."""
     problem = _progress_problem(record)
     return shortened(reason if reason != problem else "") or _last_restart(record)
 
@@ -185,7 +187,7 @@ def _restarts(state: JobState, record: JobRecord | None) -> dict[str, Any]:
 
 
 def _last_restart(record: JobRecord | None) -> str:
-    """Return why the last attempt that failed did so, in the words of `jobs`; empty if none has."""
+    """Return why the last failed attempt failed, in the wording of `jobs`; empty if none has failed."""
     attempts = list(record.content.get("attempts", ())) if record else []
     failed = [one for one in attempts if one.get("outcome") in ("Failed", "Disrupted") and one.get("cause")]
     if record is None or not failed:
@@ -197,7 +199,7 @@ def _last_restart(record: JobRecord | None) -> str:
 
 
 def progress(record: JobRecord | None, now: datetime) -> dict[str, Any]:
-    """Return the last step in the record. A job reports steps only if its file has `progress`."""
+    """Return the last step in the record. A job reports steps only if its file sets `progress`."""
     attempts = record.content.get("attempts", ()) if record else ()
     problem = _progress_problem(record)
     steps = next((one["steps"] for one in reversed(attempts) if one.get("steps")), None)
@@ -218,7 +220,7 @@ def _parts(spent: Account | None) -> list[dict[str, Any]]:
 
 
 def _phases(spent: Account | None) -> str:
-    """Return the same in words. Lost time without steps is unknown, as in `goodput`."""
+    """Return the phases as text. Lost time without steps is unknown, as in `goodput`."""
     words = {one["name"]: duration(round(one["seconds"])) for one in _parts(spent)}
     if spent and spent.lost_is_unknown and spent.share:
         words["lost"] = UNKNOWN

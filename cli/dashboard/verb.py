@@ -29,8 +29,8 @@ def command(
     context: options.Context = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the page's URL as one JSON document; also errors.")] = False,
 ) -> int:
-    """Prints a URL with a random token, for a browser on this machine, until ^C. Only 127.0.0.1 can reach it, and it reads
-    with your permissions: what you may not read is shown as such.
+    """Prints a URL with a random token, for a browser on this machine, and serves the page until ^C. It listens only on
+    127.0.0.1 and reads with your permissions: the page shows what you are not allowed to read.
     """
     raw = stack_file.read(stack_file.find(stack, config_dir)) if stack else None
     access = Access(kubeconfig, context)

@@ -1,1 +1,1 @@
-"""`goodput`: where the time of jobs went."""
+"""`goodput`: how jobs spent their time."""

@@ -1,6 +1,6 @@
 """Divides the time of a job among six phases, from its record. Pure.
 
-With steps in the record (`progress` of the job), each moment has the phase that the steps show:
+If the record contains steps (`progress` of the job), the steps determine the phase of each moment:
 
     starting      until the first step
     training      steps that were done for the first time, without checkpoints
@@ -55,7 +55,7 @@ class Account:
 
     @property
     def share(self) -> str:
-        """The goodput for people; empty before a job has left the queue."""
+        """The goodput as text; empty before a job has left the queue."""
         return "" if self.goodput is None else f"{100 * self.goodput:.1f} %"
 
     @property
@@ -88,7 +88,7 @@ def total(accounts: Sequence[Account]) -> Account:
 
 
 def _kept(record: Record, now: datetime) -> Iterator[tuple[str, datetime, datetime]]:
-    """Yield the phases in the record with their begin and end."""
+    """Yield the phases in the record with their start and end."""
     for one in record["phases"]:
         if one["phase"] in OF_RECORD:
             begin = moment(one["from"])
@@ -96,7 +96,7 @@ def _kept(record: Record, now: datetime) -> Iterator[tuple[str, datetime, dateti
 
 
 def _dropped(record: Record) -> dict[str, float]:
-    """Return the seconds of phases that the record no longer lists, only sums up."""
+    """Return the seconds of phases that the record no longer lists but only sums up."""
     sums = {phase: float(seconds) for phase, seconds in record["seconds"].items() if phase in OF_RECORD}
     for one in record["phases"]:
         if one["to"] and one["phase"] in OF_RECORD:
@@ -117,7 +117,9 @@ def _parts(usual: Phase, begin: datetime, end: datetime, marks: Sequence[Mark]) 
 
 
 def _marks(record: Record) -> Iterator[Mark]:
-    """Yield when a phase begins that the steps show, in order. Times of nodes and of the controller may differ a little."""
+    """Yield, in order, the starts of the phases that the steps show. The clocks of nodes and of the controller may
+    differ slightly.
+    """
     latest = moment(record["created"])
     for when, phase in _unordered(record) if _with_steps(record) else ():
         latest = max(latest, when)
@@ -146,6 +148,6 @@ def _with_steps(record: Record) -> list[Mapping[str, Any]]:
 
 
 def _weight(record: Record) -> int:
-    """Return the number of GPUs of the job; for a job without GPUs, of its workers."""
+    """Return the job's number of GPUs, or of workers if it has no GPUs."""
     each = max((one["gpus"] for one in record["workers"]), default=0)
     return int(max(1, record.get("size", 1)) * (each or 1))

@@ -1,4 +1,4 @@
-"""`goodput`: a table of where the time of jobs went."""
+"""`goodput`: a table of how jobs spent their time."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

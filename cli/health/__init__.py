@@ -1,1 +1,1 @@
-"""`health`: the faults of nodes, what follows from them, and the history of a node."""
+"""`health`: the faults of nodes, their consequences, and the history of a node."""

@@ -19,15 +19,16 @@ NODE_GROUP_LABEL: Final = "eks.amazonaws.com/nodegroup"
 TYPE_LABEL: Final = "node.kubernetes.io/instance-type"
 WITHDRAWN: Final = "DevicePluginWithdrewGpus"
 NOTICED_LATER: Final = timedelta(minutes=2)
-"""How long after the end of a worker its attempt may end because of the node."""
+"""Maximum time between the end of a worker and the end of its attempt for the node to be the cause."""
 _DOES: Final = {"replace": "replaces", "reboot": "reboots"}
 
 
 def health(
     node: Object, events: Sequence[Object], records: Sequence[JobRecord], now: datetime, journal: Journal | None = None
 ) -> NodeHealth:
-    """Return the health of a node. `events` and `records` may be about other nodes, too. `journal`: of the job controller; None
-    if it has never acted."""
+    """Return the health of a node. `events` and `records` may also be about other nodes. `journal`: the job
+    controller's journal; None if it has never acted.
+    """
     labels, name = node["metadata"].get("labels", {}), node["metadata"]["name"]
     found, warnings = tuple(_faults(node)), tuple(_warnings(name, events))
     out = annotation.read(node)
@@ -53,7 +54,7 @@ def is_called(node: Object, name: str) -> bool:
 
 
 def gone(name: str, events: Sequence[Object], records: Sequence[JobRecord], journal: Journal | None = None) -> NodeHealth | None:
-    """Return the health of a node that does not exist any more; None if nothing is known about it."""
+    """Return the health of a node that no longer exists; None if nothing is known about it."""
     known = any(_is_about(one, name) for one in events) or any(_workers(one, name) for one in records)
     known = known or bool(repairs.moments(journal, name))
     return NodeHealth(name, "gone", warnings=tuple(_warnings(name, events))) if known else None
@@ -86,7 +87,9 @@ def _state(node: Object, found: Sequence[Fault]) -> State:
 
 
 def _warnings(name: str, events: Sequence[Object]) -> list[Fault]:
-    """Return what EKS's agent reports as an event: the reason is the condition, and the message starts with the reason."""
+    """Return the fault in an event from EKS's agent: the event's reason is the condition, and its message starts with
+    the fault's reason.
+    """
     found = []
     for one in events:
         if _is_about(one, name) and one.get("type") == "Warning" and one.get("reason") in faults.AGENT_CONDITIONS:
@@ -96,7 +99,7 @@ def _warnings(name: str, events: Sequence[Object]) -> list[Fault]:
 
 
 def _next_of(node: Object, found: Sequence[Fault], out: TakenOut | None, journal: Journal | None, now: datetime) -> str:
-    """Return what happens next: first the job controller, then EKS, then people."""
+    """Return what happens next: what the job controller does, or else EKS, or else people."""
     if out is not None:
         return repairs.after(node, out, _instance(node), by_eks=NODE_GROUP_LABEL in node["metadata"].get("labels", {}))
     by_controller = ""
@@ -109,13 +112,13 @@ def _next(node: Object, found: Sequence[Fault], now: datetime) -> str:
     """Return what happens next, for the most serious fault."""
     name = node["metadata"]["name"]
     if not found:
-        return f"takes jobs again after `kubectl uncordon {name}`" if node["spec"].get("unschedulable") else ""
+        return f"accepts jobs again after `kubectl uncordon {name}`" if node["spec"].get("unschedulable") else ""
     fault, labels = found[0], node["metadata"].get("labels", {})
     if fault.reason == WITHDRAWN:
-        return "see the log of the node's device plugin; a new node has all GPUs"
+        return "see the log of the node's device plugin; a new node will have all GPUs"
     decision = faults.decide(fault.condition, fault.reason)
     if not decision.costs_node:
-        return "see the log of the node monitoring agent: this says nothing about the GPUs"
+        return "see the log of the node monitoring agent: this does not mean that a GPU is broken"
     if NODE_GROUP_LABEL in labels and decision.eks != "none" and fault.since:
         wait = faults.wait(fault.condition)
         due, minutes = fault.since + wait, int(wait.total_seconds() // 60)

@@ -26,7 +26,7 @@ SEVERITIES: Final[Mapping[State, Severity]] = {
 
 @dataclass(frozen=True)
 class Fault:
-    """A condition of a node that is not as it should be, or a warning about the node."""
+    """A bad condition of a node, or a warning about the node."""
 
     condition: str
     reason: str
@@ -55,9 +55,9 @@ class NodeHealth:
     gpus: tuple[int, int] = (0, 0)
     """GPUs that pods can use, and GPUs of the node."""
     faults: tuple[Fault, ...] = ()
-    """The most serious one first."""
+    """Sorted by severity, the most serious first."""
     warnings: tuple[Fault, ...] = ()
-    """What EKS's agent reported and what costs no node, the newest first."""
+    """Reports of EKS's agent that do not affect the node's service, newest first."""
     taken_out: TakenOut | None = None
     """What the job controller did."""
     next: str = ""
@@ -73,7 +73,7 @@ class NodeHealth:
 
     @property
     def words(self) -> str:
-        """The state for people: a broken node may be cordoned, too."""
+        """The state as text: a broken node may also be cordoned."""
         return f"{self.state}, cordoned" if self.is_cordoned and self.state in ("broken", "not ready") else self.state
 
     @property
@@ -86,7 +86,7 @@ class NodeHealth:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether there is nothing to tell about the node."""
+        """Whether there is nothing to report about the node."""
         return self.state == "healthy" and not self.warnings
 
     def as_json(self) -> dict[str, object]:

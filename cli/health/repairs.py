@@ -1,4 +1,6 @@
-"""What the job controller did about a node, and what is next: from the node's annotation and the controller's journal. Pure."""
+"""What the job controller did about a node, and what happens next, from the node's annotation and the controller's
+journal. Pure.
+"""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -15,7 +17,7 @@ Object = Mapping[str, Any]
 _DONE: Final = {
     "draining": "taken out of service",
     "repairing": "no jobs are left on it; it waits for its repair",
-    "verifying": "no fault any more; it has to stay so for a moment",
+    "verifying": "the fault is gone; the node must stay healthy for a moment",
     journal.IN_SERVICE: "back in service",
     journal.GONE: "the node is gone",
 }
@@ -26,13 +28,13 @@ SOON: Final = "the job controller takes it out of service"
 def after(node: Object, out: TakenOut, instance: str, *, by_eks: bool) -> str:
     """Return what happens next to a node that is out of service. `by_eks`: it belongs to a managed node group."""
     if out.state == "verifying":
-        return f"takes jobs again at {out.since + VERIFYING:%H:%M:%S} UTC if it has no fault until then"
+        return f"accepts jobs again at {out.since + VERIFYING:%H:%M:%S} UTC if it has no fault until then"
     if not node["spec"].get("unschedulable"):
         return "a person has uncordoned it, so it keeps its jobs"
     if out.state == "draining":
         return "its jobs restart on other nodes" if out.drains else "its jobs stay until they end; then repair it"
     if not by_eks:
-        return "repair it, then restart the program that reports its conditions: it takes jobs again without a fault"
+        return "repair it, then restart the program that reports its conditions: it accepts jobs again without a fault"
     name = instance or node["metadata"]["name"]
     if faults.decide(out.condition, out.reason).eks == "none":
         return f"the autoscaler removes it, unless its pool has `minSize` nodes: then terminate {name}"
@@ -40,7 +42,9 @@ def after(node: Object, out: TakenOut, instance: str, *, by_eks: bool) -> str:
 
 
 def of_broken(name: str, condition: str, reason: str, known: Journal | None) -> str:
-    """Return what the job controller does about a broken node in service; empty if it is not its owner, or not there."""
+    """Return what the job controller does about a broken node in service; empty if it does not own the fault, or does
+    not exist.
+    """
     if known is None or faults.decide(condition, reason).owner != "controller":
         return ""
     return HELD if name in known["held"] else SOON
@@ -58,4 +62,4 @@ def moments(known: Journal | None, name: str) -> list[Moment]:
 
 
 def _need(action: str) -> str:
-    return {"replace": "a replacement", "reboot": "a reboot"}.get(action, "a person to look at it")
+    return {"replace": "a replacement", "reboot": "a reboot"}.get(action, "a person must look at it")

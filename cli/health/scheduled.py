@@ -17,7 +17,7 @@ from infra.facts.clients import Clients, Denied, query
 
 CONDITION: Final = "ScheduledEvent"
 COMPLETED: Final = ("[Completed]", "[Canceled]")
-"""EC2 lists an event for a week after its end."""
+"""EC2 lists an event for a week after it has ended."""
 _DOES: Final = {
     "instance-retirement": "ends",
     "instance-stop": "stops",

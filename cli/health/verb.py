@@ -1,4 +1,4 @@
-"""`health`: read nodes, their events and the records of jobs, and print what happened and what is next."""
+"""`health`: read nodes, their events and the records of jobs, and print what happened and what happens next."""
 
 import tempfile
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ from cli.health.reading import node_events, read_journal
 from cli.records import JobRecord
 
 NAMED = 10
-"""Number of nodes that an error names."""
+"""Number of nodes that an error lists."""
 Answer = TypeVar("Answer")
 
 
@@ -46,7 +46,7 @@ def command(
 
 
 class _Seen:
-    """What the cluster reports. Only the nodes are necessary: for each other failed query, the reason is kept."""
+    """What the cluster reports. Only the nodes are required: for any other failed query, the reason is kept."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.unknown: list[str] = []
@@ -58,7 +58,7 @@ class _Seen:
         self.scheduled: scheduled.Scheduled = {}
 
     def ask_ec2(self, stack: str, folder: Path) -> None:
-        """Read what EC2 has scheduled for the instances. A stack without AWS has none."""
+        """Read what EC2 has scheduled for the instances. A stack without AWS has no such events."""
         if not any(str(one["spec"].get("providerID", "")).startswith("aws:") for one in self.nodes):
             return
         found = self._query(lambda: [scheduled.read(stack, folder)], "events that EC2 has scheduled")

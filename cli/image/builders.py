@@ -1,4 +1,4 @@
-"""Programs that build container images. They have the same commands, so that any of them will do."""
+"""Programs that build container images. They share the same commands, so any of them works."""
 
 import shutil
 import subprocess
@@ -11,7 +11,7 @@ from cli.errors import CommandError
 
 Name = Literal["docker", "podman", "finch", "buildah"]
 NAMES: Final[tuple[Name, ...]] = get_args(Name)
-"""In the order in which they are tried."""
+"""Tried in this order."""
 PLATFORM: Final = "linux/amd64"
 """AWS's images with EFA exist for x86 only."""
 STDERR: Final = 2
@@ -43,11 +43,11 @@ class Builder:
     def _run(self, command: list[str], purpose: str) -> None:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=STDERR, check=False)
         if done.returncode:
-            raise CommandError(f"{self.name} could not {purpose} (exit code {done.returncode}); its output above has the reason")
+            raise CommandError(f"{self.name} could not {purpose} (exit code {done.returncode}); see its output above")
 
 
 def choose(name: str | None) -> Builder:
-    """Return the wanted builder, or the first that works on this machine."""
+    """Return the requested builder, or the first that works on this machine."""
     reasons = []
     for one in [name] if name else NAMES:
         if (reason := _unusable(one)) is None:

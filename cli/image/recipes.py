@@ -18,7 +18,7 @@ from infra.jobs.smoke import IMAGES
 ROOT: Final = CLONE or Path()
 TAG_CHARACTERS: Final = 12
 NOT_VERIFIED: Final = "written from the sources of AWS's images (2026-08-21) and tested with stubs; see docs/images.md"
-"""What was never run with these recipes; true until a user reports a build from AWS's images."""
+"""What was never run with these recipes; remains true until a user reports a build from AWS's images."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Recipe:
     content: str
     """What the image contains."""
     base: str
-    """The image that it derives from, unless the user names another."""
+    """The default base image."""
     files: tuple[str, ...]
     """The Dockerfile and the files that it copies, as paths in the repository."""
 
@@ -54,7 +54,7 @@ class Recipe:
         return self.tag(self.base, {})
 
     def write_context(self, folder: Path) -> None:
-        """Copy the recipe's files, and nothing else, to the folder that the builder reads."""
+        """Copy only the recipe's files to the folder that the builder reads."""
         for file in self.files:
             (folder / file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / file, folder / file)
@@ -89,7 +89,7 @@ def find(name: str) -> Recipe:
 
 
 def default_image(pool: PoolDescription | None, implementation: MpiImplementation) -> str:
-    """Return the image of jobs that this program itself runs on a pool.
+    """Return the image for jobs that this program itself runs on a pool.
 
     GPU nodes get the recipe `mpi`, with CUDA, NCCL and EFA. An installation without the recipes uses the image for other
     nodes.
@@ -100,7 +100,7 @@ def default_image(pool: PoolDescription | None, implementation: MpiImplementatio
 
 
 def valid_tag(tag: str) -> str:
-    """Return the tag. Raises CommandError if registries would reject it.
+    """Return the tag. Raises CommandError if a registry would reject it.
 
     https://github.com/opencontainers/distribution-spec/blob/v1.1.0/spec.md#pulling-manifests
     """

@@ -1,4 +1,4 @@
-"""Where images are pushed: the repository of a stack or one that the user names; and AWS's registry, ECR."""
+"""Where images are pushed: to a repository of a stack or one that the user names. Also AWS's registry, ECR."""
 
 import base64
 import json
@@ -39,7 +39,9 @@ class Ecr:
         return cls(repository.partition("/")[0], *found[:2]) if found else None
 
     def digest(self, repository: str, tag: str) -> str | None:
-        """Return the digest of an image, or None if the tag does not exist. Raises NotFound if the repository does not."""
+        """Return the digest of an image, or None if the tag does not exist. Raises NotFound if the repository does not
+        exist.
+        """
         name = repository.removeprefix(f"{self.registry}/")
         ecr = Clients(self.region).ecr
 

@@ -19,7 +19,7 @@ from cli.image.repositories import USER, Ecr
 
 @dataclass(frozen=True)
 class _Order:
-    """What to build, and under which name."""
+    """The image to build, and its name."""
 
     recipe: Recipe
     base: str
@@ -61,7 +61,7 @@ def build(
     ] = None,
     as_json: options.Json = False,
 ) -> int:
-    """Build a job image and print its name. Without --stack and --repository, the image is only for this machine.
+    """Build a job image and print its name. Without --stack and --repository, the image stays on this machine.
 
     The default tag changes when the recipe, its base or an argument changes. Tags that exist in ECR are not overwritten.
     """
@@ -97,7 +97,7 @@ def _prefix(stack: str | None, repository: str | None, *, push: bool) -> str:
 
 
 def _made(order: _Order, wanted: str | None, *, push: bool) -> dict[str, object]:
-    """Build and perhaps push the image. Everything that can fail without a build is done first."""
+    """Build the image, and push it on request. Every step that can fail without a build runs first."""
     report = make_console(stderr=True).print
     ecr = Ecr.of(order.repository) if push else None
     if ecr and ecr.digest(order.repository, order.tag):
@@ -129,7 +129,7 @@ def _made(order: _Order, wanted: str | None, *, push: bool) -> dict[str, object]
 
 
 def list_recipes(as_json: options.Json = False) -> int:
-    """The tag is the one that `image build` gives to the image."""
+    """The tag is the one that `image build` gives the image."""
     every = recipes.every_recipe()
     if as_json:
         print_json(

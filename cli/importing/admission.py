@@ -1,4 +1,4 @@
-"""Why a foreign manifest would not be admitted here as it is: Pod Security, and what a cluster's admission says.
+"""Reasons why a foreign manifest would not be admitted here unchanged: Pod Security, and the cluster's admission.
 
 https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted
 """
@@ -27,7 +27,7 @@ BASELINE_CAPABILITIES: Final = frozenset(
 )
 """https://kubernetes.io/docs/concepts/security/pod-security-standards/#baseline"""
 SECCOMP: Final = ("RuntimeDefault", "Localhost")
-IMPORT: Final = "`import` makes a job file of it that complies."
+IMPORT: Final = "`import` turns it into a job file that complies."
 
 
 def pods(value: Any, path: Path = ()) -> Iterator[tuple[Path, Mapping[str, Any]]]:
@@ -97,7 +97,9 @@ _CONTAINER: Final = {"restricted": _restricted, "baseline": _baseline}
 
 
 def refusals(manifest: Mapping[str, Any], cluster: Cluster, namespace: str) -> Iterator[Problem]:
-    """Yield what the cluster's API server says of each pod template: a dry run, which creates nothing. Raises CommandError."""
+    """Yield what the cluster's API server reports about each pod template in a dry run, which creates nothing. Raises
+    CommandError.
+    """
     for path, spec in pods(manifest):
         metadata = {"name": "gpumpi-dry-run", "namespace": namespace}
         restart = {"restartPolicy": "Never"} if spec.get("restartPolicy") not in ("Never", "OnFailure") else {}
@@ -106,7 +108,7 @@ def refusals(manifest: Mapping[str, Any], cluster: Cluster, namespace: str) -> I
         except CommandError as error:
             if error.code != REFUSED:
                 raise
-            yield Problem(path_text(path), f"the cluster refuses the pod: {_reason(str(error))}")
+            yield Problem(path_text(path), f"the cluster rejects the pod: {_reason(str(error))}")
 
 
 def _reason(message: str) -> str:

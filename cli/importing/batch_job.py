@@ -45,7 +45,7 @@ def _command(draft: Draft, main: Source) -> None:
         why = (
             ""
             if starters.torch_starter(words)
-            else "; the image needs PyTorch. A Job that needs none runs as it is: kubectl apply"
+            else "; the image needs PyTorch. A Job that does not need it runs unchanged: kubectl apply"
         )
         draft.set("launcher", "torchrun", f"workers without SSH{why}")
         comment = how(words)

@@ -1,4 +1,6 @@
-"""What all formats share: a pod template with a container becomes image, environment, resources and volumes of a job."""
+"""Code that all formats share: a pod template with a container becomes image, environment, resources and volumes of a
+job.
+"""
 
 import re
 from collections.abc import Mapping
@@ -22,8 +24,8 @@ SECRET: Final = re.compile(r"secret:(?P<name>[^/]+)/(?P<key>.+)")
 
 LAUNCHER_PORTS: Final = (SSH_PORT, MASTER_PORT)
 KINDS: Final = tuple(str(PodVolume.model_fields[kind].alias) for kind in VOLUME_KINDS)
-"""Kinds of volumes that `podOverrides` has."""
-RANKS_RESTART: Final = "the launcher repeats the job up to maxRestarts times"
+"""Kinds of volumes that `podOverrides` supports."""
+RANKS_RESTART: Final = "the launcher restarts the job up to maxRestarts times"
 _POD: Final[Mapping[str, str]] = {
     "nodeSelector": "the pool chooses the nodes",
     "serviceAccountName": "pods run as the service account of the namespace's jobs",
@@ -34,13 +36,13 @@ _POD: Final[Mapping[str, str]] = {
     "hostIPC": "Pod Security forbids it; every worker has its own /dev/shm",
     "hostPID": "Pod Security forbids it",
     "initContainers": "use setup for a command that runs once before the ranks",
-    "subdomain": "the launcher gives pods their names",
-    "hostname": "the launcher gives pods their names",
+    "subdomain": "the launcher names the pods",
+    "hostname": "the launcher names the pods",
 }
 _CONTAINER: Final[Mapping[str, str]] = {
-    "imagePullPolicy": "nodes always pull tags, and pull digests once",
-    "stdin": "nothing is attached to ranks",
-    "tty": "nothing is attached to ranks",
+    "imagePullPolicy": "nodes always pull tags, but pull digests only once",
+    "stdin": "ranks have no terminal attached",
+    "tty": "ranks have no terminal attached",
     "readinessProbe": "the launcher checks its workers itself",
     "livenessProbe": "the launcher checks its workers itself",
     "startupProbe": "the launcher checks its workers itself",
@@ -75,7 +77,7 @@ def template_metadata(draft: Draft, template: Source, role: str = "worker") -> N
 
 
 def workers(draft: Draft, spec: Source, container: Source) -> None:
-    """Read the pods of formats whose workers are all of one kind, except for their command."""
+    """Read the pods of formats with one kind of worker, except for their command."""
     pod_settings(draft, spec)
     ports(draft, container)
     draft.set("workingDir", container.take("workingDir"))
@@ -86,7 +88,7 @@ def workers(draft: Draft, spec: Source, container: Source) -> None:
 
 
 def pod_settings(draft: Draft, spec: Source, role: str = "worker") -> None:
-    """Read what a job has of the pods of a role."""
+    """Read those fields of a role's pods that a job has."""
     draft.override(role, "tolerations", spec.take("tolerations"))
     if affinity := spec.take("affinity"):
         draft.override(role, "affinity", affinity)
@@ -97,7 +99,7 @@ def pod_settings(draft: Draft, spec: Source, role: str = "worker") -> None:
 
 
 def pod(spec: Source, name: str | None = None) -> Source:
-    """Note what a job does not keep of a pod, and return the container that matters: the one of this name, else the first."""
+    """Record what a job does not keep of a pod, and return the main container: the one with this name, else the first."""
     for key, why in _POD.items():
         spec.drop(key, why=why)
     spec.change("restartPolicy", to=RANKS_RESTART)
@@ -105,7 +107,7 @@ def pod(spec: Source, name: str | None = None) -> Source:
     chosen = next((one for one in containers if name and one.at("name").value == name), containers[0] if containers else None)
     for number, one in enumerate(containers):
         if chosen is None or one.path != chosen.path:
-            spec.drop("containers", number, why="a job has one container; merge it into the image or run it as a job of its own")
+            spec.drop("containers", number, why="a job has one container; merge it into the image or run it as a separate job")
     _security(spec)
     if chosen is None:
         return spec.at("containers", 0)
@@ -140,7 +142,7 @@ def command(container: Source) -> list[str]:
 
 
 def ports(draft: Draft, container: Source, role: str = "worker") -> None:
-    """Read the ports, except those of the launcher itself."""
+    """Read the ports, except the launcher's own."""
     found = []
     for one in container.each("ports"):
         if one.at("containerPort").value in LAUNCHER_PORTS:
@@ -151,7 +153,7 @@ def ports(draft: Draft, container: Source, role: str = "worker") -> None:
 
 
 def environment(draft: Draft, container: Source) -> None:
-    """Read the variables. Those that place and number ranks are the launcher's."""
+    """Read the variables. The launcher sets those that place and number ranks."""
     if sources := container.take("envFrom"):
         known = draft.values.get("envFrom", [])
         draft.set("envFrom", [*known, *(one for one in sources if one not in known)], "must exist in the job's namespace")
@@ -165,7 +167,7 @@ def environment(draft: Draft, container: Source) -> None:
         elif secret := one.at("valueFrom", "secretKeyRef").value:
             secrets[name] = {key: str(one.take("valueFrom", "secretKeyRef", key)) for key in ("name", "key") if key in secret}
         elif one.at("valueFrom").value is not None:
-            one.drop("valueFrom", why=f"{name} needs a value or a Secret; job files have no other sources")
+            one.drop("valueFrom", why=f"{name} needs a value or a Secret; job files support no other sources")
         elif match := SECRET.fullmatch(str(one.at("value").value)):
             one.take("value")
             secrets[name] = match.groupdict()
@@ -174,21 +176,21 @@ def environment(draft: Draft, container: Source) -> None:
             former = draft.env_sources.get(name)
             if former is not None and former.at("value").value != one.at("value").value:
                 former.untake("value")
-                former.change("value", to=f"{values[name]!r} of another container: all pods of a job have one environment")
+                former.change("value", to=f"{values[name]!r} in another container: all pods of a job have the same environment")
             draft.env_sources[name] = one
     draft.add("env", values)
     draft.add("secretEnv", secrets)
 
 
 def resources(draft: Draft, container: Source) -> None:
-    """Read what one worker gets: limits, else requests."""
+    """Read the resources of one worker: limits, else requests."""
     limits, requests = container.at("resources", "limits"), container.at("resources", "requests")
     amounts = {**(requests.value or {}), **(limits.value or {})}
     found: dict[str, Any] = {}
     for name, amount in amounts.items():
         for where in (limits, requests):
             if where.at(name).value not in (None, amount):
-                where.change(name, to=f"{amount}, the limit: pods of a job request what they may use")
+                where.change(name, to=f"{amount}, the limit: pods of a job request their limit")
         if not _amount(draft, found, name, amount):
             continue
         limits.take(name)
@@ -197,7 +199,7 @@ def resources(draft: Draft, container: Source) -> None:
 
 
 def _amount(draft: Draft, found: dict[str, Any], name: str, amount: Any) -> bool:
-    """Store one amount; return whether a job has a place for it."""
+    """Store one amount; return whether a job has a field for it."""
     if name == GPU_RESOURCE:
         draft.set("gpusPerWorker", _whole(amount))
     elif name == EFA_RESOURCE:
@@ -254,7 +256,7 @@ def _shared_memory(draft: Draft, mount: Source, volume: Source) -> None:
     volume.take("emptyDir", "medium")
     if size := volume.take("emptyDir", "sizeLimit"):
         draft.add("resources", {"sharedMemoryMib": _mib(size)})
-    volume.change("hostPath", to="a /dev/shm of its own for every worker; its size is resources.sharedMemoryMib")
+    volume.change("hostPath", to="every worker has its own /dev/shm; its size is resources.sharedMemoryMib")
 
 
 def _other_volume(draft: Draft, role: str, mount: Source, volume: Source) -> None:
@@ -263,13 +265,13 @@ def _other_volume(draft: Draft, role: str, mount: Source, volume: Source) -> Non
     known = draft.values.get("podOverrides", {}).get(role, {}).get("volumes", [])
     if kind == "emptyDir" and (path == "/tmp" or path.startswith("/tmp/")):
         mount.take("mountPath")
-        volume.change("emptyDir", to="/tmp, which every pod has to itself")
+        volume.change("emptyDir", to="every pod has its own /tmp")
     elif kind not in KINDS:
         mount.take("mountPath")
         whys = {"hostPath": f"Pod Security forbids it. {path} needs a claim, or set writableRoot and create it in the container"}
         volume.drop(kind, why=whys.get(kind, f"put the files of {path} into the image or on a claim"))
     elif any(one["name"] == name for one in known):
-        mount.drop(why="a volume of a pod has one mount path; mount its parent folder, or use it in the command")
+        mount.drop(why="a pod's volume has one mount path; mount its parent folder, or use the path in the command")
     else:
         keys = [key for key in ("mountPath", "subPath", "readOnly") if mount.at(key).value]
         own = f"{name}-volume" if name in OUR_VOLUMES else name

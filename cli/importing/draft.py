@@ -13,7 +13,7 @@ WIDTH: Final = 110
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes texts of several lines as blocks."""
+    """Writes multi-line texts as blocks."""
 
 
 def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
@@ -46,7 +46,7 @@ class Draft:
             self.set(key, {**self.values.get(key, {}), **entries}, comment)
 
     def override(self, role: str, key: str, value: Any) -> None:
-        """Add to a field of `podOverrides` of a role, unless the value is empty. Lists and mappings grow."""
+        """Add to a field of `podOverrides` of a role, unless the value is empty. Lists and mappings are extended."""
         if not value:
             return
         overrides = self.values.setdefault("podOverrides", {}).setdefault(role, {})

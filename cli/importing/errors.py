@@ -2,4 +2,4 @@
 
 
 class NotImportable(Exception):
-    """The file has no job that a job file could describe. The message says why and what to do."""
+    """The file contains no job that a job file could describe. The message says why and what to do."""

@@ -24,14 +24,14 @@ UNDERSTOOD: Final = "MPIJob, PyTorchJob, TrainJob, batch Job and sbatch"
 
 @dataclass(frozen=True)
 class Imported:
-    """A job file to be, and what it does not keep of its source."""
+    """A draft of a job file, and what it does not keep of its source."""
 
     draft: Draft
     notes: Sequence[Note]
 
 
 def documents(text: str) -> list[Mapping[str, Any]]:
-    """Return the Kubernetes objects in a text, without those in a List; none if the text is something else."""
+    """Return the Kubernetes objects in a text, with Lists expanded; none if the text is something else."""
     try:
         found = [one for one in yaml_text.load_all(text) if one is not None]
     except yaml_text.NotYaml as error:
@@ -87,7 +87,7 @@ def _full_image_name(draft: Draft) -> None:
 def _left_to_shell(draft: Draft) -> list[Note]:
     known = {*draft.values.get("env", {}), *draft.values.get("secretEnv", {}), *_OF_RANKS}
     names = variables.left_to_shell(draft.values.get("command", ()), known)
-    text = "the shell in the pod expands {}, which nothing sets. If a template was meant, add --set"
+    text = "the shell in the pod expands {}, which nothing sets. If this is a template, add --set"
     return [Note("command", "kept", text.format(", ".join(names)))] if names else []
 
 
@@ -97,8 +97,8 @@ _OF_RANKS: Final = frozenset(
         *("NNODES", "NODE_RANK", "NPROC_PER_NODE", "JOB_COMPLETION_INDEX"),
     }
 )
-"""Variables that every launcher sets: docs/jobs.md, "Variables of the ranks"."""
-OTHER: Final = "a job file has only the job; create it with kubectl"
+"""Variables that every launcher sets; see docs/jobs.md, "Variables of the ranks"."""
+OTHER: Final = "a job file contains only the job; create it with kubectl"
 
 
 def unset_variables(manifest: Mapping[str, Any]) -> list[variables.Unset]:
@@ -110,7 +110,7 @@ def unset_variables(manifest: Mapping[str, Any]) -> list[variables.Unset]:
 
 
 def _require(job: Mapping[str, Any]) -> None:
-    """Refuse template variables without a value where nothing would expand them."""
+    """Reject template variables without a value where nothing would expand them."""
     if missing := unset_variables(job):
         listed = ", ".join(f"{one.name} ({one.path})" for one in missing)
         options = " ".join(f"--set {one.name}={'secret:NAME/KEY' if names_a_secret(one.name, '') else '...'}" for one in missing)

@@ -25,7 +25,7 @@ _POLICY: Final[Mapping[str, str]] = {
 
 
 def read(draft: Draft, source: Source) -> None:
-    """Read the job. Its command is the launcher's; everything else is the workers'."""
+    """Read the job. Its command comes from the launcher; everything else comes from the workers."""
     containers.metadata(draft, source)
     spec = source.at("spec")
     launcher, worker = (spec.at("mpiReplicaSpecs", role) for role in ("Launcher", "Worker"))
@@ -40,7 +40,9 @@ def read(draft: Draft, source: Source) -> None:
         spec.drop(key, why=why)
     _templates(draft, launcher, worker)
     if source.at("apiVersion").value == "kubeflow.org/v1":
-        draft.comments["image"] = "MPIJob v1 starts ranks with kubectl exec, so this image may lack sshd. A job needs sshd."
+        draft.comments["image"] = (
+            "MPIJob v1 starts ranks with kubectl exec, so this image may lack sshd. A job needs sshd in its image."
+        )
 
 
 def run_policy(draft: Draft, spec: Source) -> None:
@@ -80,12 +82,12 @@ def _templates(draft: Draft, launcher: Source, worker: Source) -> None:
         if one.at("image").value in (None, image):
             one.take("image")
         else:
-            one.change("image", to=f"{image}, the workers' image, which the launcher uses too")
+            one.change("image", to=f"{image}, the workers' image; the launcher also uses it")
         containers.environment(draft, one)
     containers.volumes(draft, pods["launcher"], main["launcher"], "launcher")
     containers.volumes(draft, pods["worker"], main["worker"])
     containers.resources(draft, main["worker"])
-    main["launcher"].drop("resources", why="the launcher runs no ranks and has small resources of its own")
+    main["launcher"].drop("resources", why="the launcher runs no ranks and gets few resources")
     words = containers.command(main["launcher"])
     draft.set("workingDir", main["launcher"].take("workingDir"))
     starts = starters.mpi_of(words)
@@ -95,9 +97,9 @@ def _templates(draft: Draft, launcher: Source, worker: Source) -> None:
 
 
 def _sshd(worker: Source) -> None:
-    """Drop the workers' command. Only sshd is what a job starts anyway."""
+    """Drop the workers' command. If it is only sshd, a job starts it anyway."""
     whole = " ".join(str(word) for key in ("command", "args") for word in worker.at(key).value or [])
-    why = "workers start sshd" if "sshd" in whole or not whole else "workers start sshd only; move the rest to setup or the image"
+    why = "workers start sshd" if "sshd" in whole or not whole else "workers start only sshd; move the rest to setup or the image"
     worker.drop("command", why=why)
     worker.drop("args", why=why)
-    worker.drop("workingDir", why="ranks start in the folder in which the launcher starts")
+    worker.drop("workingDir", why="ranks start in the same folder as the launcher")

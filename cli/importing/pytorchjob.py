@@ -14,10 +14,10 @@ from infra.jobs import starters
 
 CONTAINER: Final = "pytorch"
 _ELASTIC: Final[Mapping[str, str]] = {
-    "minReplicas": "the job always has all its workers",
-    "maxReplicas": "the job always has all its workers",
-    "metrics": "the job always has all its workers",
-    "standalone": "the number of workers decides",
+    "minReplicas": "the job always runs with all its workers",
+    "maxReplicas": "the job always runs with all its workers",
+    "metrics": "the job always runs with all its workers",
+    "standalone": "the number of workers determines it",
 }
 _RENDEZVOUS: Final = ("rdzvBackend", "rdzvHost", "rdzvPort", "rdzvId", "rdzvConf")
 
@@ -47,14 +47,14 @@ def _elastic(draft: Draft, spec: Source) -> None:
     for key, why in _ELASTIC.items():
         elastic.drop(key, why=why)
     for key in _RENDEZVOUS:
-        elastic.change(key, to="the rendezvous that the launcher sets up, with PET_* variables")
+        elastic.change(key, to="the launcher configures the rendezvous with PET_* variables")
     if "maxRestarts" not in draft.values and elastic.at("maxRestarts").value is not None:
         draft.set("maxRestarts", elastic.take("maxRestarts"), "from elasticPolicy.maxRestarts")
     elastic.drop("maxRestarts", why="runPolicy.backoffLimit is set")
 
 
 def _template(draft: Draft, roles: list[Source]) -> None:
-    """Read the last role, whose pods are the workers, then compare the others with it."""
+    """Read the last role, whose pods become the workers, and compare the others with it."""
     *others, chosen = roles
     pod = chosen.at("template", "spec")
     main = containers.pod(pod, CONTAINER)
@@ -66,11 +66,11 @@ def _template(draft: Draft, roles: list[Source]) -> None:
         for key in ("labels", "annotations"):
             if other.at("template", "metadata", key).value == chosen.at("template", "metadata", key).value:
                 other.take("template", "metadata", key)
-            other.drop("template", "metadata", key, why="all workers of a job are equal")
+            other.drop("template", "metadata", key, why="all workers of a job are identical")
         if other.at("template", "spec").value == pod.value:
             other.change("template", to="a worker's template; both are the same")
         else:
-            other.drop("template", why="the master differs from the workers; all workers of a job are equal")
+            other.drop("template", why="the master differs from the workers; all workers of a job are identical")
 
 
 def how(words: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""Batch scripts of Slurm. The script stays as it is; functions in front of it stand in for srun and scontrol.
+"""Batch scripts of Slurm. The script stays unchanged; functions in front of it replace srun and scontrol.
 
 https://slurm.schedmd.com/sbatch.html, https://slurm.schedmd.com/srun.html
 """
@@ -39,7 +39,7 @@ _DROPPED: Final[Mapping[str, str]] = {
     "account": "the namespace's queue accounts for the job",
     "qos": "set priority to a priority class of the queue",
     "array": "submit one job per element, with another name",
-    "dependency": "submit the job when the other one has ended",
+    "dependency": "submit the job after the other one has ended",
     "nodelist": "the pool chooses the nodes",
     "exclude": "the pool chooses the nodes",
     "constraint": "the pool chooses the nodes",
@@ -65,11 +65,15 @@ def read(draft: Draft, text: str) -> list[Note]:
     draft.set("launcher", "torchrun" if is_torch else "mpijob", "from the programs that the script starts")
     shims = resources.files(__package__).joinpath("slurm_torchrun.sh" if is_torch else "slurm_mpi.sh").read_text("utf-8")
     lines = [line.rstrip() for line in text.splitlines() if not line.startswith(("#SBATCH", "#!"))]
-    body = "\n".join(lines).replace("\t", "    ")  # YAML has no block texts with trailing blanks
-    where = "on every worker, and srun starts its command there" if is_torch else "once, in the launcher, and srun becomes mpirun"
+    body = "\n".join(lines).replace("\t", "    ")  # YAML cannot represent trailing blanks in block texts
+    where = (
+        "it runs on every worker, and srun starts its command there"
+        if is_torch
+        else "it runs once, in the launcher, and srun becomes mpirun"
+    )
     draft.set("command", ["bash", "-c", f"{shims}{body.strip()}\n"], f"the script runs {where}")
     if is_torch:
-        notes.append(Note("script", "changed", "all of it runs on every worker; Slurm runs what is not under srun on one node"))
+        notes.append(Note("script", "changed", "all of it runs on every worker; Slurm runs commands without srun on one node"))
     for number, line in enumerate(text.splitlines(), 1):
         found = (_HOST if is_torch else _SCONTROL).search(line)
         if found and not line.lstrip().startswith("#"):
@@ -78,7 +82,7 @@ def read(draft: Draft, text: str) -> list[Note]:
 
 
 def _options(text: str) -> Iterator[tuple[str, tuple[int, str]]]:
-    """Yield the directives as (name, (line, value)). Those after the first command do not count."""
+    """Yield the directives as (name, (line, value)). Directives after the first command do not count."""
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip() and not line.startswith("#"):
             return
@@ -120,7 +124,7 @@ def _apply(draft: Draft, options: Mapping[str, tuple[int, str]]) -> Iterator[Not
             taken[name](value)
         elif name not in known:
             text = f"--{name}={value}" if value else f"--{name}"
-            yield Note(f"line {line}", "dropped", f"{text}: {_DROPPED.get(name, 'job files have no such field')}")
+            yield Note(f"line {line}", "dropped", f"{text}: {_DROPPED.get(name, 'job files do not have such a field')}")
 
 
 def _number(options: Mapping[str, tuple[int, str]], name: str) -> int | None:

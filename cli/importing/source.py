@@ -8,12 +8,12 @@ from infra.config.problems import path_text
 
 Path = tuple[str | int, ...]
 
-NO_PLACE: Final = "job files have no such field"
+NO_PLACE: Final = "job files do not have such a field"
 
 
 @dataclass(frozen=True)
 class Note:
-    """A field of the source that the job does not have as it was."""
+    """A field of the source that the job does not have unchanged."""
 
     path: str
     action: str
@@ -38,7 +38,7 @@ class Source:
         self._record = _Record() if record is None else record
 
     def at(self, *keys: str | int) -> "Source":
-        """Return a view of a field; its value is None if the document does not have the field."""
+        """Return a view of a field; its value is None if the document lacks the field."""
         value = self.value
         for key in keys:
             if isinstance(value, Mapping):
@@ -61,7 +61,7 @@ class Source:
         return one.value
 
     def untake(self, *keys: str | int) -> None:
-        """Record that the job has lost a field again."""
+        """Record that the job no longer has a field."""
         self._record.used.discard(self.at(*keys).path)
 
     def drop(self, *keys: str | int, why: str) -> None:
@@ -81,7 +81,7 @@ class Source:
             self._record.notes.append(Note(path_text(one.path), action, text))
 
     def notes(self) -> list[Note]:
-        """Return all notes of the document. Fields that nobody looked at are among them."""
+        """Return all notes of the document. They include fields that were never read."""
         left = [Note(path_text(path), "dropped", NO_PLACE) for path in leaves(self.value) if not self._is_used(path)]
         return [*self._record.notes, *left]
 

@@ -24,7 +24,7 @@ _KNOWN: Final[Mapping[str, Mapping[str, Any]]] = {
 
 
 def read(draft: Draft, source: Source, runtimes: Sequence[Source]) -> None:
-    """Read the job; its runtime supplies what the job leaves out. Raises NotImportable if the runtime is missing."""
+    """Read the job; its runtime supplies the missing fields. Raises NotImportable if the runtime is missing."""
     containers.metadata(draft, source)
     spec, trainer = source.at("spec"), source.at("spec", "trainer")
     runtime = _runtime(spec, runtimes)
@@ -39,7 +39,7 @@ def read(draft: Draft, source: Source, runtimes: Sequence[Source]) -> None:
     draft.set("activeDeadlineSeconds", spec.take("activeDeadlineSeconds"))
     spec.drop("initializer", why="use setup to fetch the data set and the model to a volume")
     for key in ("runtimePatches", "podTemplateOverrides"):
-        spec.drop(key, why="change the fields of the job instead")
+        spec.drop(key, why="change the job's fields instead")
     for key in ("managedBy", "suspend"):
         spec.drop(key, why="the queue manages the job")
     _image_and_command(draft, trainer, _template(draft, runtime, mpi=mpi))
@@ -61,7 +61,7 @@ def _runtime(spec: Source, runtimes: Sequence[Source]) -> Source:
 
 
 def _template(draft: Draft, runtime: Source, *, mpi: bool) -> Source | None:
-    """Read the pod template of the runtime's nodes, if the runtime is at hand; return its container."""
+    """Read the pod template of the runtime's nodes, if the runtime is available; return its container."""
     for key in ("apiVersion", "kind", "metadata"):
         runtime.take(key)
     runtime.take("spec", "mlPolicy")
@@ -69,11 +69,11 @@ def _template(draft: Draft, runtime: Source, *, mpi: bool) -> Source | None:
     found = None
     for job in runtime.each("spec", "template", "spec", "replicatedJobs"):
         if job.at("name").value != "node":
-            job.drop(why="the job's launcher takes its place" if mpi else "a job has one kind of workers")
+            job.drop(why="the job's launcher replaces it" if mpi else "a job has one kind of workers")
             continue
         for key in ("name", "replicas", "dependsOn"):
             job.take(key)
-        job.drop("template", "metadata", why="labels belong to the launcher")
+        job.drop("template", "metadata", why="the launcher sets the labels")
         containers.template_metadata(draft, job.at("template", "spec", "template"))
         pod = job.at("template", "spec", "template", "spec")
         containers.pod_settings(draft, pod)

@@ -17,14 +17,16 @@ _SHELLS: Final = ("sh", "bash", "dash", "ash", "zsh")
 
 @dataclass(frozen=True)
 class Unset:
-    """A variable that `--set` did not give."""
+    """A variable that `--set` did not set."""
 
     name: str
     path: str
 
 
 def fill(value: Any, given: Mapping[str, str], path: Path = ()) -> Any:
-    """Return the document with the variables that `given` has. A value that was only a number becomes one."""
+    """Return the document, with the variables in `given` replaced. A value that consists only of a number becomes a
+    number.
+    """
     if isinstance(value, Mapping):
         return {str(fill(key, given)): fill(one, given, (*path, key)) for key, one in value.items()}
     if isinstance(value, list):
@@ -44,7 +46,7 @@ def _is_text(path: Path) -> bool:
 
 
 def unset(value: Any, path: Path = ()) -> Iterator[Unset]:
-    """Yield variables that nothing expands: outside of a shell's text, Kubernetes passes `$NAME` on as it is."""
+    """Yield variables that nothing expands: outside of shell text, Kubernetes passes `$NAME` on unchanged."""
     if isinstance(value, Mapping):
         for key, one in value.items():
             if key in ("command", "args") and isinstance(one, list):
@@ -59,7 +61,7 @@ def unset(value: Any, path: Path = ()) -> Iterator[Unset]:
 
 
 def left_to_shell(words: Sequence[str], known: Set[str]) -> list[str]:
-    """Return the variables in the text of `sh -c` that neither the text nor `known` sets, without PATH and its like."""
+    """Return the variables in the text of `sh -c` that neither the text nor `known` sets, except those like PATH."""
     if not _is_shell(words):
         return []
     text = "\n".join(words[1:])

@@ -50,7 +50,7 @@ def command(
     namespace: options.Namespace = None,
     as_json: options.Json = False,
 ) -> int:
-    """Prints a job file, and on stderr each field that was dropped or changed. Needs a cluster only with --submit."""
+    """Prints a job file and, on stderr, each field that was dropped or changed. Needs a cluster only with --submit."""
     given = _given(values or ())
     text = _text(file)
     fields = FIELDS - variables.names(text)
@@ -121,7 +121,7 @@ def _choose_pool(draft: Draft, cluster: ClusterDescription | None = None) -> Non
 
 
 def problems_of(draft: Draft) -> list[Problem]:
-    """Return the errors of the job that need no cluster to be found."""
+    """Return the errors of the job that can be found without a cluster."""
     found = without_echoes(examined_alone(draft.values))
     return [problem for problem in dict.fromkeys(found) if problem.is_error]
 

@@ -1,4 +1,4 @@
-"""What `pulumi preview` reports: what is created, changed and replaced, and what that does to running jobs."""
+"""What `pulumi preview` reports: what is created, changed and replaced, and the effect on running jobs."""
 
 import json
 from collections import Counter
@@ -28,6 +28,8 @@ EFFECTS: Final[Mapping[tuple[str, str], str]] = {
     ("aws:eks/cluster:Cluster", DELETE): "all jobs are deleted",
     ("aws:efs/fileSystem:FileSystem", REPLACE): "the shared files are deleted",
     ("aws:efs/fileSystem:FileSystem", DELETE): "the shared files are deleted",
+    ("aws:fsx/lustreFileSystem:LustreFileSystem", REPLACE): "the files on FSx for Lustre are deleted",
+    ("aws:fsx/lustreFileSystem:LustreFileSystem", DELETE): "the files on FSx for Lustre are deleted",
     ("aws:efs/accessPoint:AccessPoint", REPLACE): "jobs that mount it have to restart",
 }
 """(Resource type, operation) -> what it does to jobs and their files."""

@@ -1,4 +1,4 @@
-"""What `plan` found out, as JSON and as an exit code."""
+"""What `plan` found, as JSON and as an exit code."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from infra.checks.model import Answer
 from infra.cost.prices import Price
 from infra.plan.bill import LEVELS, Bill, Line, Total
 
-NOTE = "AWS does not tell whether on-demand or spot capacity is available."
+NOTE = "AWS does not report whether on-demand or spot capacity is available."
 
 
 @dataclass(frozen=True)
@@ -22,10 +22,10 @@ class Report:
     region: str
     answers: Sequence[Answer]
     bill: Bill | None
-    """None if the stack file has errors that leave no plan."""
+    """None if errors in the stack file make a plan impossible."""
     changes: Changes
     has_unreserved: bool = True
-    """Whether a pool depends on capacity that nobody can query."""
+    """Whether a pool depends on capacity that cannot be queried."""
 
     @property
     def refused(self) -> list[Answer]:
@@ -61,7 +61,7 @@ def bill_json(bill: Bill) -> Mapping[str, object]:
     prices = bill.prices
     return {
         "currency": "USD",
-        "prices": {"source": prices.kind, "date": prices.date, "verified": not bill.not_verified, "missing": prices.missing},
+        "prices": {"source": prices.kind, "date": bill.date, "verified": not bill.not_verified, "missing": prices.missing},
         "totals": {level: _total_json(bill.total(level)) for level in LEVELS},
         "lines": [_line_json(line) for line in bill.lines],
         "usage": [{"name": one.name, "unit": one.unit, "usd": _usd(one.price)} for one in bill.usage],

@@ -66,7 +66,7 @@ def _checks(report: Report) -> Table:
 
 
 def _merged(answers: Sequence[Answer]) -> Iterator[Answer]:
-    """Merge checks with the same answer into one line: those that are fine, and those that are unknown for one reason."""
+    """Merge checks with the same answer into one line: passed checks, and unknown ones with the same reason."""
     alike: dict[tuple[str, tuple[str, ...]], list[Answer]] = {}
     for one in answers:
         if one.verdict != "no" and not one.warnings:
@@ -114,10 +114,10 @@ def _below(bill: Bill) -> Iterator[RenderableType]:
         for name in lacking:
             yield _wrapped(Text(f"unknown: {name}", "yellow"))
     usage = "; ".join(f"{one.name} {_unit_price(one)}" for one in bill.usage)
-    yield _wrapped(Text(f"by use, not in the sum: {usage}", "dim"))
+    yield _wrapped(Text(f"depends on usage, not in the sum: {usage}", "dim"))
     mark = "; not verified" if bill.not_verified else ""
     source = "AWS Price List" if bill.prices.kind == "Price List" else "snapshot of this repository"
-    yield _wrapped(Text(f"prices: {source}, {bill.prices.date}{mark}; without taxes and discounts", "dim"))
+    yield _wrapped(Text(f"prices: {source}, {bill.date}{mark}; without taxes and discounts", "dim"))
 
 
 def _unit_price(line: UsageLine) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -15,6 +16,7 @@ from cli.plan import changes
 from cli.plan.changes import Changes
 from cli.plan.report import Report
 from cli.plan.screen import screen
+from cli.status.model import BlockStatus
 from infra.checks import images, limits, of_rules, permissions
 from infra.checks.model import Answer, unknown
 from infra.config import preflight, stack_file
@@ -24,6 +26,7 @@ from infra.cost.prices import Prices, snapshot
 from infra.facts import Facts, price_list
 from infra.facts.price_list import Wanted
 from infra.plan.bill import Bill, bill
+from infra.settings.pools import CapacityBlock
 from infra.settings.stack import Settings
 
 
@@ -37,7 +40,7 @@ def command(
     config_dir: options.ConfigDir = options.STACK_FILES,
     as_json: options.Json = False,
 ) -> int:
-    """Creates nothing. Exits with 0 if no check refuses, and with 3 if one does; unknown checks are warnings."""
+    """Creates nothing. Exits with 0 if no check fails, and with 3 if one does; unknown checks are warnings."""
     raw = stack_file.read(stack_file.find(stack, config_dir))
     if stack_file.is_existing(raw.values):
         raise CommandError(f"{stack} is an existing Kubernetes cluster: nothing is bought. Use `validate -s {stack}`", USAGE)
@@ -78,10 +81,10 @@ def examine(raw: RawStack, *, offline: bool, look_ahead: Callable[[], Changes]) 
 
 
 def _answers(examined: Examined[Settings, Facts], found: Bill | None) -> Iterator[Answer]:
-    """Answer every check, so that one run shows all that is in the way."""
+    """Answer every check, so that one run shows all obstacles."""
     settings, facts = examined.settings, examined.facts
     of_file = list(of_rules.answers(examined))
-    yield from of_file
+    yield from (_with_clocks(one, settings, facts) for one in of_file)
     is_readable = all(one.verdict != "no" for one in of_file if one.check == of_rules.STACK_FILE)
     if settings is not None and facts is not None and is_readable:
         yield from _of_account(settings, facts)
@@ -89,8 +92,18 @@ def _answers(examined: Examined[Settings, Facts], found: Bill | None) -> Iterato
         yield from of_rules.of_budget(settings, found)
 
 
+def _with_clocks(answer: Answer, settings: Settings | None, facts: Facts | None) -> Answer:
+    """Add when the nodes of each Capacity Block start and how long they stay, by the clock of AWS."""
+    if answer.check != of_rules.RESERVATIONS or answer.verdict != "yes" or settings is None or facts is None:
+        return answer
+    held = dict.fromkeys(pool.reservation_id or "" for pool in settings.pools if isinstance(pool.capacity, CapacityBlock))
+    blocks = [facts.reservations[one] for one in held if one in facts.reservations]
+    clocks = [BlockStatus(one.id, one.state, one.start, one.end, settings.is_eks) for one in blocks if one.start and one.end]
+    return replace(answer, sentences=tuple(one.sentence(blocks[0].read_at) for one in clocks))
+
+
 def _of_account(settings: Settings, facts: Facts) -> Iterator[Answer]:
-    """Answer the checks that `plan` adds to the rules. Some need zones and types that AWS has."""
+    """Answer the checks that `plan` adds to the rules. Some need zones and types that exist in AWS."""
     with ThreadPoolExecutor(3) as threads:
         asked = [
             threads.submit(_unless_unplanned, "limits of the account", lambda: list(limits.answers(settings, facts))),

@@ -23,17 +23,20 @@ class BlockStatus:
     state: str
     start: datetime
     end: datetime
+    moves_nodes: bool = True
+    """Whether nodes start and drain with the block. Those of EC2 clusters do not."""
 
     def sentence(self, now: datetime) -> str:
-        """Return the clock of the block: when its nodes start, or how long they stay."""
+        """Return when the nodes of the block start, or how much time they have left."""
         drain = self.end - DRAIN_BEFORE_END
         until = f"nodes are drained from {drain.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
-        if self.state == "active" and now < drain:
-            return f"Capacity Block {self.id}: {shown(self.end - now)} left; {until}"
+        left = f"Capacity Block {self.id}: {shown(max(self.end - now, timedelta()))} left"
+        is_ahead = self.state != "active" and now < self.start
+        if not self.moves_nodes and (self.state == "active" or is_ahead):
+            return f"Capacity Block {self.id} is {self.state}: starts in {shown(self.start - now)}" if is_ahead else left
         if self.state == "active":
-            left = max(self.end - now, timedelta())
-            return f"Capacity Block {self.id}: {shown(left)} left; its nodes are being drained"
-        if now < self.start:
+            return f"{left}; {until if now < drain else 'its nodes are being drained'}"
+        if is_ahead:
             return f"Capacity Block {self.id} is {self.state}: nodes start in {shown(self.start - now)}; {until}"
         return f"Capacity Block {self.id} is {self.state}"
 
@@ -146,7 +149,7 @@ class SpendingStatus:
     usd: Decimal
     since: datetime
     unknown: tuple[str, ...] = ()
-    """Prices that are not known: `usd` is a lower bound."""
+    """Unknown prices: `usd` is a lower bound."""
 
     def sentence(self) -> str:
         least = "at least " if self.unknown else ""

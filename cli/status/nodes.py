@@ -90,7 +90,7 @@ def _gpus_of(container: Object) -> int:
 
 
 def queue_status(namespace: str, queue: str, workloads: Sequence[Object], helpers: Sequence[Object]) -> QueueStatus:
-    """Count the workloads of jobs in a queue. Workloads of pods that only move files of jobs do not count."""
+    """Count the workloads of jobs in a queue. Workloads of pods that only transfer files do not count."""
     ours = {str(one["metadata"]["uid"]) for one in helpers}
     jobs = [one for one in workloads if one["spec"].get("queueName") == queue and not ours & _owners(one)]
     open_ = [one for one in jobs if one["spec"].get("active", True) and not _holds(one, "Finished")]

@@ -20,7 +20,7 @@ Look = Callable[[], tuple[Status, int]]
 
 
 def with_spending(raw: RawStack, look: Look, clock: Callable[[], float] = time.monotonic) -> Look:
-    """Return a look that adds the spending of a stack, which is read in parallel."""
+    """Return a function that adds the spending of a stack, which it reads in parallel."""
     last: tuple[float, SpendingStatus | str] | None = None
 
     def read() -> SpendingStatus | str:
@@ -39,7 +39,7 @@ def with_spending(raw: RawStack, look: Look, clock: Callable[[], float] = time.m
 
 
 def of_stack(raw: RawStack) -> SpendingStatus | str:
-    """Return the spending, or the reason why it is not known."""
+    """Return the spending, or the reason why it is unknown."""
     settings = examine_aws(raw, offline=True).settings
     if settings is None:
         return f"the stack file has errors. See `validate -s {raw.stack}`"

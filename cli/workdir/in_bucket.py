@@ -29,7 +29,7 @@ BUCKET, KEY, REGION = "bucket", "object", "region"
 
 
 class FolderInBucket:
-    """The folder of a job that is about to be submitted."""
+    """The folder of a job about to be submitted."""
 
     def __init__(self, placed: PlacedJob, folder: Path, limit_mib: int) -> None:
         """Choose the files to send. Raises CommandError if they cannot be sent; nothing has been created then."""
@@ -41,7 +41,7 @@ class FolderInBucket:
         return bucket_workdir.used_by(pieces, self._placed, self._key)
 
     def create(self, cluster: Cluster) -> None:
-        """Record the folder, and send the archive. Raises CommandError; nothing is left then."""
+        """Record the folder, and send the archive. Raises CommandError after removing what it created."""
         bucket = _bucket(cluster, self._placed.namespace.name)
         record = bucket_workdir.record(self._placed, {BUCKET: bucket, KEY: self._key, REGION: self._region}, self._id)
         cluster.create(record)
@@ -55,7 +55,7 @@ class FolderInBucket:
         say(f"{NAME}: {sent} s3://{bucket}/{self._key}")
 
     def _send(self, bucket: str) -> str:
-        """Send the archive, or copy it from a job that was sent the same files. Return what was done."""
+        """Send the archive, or copy it from a job that was sent the same files. Return a description of what was done."""
         s3 = Clients(self._region).s3
         files = len(self._selection.files)
         same = bucket_workdir.prefix(self._placed.namespace.name, digest(self._selection))
@@ -90,7 +90,7 @@ def is_record(record: Object) -> bool:
 
 
 def remove(cluster: Cluster, record: Object) -> None:
-    """Delete the object and its record. An object that the caller may not delete expires by itself."""
+    """Delete the object and its record. An object that the caller is not allowed to delete expires by itself."""
     data, metadata = record["data"], record["metadata"]
     s3 = Clients(data[REGION]).s3
     try:
@@ -109,7 +109,7 @@ def _bucket(cluster: Cluster, namespace: str) -> str:
 
 
 def _upload(s3: Any, file: IO[bytes], bucket: str, key: str) -> None:
-    from boto3.exceptions import S3UploadFailedError
+    from boto3.exceptions import S3UploadFailedError  # slow to import
 
     try:
         s3.upload_fileobj(file, bucket, key)

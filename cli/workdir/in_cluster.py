@@ -35,7 +35,7 @@ JOB_NAME_LABEL: Final = "batch.kubernetes.io/job-name"
 
 
 class Files:
-    """Files of a job that is about to be submitted."""
+    """Files of a job about to be submitted."""
 
     def __init__(self, placed: PlacedJob, folder: Path | None, limit_mib: int) -> None:
         """Choose the files to send. Raises CommandError if they cannot be sent; nothing has been created then."""
@@ -47,14 +47,14 @@ class Files:
             self._selection = select(folder, limit_mib)
 
     def used_by(self, pieces: Sequence[Piece]) -> list[Piece]:
-        """Return the job's objects with the folder in which ranks start, and with copies of logs that do not go to CloudWatch."""
+        """Return the job's objects, changed so that ranks start in the folder, and logs are copied unless CloudWatch has them."""
         if self._files is None:
             return list(pieces)
         on_volume = not self._placed.cluster.log_group
         return files.used_by(pieces, self._files, workdir=self._selection is not None, logs=on_volume)
 
     def create(self, cluster: Cluster) -> None:
-        """Record the folder, and send the files. Raises CommandError; nothing is left then."""
+        """Record the folder, and send the files. Raises CommandError after removing what it created."""
         if self._files is None:
             return
         remove_expired(cluster, self._namespace)
@@ -102,7 +102,7 @@ def remove_workdir(cluster: Cluster, namespace: str, job: str) -> bool:
 
 
 def remove_expired(cluster: Cluster, namespace: str) -> None:
-    """Remove files of jobs that Kubernetes deleted long ago, because their time to live had passed."""
+    """Remove files of jobs that Kubernetes deleted long ago because their time to live had expired."""
     records = cluster.list("ConfigMap", namespace, files.SELECTOR)
     old = [one for one in records if is_old(one, datetime.now(UTC))]
     existing = {state.name for state in job_objects.all_jobs(cluster, namespace)} if old else set()
@@ -125,7 +125,7 @@ def _remove(cluster: Cluster, record: Object) -> None:
 
 
 def _renamed(manifest: Object) -> Object:
-    """Return a helper with a name of its own: several can run at the same time."""
+    """Return a helper with a unique name: several can run at the same time."""
     return {**manifest, "metadata": {**manifest["metadata"], "name": f"{files.ROLE}-{_new_id()}"}}
 
 
@@ -150,7 +150,7 @@ def kept_logs(cluster: Cluster, namespace: str, job: str) -> dict[str, list[str]
 
 _READ_LOGS: Final = """cd "$1/logs" 2> /dev/null || exit 0
 for file in $(ls -tr); do echo "/$file"; sed 's/^/ /' "$file"; done"""
-"""Oldest first. Names of pods have no spaces."""
+"""Oldest first. Pod names contain no spaces."""
 
 
 def by_pod(text: str) -> dict[str, list[str]]:

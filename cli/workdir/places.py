@@ -1,5 +1,6 @@
-"""Where the folder and the logs of a submitted job go: onto a shared volume, the folder else into the stack's bucket, the
-logs to CloudWatch if the cluster wants them there."""
+"""Where the folder and the logs of a submitted job are stored: on a shared volume; without one, the folder is stored in the
+stack's bucket. Logs are in CloudWatch instead if the cluster is set up for that.
+"""
 
 import secrets
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from infra.jobs.pods import PlacedJob
 
 
 class Place(Protocol):
-    """Where the files of a job are that is about to be submitted."""
+    """Where the files of a job about to be submitted are stored."""
 
     def used_by(self, pieces: Sequence[Piece]) -> list[Piece]: ...
 

@@ -1,4 +1,4 @@
-"""Choose the files of a folder that are sent: all except .git, files that git ignores, and secrets."""
+"""Choose the files of a folder to send: all except .git, files that git ignores, and secrets."""
 
 import hashlib
 import os
@@ -71,7 +71,7 @@ def select(folder: Path, limit_mib: int = LIMIT_MIB) -> Selection:
         reason = _refused(root, name)
         if reason:
             left_out.append(f"{name} ({reason})")
-        elif os.path.lexists(root / name):  # git also lists files that were deleted and not committed
+        elif os.path.lexists(root / name):  # git also lists files whose deletion is not committed
             names.append(name)
     _check_size(root, names, limit_mib)
     files, links = [], []
@@ -89,7 +89,7 @@ def select(folder: Path, limit_mib: int = LIMIT_MIB) -> Selection:
 
 
 def _listed(root: Path) -> Iterator[str]:
-    """Yield the files that git would add or has added; without a repository, as if the folder were one."""
+    """Yield the files that git tracks or would add; a folder outside a repository is treated as one."""
     with tempfile.TemporaryDirectory(prefix="gpumpi-git-") as empty:
         where: list[str] = []
         if _git(root, "rev-parse", "--is-inside-work-tree").returncode != 0:
@@ -107,7 +107,7 @@ def _listed(root: Path) -> Iterator[str]:
 
 
 def _git(folder: Path, *words: str) -> "subprocess.CompletedProcess[bytes]":
-    # The caller may run in a hook, where these variables name another repository.
+    # The caller may run in a git hook, where these variables name another repository.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     return subprocess.run(["git", *words], cwd=folder, env=environment, capture_output=True, check=False)
 

@@ -1,6 +1,6 @@
-"""Send a folder to any place where a shell runs: a pod or the head node of an EC2 cluster.
+"""Send a folder to any place with a shell: a pod, or the head node of an EC2 cluster.
 
-The place first reports the files that it already has from earlier jobs (infra/jobs/in_pods/receive.sh).
+The receiver first reports the files that it already has from earlier jobs (infra/jobs/in_pods/receive.sh).
 """
 
 import tarfile
@@ -16,7 +16,7 @@ from infra.jobs.in_pods import shell
 
 
 class Place(Protocol):
-    """Runs a command there; its input is a file of known size. Returns the exit code, stdout and stderr."""
+    """Runs a command in that place; its input is a file of known size. Returns the exit code, stdout and stderr."""
 
     def __call__(self, words: Sequence[str], stdin: IO[bytes], size: int) -> tuple[int, bytes, bytes]: ...
 
@@ -32,14 +32,14 @@ class Sent:
     def __str__(self) -> str:
         """
         >>> str(Sent(1, 2 * MIB, 12))
-        '1 of 12 files (2.0 MiB); the others were there already'
+        '1 of 12 files (2.0 MiB); the others were already there'
         """
-        known = "" if self.files == self.all_files else "; the others were there already"
+        known = "" if self.files == self.all_files else "; the others were already there"
         return f"{self.files} of {self.all_files} files ({self.size / MIB:.1f} MiB){known}"
 
 
 def send(selection: Selection, place: Place, jobs: str, folder: str) -> Sent:
-    """Send the files to `folder`/workdir. `jobs` is the folder with the folders of all jobs. Raises CommandError."""
+    """Send the files to `folder`/workdir. `jobs` is the parent of the folders of all jobs. Raises CommandError."""
     with tempfile.TemporaryFile(prefix="gpumpi-workdir-") as file:
         file.write("".join(f"{'x' if one.executable else '-'} {one.digest}  {one.path}\n" for one in selection.files).encode())
         offered = _run(place, "offer", jobs, folder, file)

@@ -22,7 +22,7 @@ LAUNCH_SECONDS: Final = 180
 """Time between the launch and the start of user data, plus time to upload the log before Auto Scaling terminates a worker
 that did not join."""
 HEAD_NODE_SECONDS: Final = 720
-"""Value in the head node's file. The head node waits without a limit, and another value would replace it."""
+"""Value in the head node's file. The head node waits without a limit; another value would replace the head node."""
 
 FIRST_PAUSE_SECONDS: Final = 5
 LONGEST_PAUSE_SECONDS: Final = 60
@@ -67,7 +67,7 @@ class LustreMount:
     mount_name: str
     path: str
     owned: Sequence[str] = ()
-    """Directories of a new file system that become the login user's. Only the head node changes them."""
+    """Directories of a new file system that the login user owns. Only the head node changes their owner."""
 
 
 def cluster_file(cluster: ClusterInfo, role: NodeRole, *, slots: int, idle_slots: int, join_seconds: int) -> dict[str, object]:
@@ -165,7 +165,7 @@ def _lustre_line(mount: LustreMount) -> str:
 
 
 def _own(mount: LustreMount) -> str:
-    """Let job images and login users write: in a new Lustre file system, only root may."""
+    """Let job images and login users write: only root can write to a new Lustre file system."""
     paths = " ".join(shlex.quote(f"{mount.path}{one}".rstrip("/")) for one in mount.owned)
     return f"chown {USER_ID}:{GROUP_ID} {paths}\n" if paths else ""
 
@@ -174,9 +174,9 @@ def _mount(mount_path: str, line: str, limit_seconds: object) -> str:
     """Mount the file system through /etc/fstab, so that the mount survives reboots.
 
     The DNS name of a new mount target takes a minute or two to resolve
-    (https://docs.aws.amazon.com/efs/latest/ug/mounting-fs-mount-cmd-dns-name.html), and a missing security group rule may
-    be added later. So the node tries again and reports the reason meanwhile, if the AMI's `gpumpi-join` can. A worker
-    gives up when its time to join is over: Auto Scaling replaces it. A head node never gives up.
+    (https://docs.aws.amazon.com/efs/latest/ug/mounting-fs-mount-cmd-dns-name.html), and a missing security group rule
+    may be added later. So the node retries, and reports the reason if the AMI's `gpumpi-join` supports that. A worker
+    gives up when its time to join is over, and Auto Scaling replaces it. A head node never gives up.
     """
     path, line = shlex.quote(mount_path), shlex.quote(line)
     give_up = """trap 'failed "$LINENO" "$reason"' ERR; false"""

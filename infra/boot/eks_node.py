@@ -49,8 +49,8 @@ def node_config(
     """Return a NodeConfig with only what differs from EKS's defaults. `cluster`, `labels` and `taints` are for custom
     AMIs."""
     spec: dict[str, object] = {}
-    # A flag, because EKS's own NodeConfig comes later and sets maxPods in the kubelet's configuration file. Flags take
-    # precedence over that file, and nodeadm appends the flags of all parts. NOT VERIFIED on AWS (2026-11-23).
+    # This must be a flag: EKS's own NodeConfig comes later and sets maxPods in the kubelet's configuration file. Flags
+    # take precedence over that file, and nodeadm appends the flags of all parts. NOT VERIFIED on AWS (2026-11-23).
     # https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/usage/#merging-configuration-objects
     flags = [] if max_pods is None else [f"--max-pods={max_pods}"]
     if cluster is not None:
@@ -99,7 +99,7 @@ def user_data(config: Mapping[str, object], *, huge_pages: int = 0) -> str:
 
 
 def parts_without_cluster(encoded: str) -> list[object]:
-    """Parse user data. Return its parts, without the description of the cluster."""
+    """Parse user data. Return its parts, except the description of the cluster."""
     message = message_from_bytes(base64.b64decode(encoded))
     return [_comparable(part.get_content_type(), str(part.get_payload())) for part in message.walk() if not part.is_multipart()]
 

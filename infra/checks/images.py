@@ -17,7 +17,7 @@ from infra.plan.placement import has_efa
 from infra.settings.stack import Settings
 
 EXIST: Final = "images of jobs"
-EFA: Final = "EFA in images of jobs"
+EFA: Final = "EFA support of job images"
 OPERATION: Final = "ecr:DescribeImages"
 WITH_EFA: Final = ("mpi", "pytorch")
 """Images in images/, which derive from AWS's images with EFA: docs/images.md."""
@@ -44,11 +44,11 @@ class Found:
     verdict: Literal["yes", "no", "unknown"]
     reason: str = ""
     efa: bool = False
-    """Whether the image contains AWS's EFA software, as far as its name or configuration says."""
+    """Whether the image contains AWS's EFA software, according to its name or configuration."""
 
 
 def answers(settings: Settings, facts: Facts) -> Iterator[Answer]:
-    """Ask the registries, in parallel. Stacks without jobs have no such checks."""
+    """Query the registries in parallel. Stacks without jobs have no such checks."""
     wanted = list(images(settings, facts))
     if not wanted:
         return
@@ -75,7 +75,7 @@ def images(settings: Settings, facts: Facts) -> Iterator[Image]:
 
 
 def look(image: Image, settings: Settings) -> Found:
-    """Ask ECR with the caller's credentials, and other registries without a login."""
+    """Query ECR with the caller's credentials, and other registries anonymously."""
     in_ecr = ecr_repository(repository_of(image.name))
     if in_ecr is not None:
         return _in_ecr(image, *in_ecr, settings)
@@ -127,7 +127,7 @@ def _exist(found: Mapping[Image, Found]) -> Answer:
 
 
 def _with_efa(found: Mapping[Image, Found]) -> Answer:
-    """Never answer no: an image may have EFA's libraries without a trace of them in its configuration."""
+    """Never answer no: an image can contain EFA's libraries without mentioning them in its configuration."""
     lacking = [image.name for image, one in found.items() if not one.efa]
     if not lacking:
         return Answer(EFA, "yes")

@@ -23,8 +23,8 @@ from infra.facts.account_limits import (
 )
 from infra.facts.clients import Clients, Denied, query
 from infra.facts.simulation import simulate
-from infra.plan.efa_interfaces import efa_layout
-from infra.plan.placement import has_efa, nat_zones
+from infra.plan import network_interfaces
+from infra.plan.placement import nat_zones
 from infra.settings.pools import Spot
 from infra.settings.stack import Settings
 
@@ -36,7 +36,9 @@ ROLES_OF_EKS: Final = 4
 
 
 def answers(settings: Settings, facts: Facts) -> Iterator[Answer]:
-    """Compare what `up` creates with what the account may still create. A stack that exists already has most of it."""
+    """Compare what `up` creates with what the account's quotas still allow. An existing stack already has most of these
+    resources.
+    """
     try:
         found = account_limits.read(facts.region, services(settings))
     except (Denied, FactsError) as error:
@@ -71,7 +73,9 @@ def wanted(settings: Settings, facts: Facts) -> dict[Limit, Wanted]:
             found[GATEWAYS] = Wanted.always(1)
             found[ADDRESSES] = Wanted.always(len(nat_zones(settings, facts)) + _head_address(settings))
     if not exists:
-        found[INTERFACES] = _interfaces(settings, facts)
+        found[INTERFACES] = Wanted(
+            network_interfaces.at_creation(settings, facts), network_interfaces.at_maximum(settings, facts)
+        )
         found[ROLES] = Wanted.always(_roles(settings))
         if settings.is_eks:
             found[CLUSTERS] = Wanted.always(1)
@@ -89,11 +93,13 @@ def services(settings: Settings) -> frozenset[str]:
         found.add("spot.amazonaws.com")
     if settings.storage.efs != "none" and not settings.storage.efs.is_existing:
         found.add("elasticfilesystem.amazonaws.com")
+    if settings.storage.lustre is not None and not settings.storage.lustre.is_existing:
+        found.add("fsx.amazonaws.com")
     return frozenset(found)
 
 
 def judge(limit: Limit, number: Wanted, found: AccountLimits, region: str) -> Answer:
-    """Compare one limit. What only fits at a smaller size is a warning, as for vCPU quotas."""
+    """Compare one limit. A quota that covers the current size but not `maxSize` is a warning, as for vCPU quotas."""
     used = found.limits[limit]
     if used.allowed is None or used.used is None:
         return unknown(limit.name, used.reason)
@@ -117,17 +123,6 @@ def _head_address(settings: Settings) -> int:
     return 0 if settings.is_eks or not settings.ec2.ssh.cidrs else 1
 
 
-def _interfaces(settings: Settings, facts: Facts) -> Wanted:
-    """Count the interfaces of all nodes: one per node, or the EFA layout of the type."""
-    system = settings.eks.system if settings.is_eks else None
-    now, maximum = (system.desired_size, system.max_size) if system else (1, 1)
-    for pool in settings.pools:
-        instance = facts.instance_types.get(pool.instance_type)
-        each = len(efa_layout(instance)) if instance and has_efa(pool, instance) else 1
-        now, maximum = now + pool.initial_size * each, maximum + pool.max_size * each
-    return Wanted(now, maximum)
-
-
 def _roles(settings: Settings) -> int:
     flow_logs = 0 if settings.network.is_existing else 1
     if not settings.is_eks:
@@ -138,7 +133,7 @@ def _roles(settings: Settings) -> int:
 
 
 def _service_linked(settings: Settings, facts: Facts, found: AccountLimits) -> Answer:
-    """AWS creates missing roles during `up`, if the caller may create them."""
+    """AWS creates missing roles during `up` if the caller has permission to create them."""
     if found.roles_unknown:
         return unknown(SERVICE_LINKED, found.roles_unknown)
     wanted = services(settings)
@@ -157,7 +152,7 @@ def _service_linked(settings: Settings, facts: Facts, found: AccountLimits) -> A
 
 
 def _forbidden(facts: Facts, wanted: frozenset[str]) -> frozenset[str]:
-    """Return the services whose role the caller may not create. None, if that cannot be simulated."""
+    """Return the services whose role the caller may not create. None if IAM cannot simulate it."""
     principal = facts.caller.principal_arn
     if facts.caller.is_root or principal is None:
         return frozenset()

@@ -15,7 +15,7 @@ class Answer:
     sentences: tuple[str, ...] = ()
     """For `no`: what is wrong and the fix. For `unknown`: why. For `yes`: what was found."""
     warnings: tuple[str, ...] = ()
-    """What does not stop `pulumi up`, such as a quota below `maxSize`."""
+    """A problem that does not stop `pulumi up`, such as a quota below `maxSize`."""
 
     def as_json(self) -> dict[str, object]:
         return {

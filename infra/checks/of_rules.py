@@ -34,8 +34,7 @@ from infra.validation import (
 
 STACK_FILE: Final = "stack file"
 """Check that has all problems of rules that need no facts."""
-
-
+RESERVATIONS: Final = "reservations and Capacity Blocks"
 BUDGET: Final = "budget"
 
 
@@ -45,10 +44,10 @@ class Group:
 
     name: str
     operations: tuple[str, ...]
-    """Operations of AWS that answer it."""
+    """AWS operations that answer it."""
     rules: tuple[Any, ...]
     unread: tuple[str, ...] = ()
-    """Beginnings of the sentences in `Facts.unchecked` that make the answer unknown."""
+    """Prefixes of the sentences in `Facts.unchecked` that make the answer unknown."""
 
 
 GROUPS: Final = (
@@ -73,7 +72,7 @@ GROUPS: Final = (
     ),
     Group("node groups per cluster", ("servicequotas:GetServiceQuota",), (quotas.node_groups,), ("quota of node groups",)),
     Group(
-        "reservations and Capacity Blocks",
+        RESERVATIONS,
         ("ec2:DescribeCapacityReservations",),
         (capacity.purchase, capacity.reservations, capacity.reservation_sizes, capacity_blocks.with_nodes),
     ),
@@ -160,7 +159,7 @@ def answers(examined: Examined[Settings, Facts]) -> Iterator[Answer]:
     yield _answer(STACK_FILE, rest)
     for group in groups:
         if group.name == BUDGET:
-            continue  # answered from the bill, also without facts
+            continue  # the bill answers this, even without facts
         if facts is None:
             yield unknown(group.name, examined.not_queried or "AWS was not queried")
             continue
@@ -185,7 +184,7 @@ def _applies(group: Group, settings: Settings) -> bool:
         "bucket linked to FSx": settings.storage.lustre is not None and settings.storage.lustre.data_repository is not None,
         "key of FSx": settings.storage.lustre is not None and settings.storage.lustre.kms_key_arn is not None,
         "VPC endpoint services": settings.network.has_interface_endpoints and not settings.network.is_existing,
-        "reservations and Capacity Blocks": any(pool.is_reserved for pool in settings.pools),
+        RESERVATIONS: any(pool.is_reserved for pool in settings.pools),
         "placement groups": any(pool.own_placement_group for pool in settings.pools),
         "AMIs": not settings.is_eks or any(pool.ami_id for pool in settings.pools),
         "jobs fit their pools": bool(settings.jobs),
@@ -195,7 +194,7 @@ def _applies(group: Group, settings: Settings) -> bool:
 
 
 def _found(group: Group, examined: Examined[Settings, Facts]) -> list[Problem]:
-    """Return the group's problems, as far as `validate` reports them."""
+    """Return those of the group's problems that `validate` reports."""
     settings, facts = examined.settings, examined.facts
     if settings is None or facts is None:
         return []

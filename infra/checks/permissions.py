@@ -14,11 +14,11 @@ from infra.settings.stack import Settings
 
 NAME: Final = "permissions"
 OPERATION: Final = "iam:SimulatePrincipalPolicy"
-POLICIES: Final = "docs/iam/up.json and docs/iam/destroy.json"
+POLICIES: Final = "read.json, up.json and destroy.json in docs/iam"
 
 
 def answer(settings: Settings, facts: Facts) -> Answer:
-    """Ask IAM, in parallel, about every action that this stack needs."""
+    """Query IAM in parallel for every action that this stack needs."""
     caller = facts.caller
     if caller.is_root:
         return Answer(NAME, "yes", ("the root user may do everything",))
@@ -50,5 +50,5 @@ def judge(principal: str, results: Sequence[Simulated]) -> Answer:
         return no(NAME, f"{principal} may not call {all_of(denied)}. Allow it, for example with {POLICIES}.")
     if doubtful:
         keys = sorted({key for one in results if one.decision == "unknown" for key in one.missing_keys})
-        return unknown(NAME, f"{all_of(doubtful)} depends on {all_of(keys)}, which only the request itself has")
+        return unknown(NAME, f"{all_of(doubtful)} depends on {all_of(keys)}, which only the actual request contains")
     return Answer(NAME, "yes")

@@ -1,4 +1,4 @@
-"""Table in docs/plan.md: which operation of AWS answers which check."""
+"""Table in docs/plan.md: the AWS operations that answer each check."""
 
 from collections.abc import Iterator
 

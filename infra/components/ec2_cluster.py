@@ -34,7 +34,7 @@ class MountedLustre:
     mount_name: pulumi.Input[str]
     path: str
     owned: Sequence[str]
-    """Directories of a new file system that become the login user's."""
+    """Directories of a new file system that the login user owns."""
 
 
 @dataclass(frozen=True)

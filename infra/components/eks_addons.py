@@ -59,7 +59,7 @@ def run_on_nodes(wanted: Mapping[str, str], *, shared_storage: bool, lustre: boo
         Addon(versions.KUBE_PROXY, wanted[versions.KUBE_PROXY]),
         Addon(versions.COREDNS, wanted[versions.COREDNS]),
         *((efs,) if shared_storage else ()),
-        # Static volumes only: its controller, which could create file systems, gets no AWS permissions.
+        # Static volumes only: the driver's controller could create file systems, so it gets no AWS permissions.
         *((Addon(versions.FSX_CSI_DRIVER, wanted[versions.FSX_CSI_DRIVER]),) if lustre else ()),
         Addon(
             versions.NODE_MONITORING_AGENT,

@@ -22,7 +22,7 @@ class EksClusterArgs:
     account: Account
     version: str
     support_type: Literal["STANDARD", "EXTENDED"]
-    """STANDARD: EKS upgrades the control plane by itself when standard support of the version ends."""
+    """STANDARD: EKS upgrades the control plane automatically when standard support for the version ends."""
     service_cidr: str
     """Address range of Kubernetes services."""
     subnet_ids: Sequence[pulumi.Input[str]]

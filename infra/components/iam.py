@@ -44,14 +44,6 @@ NODE_KEYS: Final = "nodes"
 JOB_KEYS: Final = "jobs"
 """Prefixes of the key bucket: public SSH keys of nodes and of job pods."""
 
-UNSCOPABLE: Final[Mapping[str, str]] = {
-    "autoscaling:Describe*": "https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2autoscaling.html",
-    "ec2:Describe*": "https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html",
-    "ec2:GetInstanceTypesFromInstanceRequirements": "https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html",
-}
-"""Action without resource-level permissions -> AWS's reference page that documents it. No other action may be allowed
-on `*`."""
-
 _KEY_ADMINISTRATION: Final = (
     "kms:CancelKeyDeletion",
     "kms:CreateAlias",
@@ -251,7 +243,7 @@ def _exchange(bucket_arn: str, shared: str, *, own: str) -> tuple[Statement, ...
 
 @dataclass(frozen=True)
 class BucketPath:
-    """An object or folder in a bucket; the whole bucket if the path is empty."""
+    """An object or folder in a bucket, or the whole bucket if the path is empty."""
 
     bucket: str
     path: str

@@ -1,4 +1,4 @@
-"""S3 bucket through which nodes and job pods exchange public SSH keys, and which has the folders that `submit` sends to jobs
+"""S3 bucket through which nodes and job pods exchange public SSH keys, and which stores the folders that `submit` sends to jobs
 without a shared volume. Private keys never leave their machine."""
 
 from dataclasses import dataclass

@@ -131,7 +131,7 @@ class LustreStorage(pulumi.ComponentResource):
         ).arn
 
     def _create_security_group(self, new: NewLustre) -> tuple[aws.ec2.SecurityGroup, list[pulumi.Resource]]:
-        """Create the security group of the file servers. Returns the rules among the servers, too."""
+        """Create the security group of the file servers. Also return the rules between the servers."""
         naming, name = self._args.naming, self._name
         group = aws.ec2.SecurityGroup(
             f"{name}-security-group",

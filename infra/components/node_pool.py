@@ -19,7 +19,7 @@ ROOT_DEVICE: Final = "/dev/xvda"
 """Root device of Amazon Linux 2023 and of EKS's AMIs built on it."""
 
 UNCHANGED: Final = -1
-"""Size that a scheduled action leaves as it is."""
+"""Size that a scheduled action does not change."""
 
 
 @dataclass(frozen=True)

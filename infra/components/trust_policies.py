@@ -1,6 +1,7 @@
 """Trust policies of roles as pure functions: who may assume a role, and on whose behalf.
 
-A service acts for many accounts. Where a service reports on whose behalf it acts, the trust policy requires this account:
+A service acts on behalf of many accounts. Where a service reports on whose behalf it acts, the trust policy requires
+this account:
 https://docs.aws.amazon.com/IAM/latest/UserGuide/confused-deputy.html#cross-service-confused-deputy-prevention
 """
 
@@ -50,10 +51,10 @@ def _assumed_for(sid: str, service: str, account: Account, source: str) -> Polic
 def assumed_by_pods(account: Account, cluster: str, namespace: str, service_account: str) -> Policy:
     """Trust policy of a role for the pods of one service account in one cluster (EKS Pod Identity).
 
-    The session tags restrict the role to the cluster: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-role.html.
-    A condition on aws:SourceArn would be risky, because AWS does not document its value for Pod Identity; guessed values
-    have locked pods out (https://github.com/awslabs/mountpoint-s3-csi-driver/issues/781, which also shows that
-    aws:SourceAccount works).
+    The session tags restrict the role to the cluster:
+    https://docs.aws.amazon.com/eks/latest/userguide/pod-id-role.html. A condition on aws:SourceArn would be risky: AWS
+    does not document its value for Pod Identity, and guessed values have locked pods out
+    (https://github.com/awslabs/mountpoint-s3-csi-driver/issues/781, which also shows that aws:SourceAccount works).
     """
     return document(
         {

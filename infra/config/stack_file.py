@@ -109,7 +109,7 @@ def _scalar_as_engine(value: Any) -> Any:
 
 def from_engine() -> RawStack:
     """Return the stack of the running program."""
-    import pulumi
+    import pulumi  # slow to import
     from pulumi.runtime import config as engine
 
     values: dict[str, Any] = {**engine.get_config_env(), **engine.CONFIG.get()}

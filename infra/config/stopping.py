@@ -26,6 +26,6 @@ class Stopped(SystemExit):
 def stop(text: str) -> NoReturn:
     """Report an error, without a traceback, and end the program. Raises Stopped."""
     pulumi.log.error(text)
-    # The requests that the SDK has queued are dropped with the program; Python would print a warning for each.
+    # Ending the program drops the requests that the SDK has queued; Python would print a warning for each.
     warnings.filterwarnings("ignore", message="coroutine .* was never awaited", category=RuntimeWarning)
     raise Stopped(text)

@@ -56,7 +56,7 @@ def load_all(text: str) -> list[Any]:
 
 @contextmanager
 def _reading(loader: yaml.SafeLoader) -> Iterator[yaml.SafeLoader]:
-    """Dispose of the loader in the end. Raises NotYaml for its errors."""
+    """Dispose of the loader at the end. Raises NotYaml for its errors."""
     try:
         yield loader
     except yaml.YAMLError as error:

@@ -40,7 +40,7 @@ Item = Literal[
 
 @dataclass(frozen=True)
 class PriceRow:
-    """Where the Price List has the price of an item."""
+    """Where the Price List lists the price of an item."""
 
     service: str
     """`ServiceCode` of GetProducts."""
@@ -72,7 +72,7 @@ INSTANCE_FILTERS: Final = {
 
 
 def _lustre(megabytes_per_tib: str, deployment: str) -> PriceRow:
-    """Return the row of FSx for Lustre on SSDs, whose price depends on the throughput.
+    """Return the row for FSx for Lustre on SSDs, whose price depends on the throughput.
 
     NOT VERIFIED: the attributes are those that AWS lists for FSx (2026-11-23). If they differ, no row matches, and the price
     is unknown.

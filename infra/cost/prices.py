@@ -1,6 +1,6 @@
 """Prices of one Region: from AWS's Price List, or from the dated snapshot next to this file.
 
-A price that is not known is None, never zero.
+An unknown price is None, never zero.
 """
 
 import json
@@ -28,7 +28,7 @@ class Price:
     source: str
     date: str
     verified: bool = True
-    """False if nobody has compared it with a price list of AWS."""
+    """False if it has not been compared with an AWS price list."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,6 @@
-"""What an account has and may have in a Region: VPCs, addresses, network interfaces, clusters, roles. Only `plan` reads it."""
+"""Quotas and usage of an account in a Region: VPCs, addresses, network interfaces, clusters, roles. Only `plan` reads
+it.
+"""
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +15,7 @@ from infra.facts.model import FactsError
 
 @dataclass(frozen=True)
 class Limit:
-    """A quota, and the operation that counts what the account has."""
+    """A quota, and the operation that counts the account's usage."""
 
     name: str
     service: str
@@ -21,7 +23,7 @@ class Limit:
     counted_by: str
     """Operation, such as `ec2:DescribeVpcs`."""
     quota_is_in_summary: bool = False
-    """Whether `iam:GetAccountSummary` has the quota too. Service Quotas has those of IAM only in us-east-1."""
+    """Whether `iam:GetAccountSummary` also returns the quota. Service Quotas lists IAM's quotas only in us-east-1."""
 
 
 VPCS: Final = Limit("VPCs per Region", "vpc", "L-F678F1CE", "ec2:DescribeVpcs")
@@ -39,13 +41,14 @@ SERVICE_ROLES: Final = {
     "autoscaling.amazonaws.com": "AWSServiceRoleForAutoScaling",
     "spot.amazonaws.com": "AWSServiceRoleForEC2Spot",
     "elasticfilesystem.amazonaws.com": "AWSServiceRoleForAmazonElasticFileSystem",
+    "fsx.amazonaws.com": "AWSServiceRoleForAmazonFSx",
 }
 """Service -> its service-linked role."""
 
 
 @dataclass(frozen=True)
 class Used:
-    """A quota's value and its use; None if it could not be read."""
+    """A quota's value and usage; None if it could not be read."""
 
     allowed: float | None
     used: int | None
@@ -62,7 +65,7 @@ class AccountLimits:
 
 
 def read(region: str, services: frozenset[str]) -> AccountLimits:
-    """Query quotas and use in parallel. What cannot be read has a reason."""
+    """Query quotas and usage in parallel. Each value that cannot be read has a reason."""
     clients = query(region, lambda: Clients(region))
     _ = clients.ec2, clients.eks, clients.iam, clients.quotas
     with ThreadPoolExecutor(len(LIMITS) * 2 + 1) as threads:

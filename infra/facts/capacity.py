@@ -1,6 +1,6 @@
 """Where GPU capacity is: reservations of the account, Capacity Blocks, Spot, and offerings by zone, in many Regions.
 
-One Region is read by one thread. A Region that refuses a question keeps the reason.
+Each Region is queried by its own thread. If a Region rejects a query, the reason is recorded.
 """
 
 import json
@@ -28,14 +28,16 @@ NO_BLOCKS: Final = (
 """Errors of Regions that sell no blocks of a type."""
 MAXIMUM_IN_BLOCK: Final = 64
 DURATIONS: Final = (*(24 * days for days in range(1, 15)), *(24 * days for days in range(21, 183, 7)))
-"""Hours that Capacity Blocks can last: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-blocks-how-it-works.html"""
+"""Durations of Capacity Blocks in hours:
+https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-blocks-how-it-works.html
+"""
 _OPEN: Final = ("active", "pending", "scheduled", "payment-pending", "assessing", "delayed")
 _REGIONS_PER_SCORE: Final = 10
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What `capacity find` looks for."""
+    """What `capacity find` searches for."""
 
     instance_type: str
     nodes: int
@@ -47,7 +49,7 @@ class Wanted:
 
     @property
     def durations(self) -> tuple[int, ...]:
-        """Durations of Capacity Blocks that are nearest to the wanted one: the next longer one and the next shorter one."""
+        """The durations of Capacity Blocks closest to the requested one: the next longer and the next shorter one."""
         longer = [one for one in DURATIONS if one >= self.hours][:1]
         shorter = [one for one in DURATIONS if one < self.hours][-1:] if longer != [self.hours] else []
         return (*longer, *shorter)
@@ -87,7 +89,7 @@ class BlockOffering:
 
 @dataclass(frozen=True)
 class RegionCapacity:
-    """What one Region answers."""
+    """Answers of one Region."""
 
     region: str
     zones: tuple[str, ...] = ()
@@ -103,7 +105,7 @@ class RegionCapacity:
     spot_scores: Mapping[str, int] = field(default_factory=dict)
     """Zone -> placement score, 1 to 10."""
     refusals: tuple[str, ...] = ()
-    """Questions that the Region refused, with the reason."""
+    """Queries that the Region rejected, with the reason."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,7 @@ class Found:
 
 
 Progress = Callable[[int, int], None]
-"""Called with the number of Regions that have answered, and of all."""
+"""Called with the number of Regions that have answered and the total number."""
 
 
 def enabled_regions(home: str) -> tuple[str, ...]:
@@ -209,7 +211,7 @@ def _reservations(ec2: Any, name: str) -> tuple[Reservation, ...]:
 
 
 def _blocks(clients: Clients, wanted: Wanted) -> tuple[tuple[BlockOffering, ...], int | None]:
-    """Return the offerings and, if there are none of the wanted size, the largest size that is offered."""
+    """Return the offerings and, if there are none of the requested size, the largest size on offer."""
     nodes = min(wanted.nodes, MAXIMUM_IN_BLOCK)
     try:
         found = {one.id: one for hours in wanted.durations for one in offerings(clients, wanted, nodes, hours)}

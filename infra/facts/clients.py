@@ -50,7 +50,9 @@ class Clients:
         self._session.events.register("after-call", self._note_date)
 
     def now(self) -> datetime:
-        """Return the time of AWS's last answer; before the first one, this machine's. The local AWS has a calendar of its own."""
+        """Return the time of AWS's last response, or this machine's time before the first one. The local AWS has its
+        own calendar.
+        """
         return parsedate_to_datetime(self._last_date) if self._last_date else datetime.now(UTC)
 
     def _note_date(self, http_response: Any, **_: Any) -> None:
@@ -179,7 +181,7 @@ def _action(error: Any) -> str:
 
 def _misspelling(region: str) -> str:
     """Return a hint if the SDK does not know the Region: it may be misspelled, or newer than the SDK."""
-    import boto3.session
+    import boto3.session  # slow to import
 
     regions = boto3.session.Session().get_available_regions("ec2")
     return "" if region in regions else f" (unknown to the SDK{did_you_mean(region, regions)})"

@@ -30,7 +30,7 @@ def default_key(clients: Clients, partition: str, account: str) -> EbsKey | None
 
 
 def _granted(clients: Clients, key_id: str, role: str) -> frozenset[str]:
-    """Return the operations that grants allow to the role for every volume."""
+    """Return the operations that grants allow the role to perform for every volume."""
     pages = clients.kms.get_paginator("list_grants").paginate(KeyId=key_id)
     grants = [grant for page in pages for grant in page["Grants"]]
     own = [grant for grant in grants if grant.get("GranteePrincipal") == role and not grant.get("Constraints")]

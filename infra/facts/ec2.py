@@ -1,7 +1,7 @@
 """EC2 queries: zones, instance types, an existing VPC, reservations, placement groups, images."""
 
 from collections.abc import Collection, Iterable
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Literal
 
 from infra.facts.clients import Clients, is_error
@@ -156,10 +156,10 @@ def reservation(clients: Clients, reservation_id: str) -> CapacityReservation | 
         if is_error(error, "InvalidCapacityReservationId.NotFound", "InvalidCapacityReservationId.Malformed"):
             return None
         raise
-    return _reservation(found[0]) if found else None
+    return _reservation(found[0], clients.now()) if found else None
 
 
-def _reservation(described: Any) -> CapacityReservation:
+def _reservation(described: Any, read_at: datetime) -> CapacityReservation:
     kind: Literal["default", "capacity-block"] = "default"
     if described.get("ReservationType") == "capacity-block":
         kind = "capacity-block"
@@ -175,7 +175,7 @@ def _reservation(described: Any) -> CapacityReservation:
         placement_group=group.rpartition("/")[2] or None,
         start=described.get("StartDate"),
         end=described.get("EndDate"),
-        read_at=datetime.now(UTC),
+        read_at=read_at,
     )
 
 

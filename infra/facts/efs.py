@@ -45,8 +45,9 @@ def admitted(clients: Clients, file_system_id: str) -> Admitted:
 
 
 def nodes_groups(clients: Clients, *, nodes: Mapping[str, str], cluster: str) -> frozenset[str]:
-    """Return the security groups of a stack's nodes: the one with the tags `nodes`, and the one that EKS creates for the
-    cluster and attaches to its nodes."""
+    """Return the security groups of a stack's nodes: the one tagged `nodes`, and the one that EKS creates for the
+    cluster and attaches to its nodes.
+    """
     wanted = [nodes, {"aws:eks:cluster-name": cluster}]
     found: set[str] = set()
     for tags in wanted:

@@ -25,7 +25,7 @@ class Versions:
 
     offered: tuple[str, ...] = ()
     extended: frozenset[str] = frozenset()
-    """Those in extended support."""
+    """Versions in extended support."""
 
 
 def kubernetes_versions(clients: Clients) -> Versions:

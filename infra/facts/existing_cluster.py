@@ -36,7 +36,9 @@ class Node:
     gpus: int | None
     """GPUs that the node currently offers; None if no device plugin has ever registered."""
     has_plugin: bool = False
-    """True if NVIDIA's device plugin is ready on the node, or fails there. If the node offers no GPUs, it found none."""
+    """True if NVIDIA's device plugin is ready on the node, or fails there. If it is ready and the node offers no GPUs,
+    it found none.
+    """
     rdma: Mapping[str, int] = field(default_factory=dict)
     """RDMA devices that the node currently offers, by resource."""
 
@@ -95,7 +97,7 @@ def _is_ready(pod: Mapping[str, Any]) -> bool:
 
 
 def _fails(pod: Mapping[str, Any]) -> bool:
-    """Return whether a container has ended with an error. The plugin does if the node has no driver."""
+    """Return whether a container has ended with an error. The plugin fails if the node has no driver."""
     ended = [
         container.get(when, {}).get("terminated", {})
         for container in pod.get("status", {}).get("containerStatuses", ())
@@ -163,7 +165,7 @@ class _Api:
         return found
 
     def _get(self, path: str, query: Mapping[str, str]) -> bytes:
-        from kubernetes.client.exceptions import ApiException
+        from kubernetes.client.exceptions import ApiException  # slow to import
 
         try:
             return bytes(self._connection.call("GET", path, query).data)

@@ -8,7 +8,9 @@ from infra.facts.model import LustreFileSystem
 from infra.facts.security_groups import sources
 
 LUSTRE: Final = 988
-"""The first port that clients need: https://docs.aws.amazon.com/fsx/latest/LustreGuide/limit-access-security-groups.html"""
+"""The first of the ports that clients need:
+https://docs.aws.amazon.com/fsx/latest/LustreGuide/limit-access-security-groups.html
+"""
 
 
 def file_system(clients: Clients, file_system_id: str) -> LustreFileSystem | None:
@@ -21,7 +23,7 @@ def file_system(clients: Clients, file_system_id: str) -> LustreFileSystem | Non
 
 
 def own_file_system(clients: Clients, tags: Mapping[str, str]) -> LustreFileSystem | None:
-    """Return the file system that the stack created, which has these tags."""
+    """Return the file system that the stack created, found by its tags."""
     for page in clients.fsx.get_paginator("describe_file_systems").paginate():
         for one in page["FileSystems"]:
             has = {tag["Key"]: tag["Value"] for tag in one.get("Tags", ())}
@@ -42,7 +44,7 @@ def admitted(clients: Clients, found: LustreFileSystem) -> dict[str, frozenset[s
 
 def bucket_region(clients: Clients, bucket: str) -> str | None:
     """Return the Region of a bucket, or None if it does not exist."""
-    from botocore.exceptions import ClientError
+    from botocore.exceptions import ClientError  # slow to import
 
     try:
         answer = clients.s3.head_bucket(Bucket=bucket)

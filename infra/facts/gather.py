@@ -183,11 +183,11 @@ def _addon_versions(settings: Settings, clients: Clients) -> dict[str, frozenset
 
 
 _Mounts = tuple[efs.Admitted, frozenset[str]]
-"""What the mount targets of an existing file system admit, and the security groups of this stack's nodes."""
+"""Sources that the mount targets of an existing file system admit, and the security groups of this stack's nodes."""
 
 
 class _AccountFacts:
-    """Queries about the account in this Region, as far as the settings depend on it."""
+    """Queries about those parts of the account in this Region on which the settings depend."""
 
     def __init__(self, settings: Settings, clients: Clients, queries: _Queries, caller: Caller) -> None:
         partition = caller.arn.split(":")[1]

@@ -36,7 +36,7 @@ class InstanceType:
     """Maximum number of EFA interfaces; 0 if the type does not support EFA."""
     network_cards: tuple[NetworkCard, ...]
     default_card: int
-    """Index of the network card that has the primary interface."""
+    """Index of the network card with the primary interface."""
     addresses_per_interface: int
     """Maximum number of IPv4 addresses of one interface."""
     line_rate_gbps: float | None

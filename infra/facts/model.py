@@ -70,7 +70,7 @@ class CapacityReservation:
     start: datetime | None = None
     end: datetime | None = None
     read_at: datetime = field(default=_LONG_AGO, compare=False)
-    """When AWS reported this."""
+    """When AWS reported this, by its clock."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class FileSystem:
     """Zone -> security group of the mount target there -> sources that it admits to NFS: CIDRs, security groups and prefix
     lists. None if they could not be read."""
     nodes_groups: frozenset[str] = frozenset()
-    """Existing security groups of this stack's nodes: its own one, and on EKS the cluster security group."""
+    """Existing security groups of this stack's nodes: its own, and on EKS also the cluster security group."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class LustreFileSystem:
     admitted: Mapping[str, frozenset[str]] | None = None
     """Security group of the file system -> sources that it admits to Lustre. None if they could not be read."""
     nodes_groups: frozenset[str] = frozenset()
-    """Existing security groups of this stack's nodes: its own one, and on EKS the cluster security group."""
+    """Existing security groups of this stack's nodes: its own, and on EKS also the cluster security group."""
 
 
 @dataclass(frozen=True)

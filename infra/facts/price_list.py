@@ -1,6 +1,6 @@
 """Current prices: on-demand prices and items from AWS's Price List, spot prices from EC2.
 
-The Price List changes rarely and takes seconds to query, so that answers are kept for a day.
+The Price List changes rarely and takes seconds to query, so answers are cached for a day.
 """
 
 import hashlib
@@ -57,7 +57,7 @@ class Wanted:
 
 
 def read(wanted: Wanted) -> Prices:
-    """Query AWS for prices. A price that AWS does not report is missing in the result, with the reason in `missing`."""
+    """Query AWS for prices. A price that AWS does not report is left out of the result; `missing` gives the reason."""
     region, now = wanted.region, datetime.now(UTC)
     reasons: list[str] = []
     try:
@@ -191,4 +191,4 @@ class _Kept:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._path.write_text(json.dumps(self._found, indent=1), encoding="utf-8")
         except OSError:
-            return  # a read-only home directory only costs time
+            return  # with a read-only home directory, queries only take longer

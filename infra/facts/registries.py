@@ -1,6 +1,6 @@
 """Host names of ECR registries.
 
-EKS's own images come from the same AWS account in most Regions; the other Regions have accounts of their own.
+EKS's own images come from the same AWS account in most Regions; each other Region has its own account.
 """
 
 import re

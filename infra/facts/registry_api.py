@@ -1,4 +1,4 @@
-"""Queries to container registries without a login: does an image exist, and what does its configuration say?
+"""Anonymous queries to container registries: does an image exist, and what is in its configuration?
 
 https://github.com/opencontainers/distribution-spec/blob/v1.1.0/spec.md. Public registries hand out tokens to anyone:
 https://distribution.github.io/distribution/spec/auth/token/.
@@ -14,7 +14,7 @@ from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
 TIMEOUT_SECONDS: Final = 2.0
-"""`plan` waits this long for each request; a registry that is slower is not known."""
+"""`plan` waits this long for each request; if a registry is slower, the answer is unknown."""
 DOCKER_HUB: Final = ("docker.io", "index.docker.io")
 _ACCEPT: Final = ", ".join(
     (
@@ -26,11 +26,11 @@ _ACCEPT: Final = ", ".join(
 )
 _CHALLENGE: Final = re.compile(r'(\w+)="([^"]*)"')
 LARGEST: Final = 4 * 1024 * 1024
-"""Bytes of a manifest: registries accept at most 4 MiB."""
+"""Maximum bytes of a manifest: registries accept at most 4 MiB."""
 
 
 class NotAnswered(Exception):
-    """The registry did not say whether the image exists. The message is the reason."""
+    """The registry did not report whether the image exists. The message is the reason."""
 
 
 def configuration(image: str, architecture: str, scheme: str = "https") -> Mapping[str, Any] | None:
@@ -47,7 +47,7 @@ def configuration(image: str, architecture: str, scheme: str = "https") -> Mappi
 
 
 def _host_and_name(image: str) -> tuple[str, str]:
-    """Return the registry's host and the repository's name in it.
+    """Return the registry's host, and the repository's name on this host.
 
     >>> _host_and_name("docker.io/ubuntu:24.04"), _host_and_name("nvcr.io/nvidia/pytorch@sha256:0")
     (('registry-1.docker.io', 'library/ubuntu'), ('nvcr.io', 'nvidia/pytorch'))
@@ -108,7 +108,7 @@ class _Registry:
         return found
 
     def _anonymous_token(self, challenge: str) -> str:
-        """Ask the token service that the registry names. Raises NotAnswered if it wants a login."""
+        """Request a token from the token service that the registry names. Raises NotAnswered if it requires a login."""
         found = dict(_CHALLENGE.findall(challenge))
         realm = found.pop("realm", "")
         if not challenge.startswith("Bearer ") or urlsplit(realm).scheme != self._scheme:

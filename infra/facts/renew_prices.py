@@ -11,7 +11,9 @@ from infra.facts.price_list import PRICE_LIST, Wanted
 
 
 def renew(region: str) -> int:
-    """Read the prices of all instance types that the snapshot has anywhere, and store them. Return how many were found."""
+    """Read and store the prices of all instance types that the snapshot lists in any Region. Return how many were
+    found.
+    """
     content = json.loads(SNAPSHOT.read_text(encoding="utf-8"))
     names = {name for by_source in content["instances"].values() for types in by_source.values() for name in types}
     found = price_list.read(Wanted(region, frozenset(names), frozenset()))
@@ -23,7 +25,7 @@ def renew(region: str) -> int:
     content["instances"][region] = {source: _text(found.instances), **_kept(content["instances"], region, found.instances)}
     items = {str(name): price for name, price in found.items.items()}
     content["items"][region] = {source: _text(items), **_kept(content["items"], region, items)}
-    SNAPSHOT.write_text(json.dumps(content, indent=1), encoding="utf-8")
+    SNAPSHOT.write_text(f"{json.dumps(content, indent=1)}\n", encoding="utf-8")
     return len(found.instances) + len(found.items)
 
 

@@ -1,4 +1,4 @@
-"""vCPUs that the account already uses of each quota: running instances of others, and On-Demand Capacity Reservations."""
+"""vCPUs of each quota that are already in use: instances outside the stack, and On-Demand Capacity Reservations."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,6 @@
-"""Whether IAM would allow actions, from SimulatePrincipalPolicy. It evaluates the policies, and calls nothing."""
+"""Whether IAM would allow actions, according to SimulatePrincipalPolicy. The simulation evaluates policies and executes
+nothing.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,13 +19,13 @@ class Simulated:
     action: str
     decision: Decision
     missing_keys: tuple[str, ...] = ()
-    """Condition keys whose value only the real request has."""
+    """Condition keys whose value is known only in the real request."""
 
 
 def simulate(
     clients: Clients, principal: str, actions: Sequence[str], resource: str, context: Mapping[str, str]
 ) -> list[Simulated]:
-    """Ask IAM about actions on one resource. Missing condition keys make a refusal `unknown`."""
+    """Simulate actions on one resource. If condition keys are missing, a denial counts as `unknown`."""
     entries = [{"ContextKeyName": key, "ContextKeyValues": [value], "ContextKeyType": "string"} for key, value in context.items()]
     pages = clients.iam.get_paginator("simulate_principal_policy").paginate(
         PolicySourceArn=principal, ActionNames=list(actions), ResourceArns=[resource], ContextEntries=entries, MaxItems=PAGE
@@ -32,7 +34,7 @@ def simulate(
 
 
 def _simulated(result: Mapping[str, Any]) -> Simulated:
-    """Read one result. Decisions per ARN are in `ResourceSpecificResults`; the rest is about a template of an ARN."""
+    """Read one result. Decisions per ARN are in `ResourceSpecificResults`; the other results are about ARN templates."""
     action: str = result["EvalActionName"]
     specific = result.get("ResourceSpecificResults") or [result]
     missing = tuple(dict.fromkeys(key for one in (result, *specific) for key in one.get("MissingContextValues", ())))

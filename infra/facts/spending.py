@@ -1,4 +1,4 @@
-"""When each instance of a stack ran: from EC2, and for instances that EC2 has forgotten, from scaling activities."""
+"""When each instance of a stack ran: from EC2 or, if EC2 no longer lists the instance, from scaling activities."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -39,7 +39,7 @@ class Run:
 
 
 def runs(clients: Clients, stack: str) -> list[Run]:
-    """Return the instances of a stack, oldest first. EC2 shows ended ones for an hour, Auto Scaling for six weeks."""
+    """Return the instances of a stack, oldest first. EC2 lists terminated ones for an hour, Auto Scaling for six weeks."""
     activities = list(_activities(clients, stack))
     ends = {found[1]: one for one, _ in activities if (found := _TERMINATED.match(one["Description"]))}
     known = {run.instance: run for one in _instances(clients, stack) if (run := _of_instance(one, ends))}
@@ -64,7 +64,7 @@ def _of_instance(instance: Mapping[str, Any], ends: Mapping[str, Mapping[str, An
     if instance["State"]["Name"] in ("shutting-down", "terminated", "stopping", "stopped"):
         reason = _ENDED.search(instance.get("StateTransitionReason", ""))
         ended = datetime.fromisoformat(f"{reason[1]}+00:00") if reason else _ended(ends.get(instance["InstanceId"]))
-        ended = ended or instance["LaunchTime"]  # nobody knows when: count nothing rather than too much
+        ended = ended or instance["LaunchTime"]  # the time is unknown: count nothing rather than too much
     return Run(
         instance["InstanceId"],
         tags.get(POOL_TAG) or ("head node" if ROLE_TAG in tags else SYSTEM_POOL),
@@ -78,7 +78,7 @@ def _of_instance(instance: Mapping[str, Any], ends: Mapping[str, Mapping[str, An
 
 
 def _activities(clients: Clients, stack: str) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """Yield the activities of the stack's groups, each with its group. EKS tags the groups that it makes."""
+    """Yield the activities of the stack's groups, each with its group. EKS tags the groups that it creates."""
     found: dict[str, Mapping[str, Any]] = {}
     for tag, value in ((STACK_TAG, stack), (EKS_CLUSTER_TAG, Naming(stack).cluster)):
         own = {"Name": f"tag:{tag}", "Values": [value]}
@@ -94,7 +94,7 @@ def _activities(clients: Clients, stack: str) -> Iterator[tuple[Mapping[str, Any
 class _Pool:
     name: str
     instance_type: str
-    """Empty if the group has no instance now."""
+    """Empty if the group currently has no instances."""
     market: Market
     cost_center: str
 
@@ -118,7 +118,7 @@ def _pools(known: Iterable[Run], activities: Iterable[tuple[Mapping[str, Any], M
 
 
 def _of_activity(instance: str, activity: Mapping[str, Any], pool: _Pool, end: Mapping[str, Any] | None) -> Run:
-    """Return an instance that EC2 has forgotten."""
+    """Return an instance that EC2 no longer lists."""
     zone = re.search(r'"Availability Zone": ?"([^"]+)"', activity.get("Details", ""))
     started = activity["StartTime"].astimezone(UTC)
     ended = _ended(end) or started
@@ -140,7 +140,7 @@ def _market(lifecycle: str | None) -> Market:
 
 
 def completed(found: Iterable[Run], pools: Mapping[str, tuple[str, Market]]) -> list[Run]:
-    """Fill in the type and market of instances whose group has none now, from the pools of the stack file."""
+    """Fill in the type and market of instances whose group is now empty, from the pools of the stack file."""
     return [run if run.instance_type else _of_pool(run, *pools.get(run.pool, ("", run.market))) for run in found]
 
 

@@ -1,4 +1,6 @@
-"""The annotation of a node that the job controller has taken out of service: since when, why, and how far its repair is."""
+"""The annotation of a node that the job controller has taken out of service: since when, why, and the state of its
+repair.
+"""
 
 import json
 from collections.abc import Mapping
@@ -17,14 +19,14 @@ State = Literal["draining", "repairing", "verifying"]
 
 @dataclass(frozen=True)
 class TakenOut:
-    """What the annotation says."""
+    """Content of the annotation."""
 
     at: datetime
-    """When the node was taken out."""
+    """When the node was taken out of service."""
     condition: str = ""
     reason: str = ""
     action: Action = "cordon"
-    """What the node needs after its jobs have left."""
+    """Repair that the node needs after its jobs have left."""
     state: State = "draining"
     """draining: jobs leave it; repairing: it waits until the fault is gone; verifying: the fault is gone, for now."""
     since: datetime = FIRST
@@ -38,9 +40,9 @@ class TakenOut:
 
 
 def read(node: Object) -> TakenOut | None:
-    """Return what a node's annotation says; None without one.
+    """Return the content of a node's annotation, or None if it has none.
 
-    A damaged annotation counts as old, and its node as drained: it stays out until it has no fault.
+    A damaged annotation counts as old, and its node as drained: the node stays out of service until it has no fault.
     """
     found = (node["metadata"].get("annotations") or {}).get(ANNOTATION)
     return None if found is None else parsed(found)

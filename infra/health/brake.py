@@ -1,7 +1,7 @@
-"""The brake on taking nodes out of service: a wrong rule, or a failure of the monitoring, must not empty a cluster.
+"""Limits how many nodes are taken out of service: a wrong rule, or a monitoring failure, must not empty a cluster.
 
-The limit is a share of the nodes per sliding window. A node counts once, however often it breaks. Clusters that are too small
-for the share may lose one node: a fault of a single node must not stop its jobs for a whole window.
+The limit is a share of the nodes per sliding window. A node counts once, however often it breaks. A cluster too small
+for the share may still lose one node: a single fault must not stop its jobs for a whole window.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ class Brake:
     window: timedelta = WINDOW
 
     def limit(self, nodes: int) -> int:
-        """Return how many of the cluster's nodes may be taken out within a window.
+        """Return how many of the cluster's nodes may be taken out of service within a window.
 
         >>> [Brake().limit(nodes) for nodes in (0, 1, 4, 10, 14, 15)]
         [0, 1, 1, 2, 2, 3]
@@ -28,19 +28,22 @@ class Brake:
         return min(nodes, max(1, int(self.share * nodes)))
 
     def recent(self, taken_out: Mapping[str, datetime], now: datetime) -> set[str]:
-        """Return the nodes that were taken out within the window. A time in the future counts: clocks differ."""
+        """Return the nodes that were taken out of service within the window. Times in the future count, because clocks
+        differ.
+        """
         return {name for name, when in taken_out.items() if when > now - self.window}
 
     def released(
         self, faulty: Sequence[str], taken_out: Mapping[str, datetime], nodes: Iterable[str], now: datetime
     ) -> list[str]:
-        """Return which of the faulty nodes may be taken out now, in their order.
+        """Return the faulty nodes that may be taken out of service now, in the given order.
 
-        `faulty`: nodes that should go, the one that broke first first. `taken_out`: when each node was last taken out, also
-        of nodes that no longer exist. `nodes`: the nodes of the cluster. A node that is out is not taken out again.
+        `faulty`: nodes to take out of service, in the order in which they broke. `taken_out`: when each node was last
+        taken out, including nodes that no longer exist. `nodes`: the nodes of the cluster. Nodes that are already out
+        are skipped.
         """
         present, recent = set(nodes), self.recent(taken_out, now)
         waiting = [name for name in dict.fromkeys(faulty) if name in present and name not in taken_out]
-        # Nodes that are gone count as taken out, but not as nodes of the cluster: others may have replaced them.
+        # Deleted nodes count as taken out, but not as nodes of the cluster: new nodes may have replaced them.
         room = self.limit(len(present)) - len(recent)
         return waiting[: max(0, room)]

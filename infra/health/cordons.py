@@ -1,8 +1,8 @@
 """Which broken nodes the job controller takes out of service, and how.
 
-A node is taken out with one patch: it becomes unschedulable, and an annotation records when and why. A controller that is
-killed between two patches finds all that it did on the nodes. The patch names the version of the node that it is about, so
-a node that has changed since is looked at again.
+A node is taken out with one patch: it becomes unschedulable, and an annotation records when and why. A controller that
+was killed between two patches finds everything it did on the nodes. The patch contains the node's resourceVersion, so a
+node that has changed in the meantime is checked again.
 
 The condition of EKS's agent stays False after the fault is gone. A node with the annotation is therefore never cordoned
 again, even if a person has uncordoned it, until the verification of the node has removed the annotation.
@@ -44,7 +44,7 @@ class Cordon:
 
 @dataclass(frozen=True)
 class Before:
-    """Nodes that were taken out before and have no annotation, and when."""
+    """Nodes without an annotation that were taken out earlier, and when."""
 
     gone: Mapping[str, datetime] = field(default_factory=dict)
     """Nodes that no longer exist."""
@@ -54,19 +54,19 @@ class Before:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What to do about the broken nodes of a cluster."""
+    """Decisions about the broken nodes of a cluster."""
 
     cordons: tuple[Cordon, ...]
     held: tuple[str, ...]
-    """Broken nodes that the brake keeps in service, for a person to look at."""
+    """Broken nodes that the brake keeps in service until a person looks at them."""
 
 
 def decide(
     nodes: Sequence[Object], before: Before, now: datetime, *, existing: bool = False, brake: Brake | None = None
 ) -> Verdict:
-    """Return the nodes to take out now, the one that broke first first.
+    """Return the nodes to take out now, in the order in which they broke.
 
-    `nodes`: the nodes of the pools. `existing`: whether another program owns the nodes, so that they are only cordoned.
+    `nodes`: the nodes of the pools. `existing`: whether another program owns the nodes; if so, they are only cordoned.
     """
     used = brake or Brake()
     broken = {one.node: one for one in broken_nodes(nodes, existing=existing)}
@@ -86,18 +86,18 @@ def taken_out(nodes: Iterable[Object]) -> dict[str, datetime]:
 
 
 def broken_nodes(nodes: Iterable[Object], *, existing: bool) -> list[Cordon]:
-    """Return the nodes in service that the controller takes out, the one that broke first first."""
+    """Return the nodes in service that the controller takes out, in the order in which they broke."""
     found = []
     for node in nodes:
         if annotation.read(node) is not None or node["spec"].get("unschedulable"):
-            continue  # taken out before, or cordoned by a person
+            continue  # already taken out, or cordoned by a person
         if (fault := _fault(node, existing=existing)) is not None:
             found.append(fault)
     return [cordon for _, cordon in sorted(found, key=lambda one: (one[0], one[1].node))]
 
 
 def _fault(node: Object, *, existing: bool) -> tuple[str, Cordon] | None:
-    """Return since when the controller has to act on a node, and how; None if it does not have to."""
+    """Return since when the controller has to act on a node, and how; None if it does not need to act."""
     for one in node["status"].get("conditions", ()):
         if one["type"] not in faults.AGENT_CONDITIONS or one["status"] != "False":
             continue

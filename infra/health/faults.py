@@ -27,7 +27,7 @@ WAITS: Final = {GPU_CONDITION: timedelta(minutes=10)}
 OTHER_WAIT: Final = timedelta(minutes=30)
 """How long EKS waits before it repairs a node."""
 LEAST_WAIT_MINUTES: Final = 5
-"""An override must have a wait, also with NoAction. AWS's example has this one."""
+"""An override needs a wait time, even with NoAction. This value is from AWS's example."""
 
 _XID: Final = re.compile(r"NvidiaXID(\d+)(?:Error|Warning)")
 _EKS_REPLACES: Final = frozenset({74, 79, 119, 120, 121, 140})
@@ -38,7 +38,7 @@ _EKS_REBOOTS: Final = frozenset({13, 31, 48, 63, 64, 94, 95})
 
 @dataclass(frozen=True)
 class Decision:
-    """What follows from a fault."""
+    """Who acts on a fault, and how."""
 
     owner: Owner
     action: Action
@@ -46,7 +46,9 @@ class Decision:
     """What EKS's node auto repair does without an override."""
 
     def on_existing(self) -> "Decision":
-        """Return the decision for a cluster that we did not create: the controller takes nodes out, and people repair."""
+        """Return the decision for an existing cluster: the controller takes nodes out of service, and people repair
+        them.
+        """
         return Decision(self.owner if self.owner == "nobody" else "controller", "cordon" if self.costs_node else "none", "none")
 
     @property
@@ -62,7 +64,7 @@ _GPU_REASONS: Final = {
     "NvidiaDeviceCountMismatch": Decision("controller", "replace", "none"),
     "FabricManagerNotRunning": Decision("controller", "reboot", "none"),
     "DCGMDiagnosticFailure": Decision("controller", "cordon", "none"),
-    # The agent could not talk to DCGM. That says nothing about the GPUs.
+    # The agent could not talk to DCGM. This does not mean that a GPU is broken.
     "DCGMError": NOTHING,
 }
 _HEALTH_CODE: Final = re.compile(r"DCGMHealthCode\d+")
@@ -70,7 +72,7 @@ _BY_EKS: Final = Decision("eks", "replace", "replace")
 
 
 def xid_of(reason: str) -> int | None:
-    """Return the Xid in a reason of the agent.
+    """Return the Xid in a reason that the agent reports.
 
     >>> xid_of("NvidiaXID79Error"), xid_of("NvidiaXID31Warning"), xid_of("KernelBug")
     (79, 31, None)
@@ -80,7 +82,7 @@ def xid_of(reason: str) -> int | None:
 
 
 def decide(condition: str, reason: str) -> Decision:
-    """Return what follows from a condition that is False, or from an event with this reason.
+    """Return the decision for a condition that is False, or for an event with this reason.
 
     >>> decide("AcceleratedHardwareReady", "NvidiaXID79Error")
     Decision(owner='controller', action='replace', eks='replace')
@@ -110,7 +112,7 @@ def _of_xid(number: int) -> Decision:
 
 
 def reasons() -> Iterator[str]:
-    """Yield the reasons of AcceleratedHardwareReady that have a name of their own."""
+    """Yield the named reasons of AcceleratedHardwareReady."""
     yield from (xids.reason(number) for number, xid in xids.XIDS.items() if xid.sets_condition)
     yield from _GPU_REASONS
 

@@ -1,4 +1,4 @@
-"""What the job controller does about broken nodes in one look: a journal to write first, then patches of nodes."""
+"""What the job controller does about broken nodes in one pass: first a journal to write, then patches of nodes."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ class Pool:
 
 @dataclass(frozen=True)
 class Policy:
-    """For which nodes the controller acts, and how far it may go."""
+    """The nodes on which the controller acts, and what it may do."""
 
     pools: tuple[Pool, ...] = ()
     existing: bool = False
@@ -82,24 +82,24 @@ def _step(node: Object, entries: list[journal.Entry], now: datetime, policy: Pol
 
 
 def _withdraw(entries: list[journal.Entry], nodes: Sequence[Object], cordoned: Collection[str], now: datetime) -> None:
-    """Close the entries of nodes that were to be taken out, but never were, because their fault has gone."""
+    """Close the entries of nodes that should have been taken out, but recovered first."""
     for node in nodes:
         if annotation.read(node) is None and _name(node) not in cordoned:
             journal.ended(entries, str(node["metadata"]["uid"]), now)
 
 
 def drained(nodes: Sequence[Object]) -> dict[str, str]:
-    """Return the nodes that jobs have to leave now, and why."""
+    """Return the nodes that jobs must leave now, with the reason."""
     return {_name(node): out.reason for node, out in _emptied(nodes) if out.state == "draining"}
 
 
 def emptied(nodes: Sequence[Object]) -> dict[str, str]:
-    """Return the nodes that jobs had to leave, and why, until they are back in service."""
+    """Return the nodes that jobs had to leave and that are not back in service, with the reason."""
     return {_name(node): out.reason for node, out in _emptied(nodes)}
 
 
 def _emptied(nodes: Sequence[Object]) -> Iterator[tuple[Object, TakenOut]]:
-    """A node that a person has uncordoned keeps its jobs."""
+    """If a person has uncordoned a node, it keeps its jobs."""
     for node in nodes:
         out = annotation.read(node)
         if out is not None and out.drains and node["spec"].get("unschedulable"):

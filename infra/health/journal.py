@@ -1,6 +1,6 @@
 """The journal of the nodes that were taken out of service: one JSON document in a ConfigMap, which outlives the nodes.
 
-The annotation of a node is the truth about a node that exists. The journal is written before a node is changed, so the brake
+For a node that exists, its annotation is authoritative. The journal is written before a node is changed, so the brake
 counts a node even if the controller is killed between the two, or if the node is replaced in the meantime.
 """
 
@@ -17,13 +17,13 @@ VERSION: Final = 1
 CONFIG_MAP: Final = "gpumpi-node-health"
 KEY: Final = "nodes.json"
 KEPT: Final = 500
-"""Entries that are kept. A ConfigMap has at most 1 MiB."""
+"""Number of entries to keep. A ConfigMap has at most 1 MiB."""
 STEPS_KEPT: Final = 20
 IN_SERVICE, GONE = "healthy", "gone"
 ENDED: Final = (IN_SERVICE, GONE)
 
 Entry = dict[str, Any]
-"""One time that a node was taken out: node, uid, instance, at, condition, reason, action, state, steps."""
+"""One removal of a node from service: node, uid, instance, at, condition, reason, action, state, steps."""
 Journal = dict[str, Any]
 
 
@@ -32,7 +32,7 @@ def empty() -> Journal:
 
 
 def read(text: str | None) -> Journal:
-    """Return a journal; an empty one if it is damaged, missing or has a newer format."""
+    """Return the journal, or an empty one if it is damaged or missing or has a newer format."""
     try:
         found: Journal = json.loads(text or "")
         return found if found["version"] == VERSION and isinstance(found["entries"], list) else empty()
@@ -45,7 +45,7 @@ def write(journal: Journal) -> str:
 
 
 def observed(journal: Journal, nodes: Sequence[Object], everything: Sequence[str], now: datetime) -> Journal:
-    """Return the journal after a look at the nodes. `everything`: UIDs of all nodes of the cluster."""
+    """Return the journal, updated with the states of the nodes. `everything`: UIDs of all nodes of the cluster."""
     after = [dict(one, steps=list(one["steps"])) for one in journal["entries"]]
     open_entries = {one["uid"]: one for one in after if one["state"] not in ENDED}
     for node in nodes:
@@ -59,20 +59,20 @@ def observed(journal: Journal, nodes: Sequence[Object], everything: Sequence[str
 
 
 def _is_known(entries: Sequence[Entry], node: Object, out: TakenOut) -> bool:
-    """Return whether the journal has this state, or a later one whose patch has not arrived yet."""
+    """Return whether the journal contains this state, or a later one whose patch has not been applied yet."""
     entry = _entry(entries, node, out)
     return entry is not None and bool(entry["steps"]) and datetime.fromisoformat(entry["steps"][-1]["at"]) >= out.since
 
 
 def _entry(entries: Sequence[Entry], node: Object, out: TakenOut) -> Entry | None:
-    """Return the entry of this time that the node was taken out, or one that was written without changing the node."""
+    """Return the entry of this removal from service, or one that was written before the node was changed."""
     about = [one for one in reversed(entries) if one["uid"] == node["metadata"]["uid"]]
     same = (one for one in about if one["at"] == out.at.isoformat())
     return next(same, next((one for one in about if one["state"] not in ENDED), None))
 
 
 def note(entries: list[Entry], node: Object, out: TakenOut) -> None:
-    """Write a state of a node into its entry, or begin one."""
+    """Record a node's state in its entry, or start a new entry."""
     entry = _entry(entries, node, out)
     if entry is None:
         entry = {
@@ -92,14 +92,14 @@ def note(entries: list[Entry], node: Object, out: TakenOut) -> None:
 
 
 def ended(entries: Sequence[Entry], uid: str, now: datetime) -> None:
-    """Note that a node takes jobs again."""
+    """Record that a node accepts jobs again."""
     for entry in entries:
         if entry["uid"] == uid and entry["state"] not in ENDED:
             _step(entry, IN_SERVICE, now)
 
 
 def before(journal: Journal, nodes: Sequence[Object]) -> Before:
-    """Return what the brake has to know about nodes without an annotation."""
+    """Return what the brake needs to know about nodes without an annotation."""
     names = {str(one["metadata"]["uid"]): str(one["metadata"]["name"]) for one in nodes}
     marked = {str(one["metadata"]["uid"]) for one in nodes if annotation.read(one) is not None}
     gone: dict[str, datetime] = {}
@@ -107,7 +107,7 @@ def before(journal: Journal, nodes: Sequence[Object]) -> Before:
     for entry in journal["entries"]:
         at, uid = datetime.fromisoformat(entry["at"]), entry["uid"]
         if uid not in names:
-            gone[f"{entry['node']} ({uid})"] = at  # a new node may have its name
+            gone[f"{entry['node']} ({uid})"] = at  # a new node may have the same name
         elif uid not in marked:
             counted[names[uid]] = at
     return Before(gone, counted)

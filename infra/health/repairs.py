@@ -1,4 +1,4 @@
-"""How far the repair of a node is, and whether it may take jobs again."""
+"""State of a node's repair, and whether the node may accept jobs again."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -9,11 +9,13 @@ from infra.health.annotation import ANNOTATION, Object, State, TakenOut
 
 GPU: Final = "nvidia.com/gpu"
 VERIFYING: Final = timedelta(seconds=30)
-"""How long a repaired node has to stay sound. The device plugin checks its GPUs, and the agent reports every 15 seconds."""
+"""How long a repaired node must stay healthy. The device plugin checks its GPUs, and the agent reports every 15
+seconds.
+"""
 
 
 def problem(node: Object, gpus: int) -> str:
-    """Return why a node may not take jobs; empty if it may. `gpus`: what a node of its pool has."""
+    """Return why a node must not accept jobs; empty if it may. `gpus`: number of GPUs per node of its pool."""
     conditions = {one["type"]: one for one in node["status"].get("conditions", ())}
     if conditions.get(faults.READY, {}).get("status") != "True":
         return "the node is not ready"
@@ -26,7 +28,9 @@ def problem(node: Object, gpus: int) -> str:
 
 
 def next_step(node: Object, out: TakenOut, gpus: int, now: datetime, *, is_busy: bool) -> TakenOut | None:
-    """Return the node's next state, or the same one; None if it takes jobs again. `is_busy`: jobs still run there."""
+    """Return the node's next state, or the same one; None if the node may accept jobs again. `is_busy`: jobs still run
+    there.
+    """
     is_sound = not problem(node, gpus)
     if out.state == "draining":
         if not is_busy:

@@ -15,9 +15,9 @@ class Xid:
     """One Xid."""
 
     text: str
-    """What happened, as in NVIDIA's catalog."""
+    """What happened, according to NVIDIA's catalog."""
     advice: Advice
-    """NVIDIA's immediate action, in words that fit a cloud: nobody there checks cables."""
+    """NVIDIA's immediate action, adapted to a cloud, where users cannot check cables."""
     sets_condition: bool
     """Whether EKS's agent sets the node condition AcceleratedHardwareReady to False. Otherwise it writes an event."""
 

@@ -30,8 +30,9 @@ CONTROLLED: Final = {
     ),
     "Role": ("rules",),
 }
-"""Properties that depend on whether the cluster has a job controller (infra/jobs/controlled.py). Jobs that exist keep them:
-most cannot be changed in a Job, and a finished job must not run again because the cluster gets a controller."""
+"""Properties that depend on whether the cluster has a job controller (infra/jobs/controlled.py). Existing jobs keep
+them: most cannot be changed in a Job, and a finished job must not run again when the cluster gets a controller.
+"""
 
 NO_KEYS = KeyPair("", "")
 """Placeholder key pair, so that the digest of a job does not depend on generated keys."""
@@ -108,8 +109,9 @@ def digest(pieces: Sequence[Piece]) -> str:
 
 
 def _compared(job: Job, cluster: ClusterDescription) -> ClusterDescription:
-    """Return the cluster for which a job's digest is computed. A new job controller changes the digests only of jobs that it
-    runs differently from the start."""
+    """Return the cluster for which a job's digest is computed. A new job controller changes only the digests of jobs
+    that it would run differently from the start.
+    """
     needs_controller = bool(job.setup or job.no_retry_exit_codes or job.progress)
     return cluster if needs_controller else cluster.model_copy(update={"job_controller": False})
 
@@ -118,7 +120,8 @@ def _ignored(manifest: Manifest) -> list[str] | None:
     """Return the properties of an object whose changes do not update it. A replacement applies them."""
     kind, policy = manifest["kind"], manifest["metadata"]["annotations"].get(POLICY_ANNOTATION, "")
     if kind == "Secret":
-        # Every run of this program generates new keys. Pulumi's state has them as `data`, to which its provider converts them.
+        # Every run of this program generates new keys. In Pulumi's state they are `data`, because its provider converts
+        # them.
         return ["stringData", "data"]
     if kind == "StatefulSet" or '"hold"' in policy:
         return RELEASED

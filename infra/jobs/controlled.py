@@ -1,7 +1,7 @@
 """Changes to a job's objects in clusters with a job controller: it restarts the job as a whole, and runs `setup` first.
 
-Kubernetes and mpi-operator repeat a failed attempt. The controller judges each attempt, and fails the job when it may not be
-repeated any more: it distinguishes lost nodes from failures, which a Job cannot.
+Kubernetes and mpi-operator retry a failed attempt. The controller judges each attempt, and fails the job when no retry
+is left: unlike a Job, it distinguishes lost nodes from failures.
 """
 
 import copy
@@ -25,6 +25,12 @@ SETUP: Final = "setup"
 FORMER_CONTAINER: Final = "prepare"
 """Init container that runs `setup` in clusters without a job controller."""
 PROGRESS_FILE: Final = "GPUMPI_PROGRESS_FILE"
+FLIGHT_RECORDER: Final = {
+    "TORCH_NCCL_TRACE_BUFFER_SIZE": "2000",
+    "TORCH_NCCL_DEBUG_INFO_TEMP_FILE": "/tmp/nccl_trace_rank_",
+    "TORCH_NCCL_DEBUG_INFO_PIPE_FILE": "/tmp/nccl_dump_rank_",
+}
+"""https://docs.pytorch.org/docs/stable/torch_nccl_environment_variables.html"""
 QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
 
 
@@ -36,6 +42,8 @@ def controlled(pieces: Sequence[Piece], placed: PlacedJob) -> list[Piece]:
     for piece in others:
         _serve_until_the_end(piece.manifest, placed)
     _report_steps(main.manifest, placed)
+    for piece in (main, *others):
+        _record_collectives(piece.manifest, placed)
     if not placed.job.setup:
         return [main, *others]
     for piece in (main, *others):
@@ -65,15 +73,25 @@ def _progress(placed: PlacedJob) -> Manifest:
 
 
 def _report_steps(main: Manifest, placed: PlacedJob) -> None:
-    """Let the pod whose log is the job's log print the steps in `progress.file`: the controller reads only this log."""
+    """Let the pod with the job's log print the steps from `progress.file`: the controller reads only this log."""
     path = placed.job.progress and placed.job.progress.file
     if not path:
         return
-    for one in (found for pod in _pods(main) for found in pod["containers"]):
+    for one in (found for pod in pods_in(main) for found in pod["containers"]):
         if one["name"] == ("worker" if placed.job.launcher == "torchrun" else "launcher"):
             program, option, script, *rest = one["command"]
             one["command"] = [program, option, text("progress_file.sh") + script, *rest]
             one["env"].append({"name": PROGRESS_FILE, "value": path})
+
+
+def _record_collectives(manifest: Manifest, placed: PlacedJob) -> None:
+    """Let PyTorch keep its last collectives, and write them when the controller asks what the ranks of a hang were doing."""
+    job = placed.job
+    if not job.progress or not placed.size.gpus:
+        return
+    for one in (found for pod in pods_in(manifest) for found in pod["containers"] if found["name"] == "worker"):
+        given = {env["name"] for env in one["env"]}
+        one["env"] += [{"name": name, "value": value} for name, value in FLIGHT_RECORDER.items() if name not in given]
 
 
 def _allow_disruptions(main: Manifest, placed: PlacedJob) -> None:
@@ -83,10 +101,10 @@ def _allow_disruptions(main: Manifest, placed: PlacedJob) -> None:
             spec["runPolicy"]["backoffLimit"] = attempts
         case "standalone":
             spec["backoffLimit"] = attempts
-            spec.pop("activeDeadlineSeconds", None)  # it would count the time in which the workers wait in the queue
+            spec.pop("activeDeadlineSeconds", None)  # it would include the time that the workers wait in the queue
         case "torchrun":
-            # Kubernetes pauses 10 seconds before it repeats an index, and twice as long each time. With one limit for all
-            # indexes, it would count all pods of an attempt, and pause for 10 minutes after a failure of 8 workers.
+            # Kubernetes waits 10 seconds before it retries an index, and doubles the wait each time. With one limit for
+            # all indexes, it would count all pods of an attempt, and wait 10 minutes after 8 workers failed.
             del spec["backoffLimit"]
             spec |= {"backoffLimitPerIndex": attempts, "maxFailedIndexes": 0}
 
@@ -133,9 +151,9 @@ def setup(placed: PlacedJob) -> Manifest:
 
 
 def _hold(piece: Piece, placed: PlacedJob) -> None:
-    """Keep the ranks out of the queue until the controller releases them, and let no pod of theirs run `setup`."""
+    """Keep the ranks out of the queue until the controller releases them, and do not run `setup` in their pods."""
     manifest = piece.manifest
-    for pod in _pods(manifest):
+    for pod in pods_in(manifest):
         kept = [one for one in pod.get("initContainers", ()) if one["name"] != FORMER_CONTAINER]
         pod.pop("initContainers", None)
         if kept:
@@ -152,7 +170,7 @@ def _hold(piece: Piece, placed: PlacedJob) -> None:
         manifest["spec"]["suspend"] = True
 
 
-def _pods(manifest: Manifest) -> list[Manifest]:
+def pods_in(manifest: Manifest) -> list[Manifest]:
     """Return the pod specs in an object."""
     spec = manifest.get("spec", {})
     templates = [one["template"] for one in spec.get("mpiReplicaSpecs", {}).values()]

@@ -1,6 +1,6 @@
 """Files of a submitted job on its shared volume: the folder that `submit` sends, and copies of the logs.
 
-Jobs of a stack have none: nobody is there to send a folder, and their pods stay until the job is removed.
+Jobs of a stack have none: no client sends a folder, and their pods stay until the job is removed.
 """
 
 import json
@@ -19,15 +19,15 @@ ROLE: Final = "files"
 FOLDER: Final = ".gpumpi/jobs"
 HELPER_MEMORY_MIB: Final = 256
 HELPER_SECONDS: Final = 3600
-"""Time limit of a pod that reads or writes the folder. Kubernetes deletes the pod if the command line was killed."""
+"""Time limit of a pod that reads or writes the folder. Kubernetes deletes the pod even if the command line was killed."""
 LOG_LIMIT_MIB: Final = 100
-"""Size of the log of one pod, above which no more is kept."""
+"""Maximum size of the copy of one pod's log."""
 SELECTOR: Final = {ROLE_LABEL: ROLE}
 RANK_CONTAINERS: Final = ("launcher", "worker", "prepare", "setup")
 
 _WAIT: Final = "trap 'exit 0' TERM; sleep \"$1\" & wait"
 _REMOVE: Final = 'tries=0; until rm -rf "$1" || [ "$tries" -ge 20 ]; do tries=$((tries + 1)); sleep 3; done; [ ! -e "$1" ]'
-"""Ranks that still end may create files while `rm` runs."""
+"""Ranks that are still terminating may create files while `rm` runs."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class JobFiles:
     """The folder of one submitted job on its volume."""
 
     jobs: str
-    """Folder that has the folders of all jobs of the namespace."""
+    """Parent of the folders of all jobs in the namespace."""
     name: str
 
     @property
@@ -52,7 +52,7 @@ class JobFiles:
 
 
 def of(placed: PlacedJob, id: str) -> JobFiles | None:
-    """Return the job's folder on the first volume of the cluster that it mounts writable; None if there is none."""
+    """Return the job's folder on the first of the cluster's volumes that it mounts writable; None if there is none."""
     shared = {volume.name: volume.mount_path for volume in placed.namespace.volumes}
     for mount in wanted_mounts(placed.job, placed.namespace):
         if mount.name in shared and not mount.read_only:
@@ -62,7 +62,7 @@ def of(placed: PlacedJob, id: str) -> JobFiles | None:
 
 
 def used_by(pieces: Sequence[Piece], files: JobFiles, *, workdir: bool, logs: bool) -> list[Piece]:
-    """Return a job's objects whose ranks start in the sent folder and whose logs are kept."""
+    """Return a job's objects, changed so that ranks start in the sent folder and logs are kept."""
     made = [Piece(deepcopy(piece.manifest), piece.owner) for piece in pieces]
     for one in (one for piece in made for pod in rank_pods(piece.manifest) for one in rank_containers(pod)):
         if workdir:
@@ -73,7 +73,7 @@ def used_by(pieces: Sequence[Piece], files: JobFiles, *, workdir: bool, logs: bo
 
 
 def rank_pods(manifest: Manifest) -> list[Manifest]:
-    """Return the pod specs of an object of a job, which may run ranks."""
+    """Return the specs of those pods in a job's object that may run ranks."""
     spec: Mapping[str, Manifest] = manifest.get("spec", {})
     templates = [*(one["template"] for one in spec.get("mpiReplicaSpecs", {}).values()), spec.get("template", {})]
     return [template.get("spec", {}) for template in templates]
@@ -126,7 +126,7 @@ def _job(placed: PlacedJob, name: str, command: Sequence[str]) -> Manifest:
 
 
 def record(placed: PlacedJob, files: JobFiles, id: str) -> Manifest:
-    """Return the ConfigMap that outlives the job, so that its files can be read and removed without the job."""
+    """Return the ConfigMap that outlives the job, so that its files can be read and removed afterwards."""
     data = {
         "folder": files.folder,
         "helper.json": json.dumps(helper(placed, id)),

@@ -1,6 +1,6 @@
 """Names of container images. A short name has no registry; it refers to the cluster's image repository.
 
-Container runtimes would pull short names from Docker Hub, where such a name may belong to others.
+Container runtimes would pull short names from Docker Hub, where the name may belong to someone else.
 """
 
 import re

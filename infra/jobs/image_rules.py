@@ -48,7 +48,9 @@ def secret_names(path: str, names: Sequence[str]) -> Iterator[Problem]:
 
 
 def repository(job: Job, cluster: ClusterDescription) -> Iterator[Problem]:
-    """Reject short names without a repository: nodes would pull them from Docker Hub, where they may belong to others."""
+    """Reject short names without a repository: nodes would pull them from Docker Hub, where the name may belong to
+    someone else.
+    """
     if is_short(job.image) and is_repository_name(repository_of(job.image)) and not cluster.image_repository:
         fix = (
             "Write the full name, such as docker.io/library/ubuntu:24.04, or set platform.imageRepositories (target eks) "

@@ -1,7 +1,8 @@
-"""What NCCL must reach between nodes: GPUDirect by instance type, and bus bandwidth by line rate. Pure.
+"""Requirements for NCCL between nodes: GPUDirect by instance type, and bus bandwidth by line rate. Pure.
 
-Published thresholds are tables by type, and no machine can reach some of them. The floor here is computed from the line rate,
-which is EC2's NetworkPerformance. tests/pure/test_nccl_floor.py holds it against all published results that we know of.
+Published thresholds are tables by type, and no machine can reach some of them. The floor here is computed from the line
+rate, which is EC2's NetworkPerformance. tests/pure/test_nccl_floor.py compares it with all published results that we
+know of.
 """
 
 import re
@@ -22,8 +23,9 @@ JUDGED_BYTES: Final = 2 << 30
 
 TWO_NODES, MORE_NODES = 1.0, 0.9
 """Fractions of the line rate. Two nodes: NCCL's tree algorithm may exceed the line rate
-(https://github.com/NVIDIA/nccl-tests/issues/22), and every published result of a sound pair does. More nodes: 16
-p5en.48xlarge reach 0.925 of it (awsome-distributed-ai, slurm/topology-aware-nccl-tests/README.md)."""
+(https://github.com/NVIDIA/nccl-tests/issues/22), and every published result of a healthy pair does. More nodes: 16
+p5en.48xlarge reach 0.925 of it (awsome-distributed-ai, slurm/topology-aware-nccl-tests/README.md).
+"""
 
 _FAST_GBPS: Final = 1600.0
 
@@ -38,7 +40,8 @@ def gpudirect_required(instance_type: str) -> bool:
 
 
 def floor(instance_type: str, nodes: int, line_rate_gbps: float) -> float | None:
-    """Return the minimum bus bandwidth of large messages between nodes in GB/s; None if no published result supports one.
+    """Return the minimum bus bandwidth of large messages between nodes in GB/s; None if no published result justifies
+    one.
 
     Results at the line rate exist for types with GPUDirect and NVLink. Elsewhere PCIe or host memory may be slower than the
     network: one report gives 17.7 of 50 GB/s for two g7e.12xlarge with GPUDirect (2026-05-08, NOT VERIFIED).

@@ -22,7 +22,7 @@ NO_PROGRAM: Final = (
 
 @dataclass(frozen=True)
 class NcclExpected:
-    """Results that NCCL must give on a pool."""
+    """Results that NCCL must reach on a pool."""
 
     workers: int
     ranks: int
@@ -32,15 +32,15 @@ class NcclExpected:
 
 
 def not_checked(result: str, why: str) -> list[Check]:
-    """Return all checks of this level as ones that did not run."""
+    """Return all checks of this level as not run."""
     return [Check(name, result, why) for name in NAMES]
 
 
 def checks(reports: Sequence[NetworkReport], expected: NcclExpected) -> list[Check]:
-    """Return the checks. If all_reduce_perf did not run, only that is a failure."""
+    """Return the checks. If all_reduce_perf did not run, report only that failure."""
     run = judged(RUN, list(_run(reports, expected)), _ran(reports))
     if any(report["error"] for report in reports) or not reports:
-        return [run, *(Check(name, NOT_RUN, "all_reduce_perf did not run to its end") for name in NAMES[1:])]
+        return [run, *(Check(name, NOT_RUN, "all_reduce_perf did not finish") for name in NAMES[1:])]
     return [run, _network(reports, expected), _gpudirect(reports, expected), _bandwidth(reports, expected)]
 
 
@@ -73,7 +73,7 @@ def _run(reports: Sequence[NetworkReport], expected: NcclExpected) -> Iterator[s
 
 
 def _network(reports: Sequence[NetworkReport], expected: NcclExpected) -> Check:
-    """NCCL's own log must show the network: which one it chose, and which one each channel to another node uses."""
+    """Check NCCL's own log: which network it chose, and which one each channel to another node uses."""
     if expected.workers < 2:
         return Check(NETWORK, NOT_RUN, "one worker uses no network")
     efa = expected.network == "efa"
@@ -125,7 +125,7 @@ def _bandwidth(reports: Sequence[NetworkReport], expected: NcclExpected) -> Chec
         return Check(BANDWIDTH, NOT_RUN, f"{reached}; not judged: NCCL uses TCP on this pool")
     minimum = floor(expected.instance_type, expected.workers, rate)
     if minimum is None:
-        why = f"no published result shows what sound nodes of type {expected.instance_type} reach"
+        why = f"no published result shows what healthy nodes of type {expected.instance_type} reach"
         return Check(BANDWIDTH, NOT_RUN, f"{reached}, {bus / (rate / 8):.0%} of the line rate; not judged: {why}")
     large = [result for result in results if result[0] >= JUDGED_BYTES]
     if not large:

@@ -1,4 +1,4 @@
-"""Kubernetes objects of a job, and what owns them."""
+"""Kubernetes objects of a job, with their owners."""
 
 from dataclasses import dataclass
 from typing import Literal

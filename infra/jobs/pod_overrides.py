@@ -11,7 +11,7 @@ from pydantic import Field
 from infra.settings.base import Model, Names
 
 Raw = dict[str, object]
-"""Part of a Kubernetes object, which the API server checks."""
+"""Part of a Kubernetes object that the API server validates."""
 
 VOLUME_KINDS: Final = ("config_map", "secret", "empty_dir", "projected", "downward_api", "ephemeral", "csi")
 """Kinds of volumes that Pod Security `restricted` allows, except claims, which belong to `volumes` of the job:
@@ -60,10 +60,10 @@ class PodVolume(Model):
     read_only: bool = Field(False, description="Mount the volume read-only.")
     config_map: Raw | None = Field(None, description="A ConfigMap: `{name: settings}`.")
     secret: Raw | None = Field(None, description="A Secret: `{secretName: dataset}`.")
-    empty_dir: Raw | None = Field(None, description="A folder that lives as long as the pod: `{}`, or `{sizeLimit: 50Gi}`.")
+    empty_dir: Raw | None = Field(None, description="A folder that exists as long as the pod: `{}`, or `{sizeLimit: 50Gi}`.")
     projected: Raw | None = Field(None, description="Several ConfigMaps, Secrets and fields in one folder.")
     downward_api: Raw | None = Field(None, alias="downwardAPI", description="Fields of the pod as files.")
-    ephemeral: Raw | None = Field(None, description="A claim that lives as long as the pod, such as local NVMe.")
+    ephemeral: Raw | None = Field(None, description="A claim that exists as long as the pod, such as local NVMe.")
     csi: Raw | None = Field(None, description="An ephemeral volume of a CSI driver.")
     host_path: Raw | None = Field(None, description="Always rejected, because Pod Security forbids it.")
 

@@ -27,7 +27,7 @@ def overrides(job: Job) -> Iterator[Problem]:
     for role, one in job.pod_overrides.roles():
         path = f"podOverrides.{role}"
         if role == "launcher" and job.launcher == "torchrun":
-            yield Problem(path, "has no effect, because jobs of launcher torchrun have only workers. Remove it.")
+            yield Problem(path, "has no effect, because jobs with launcher torchrun have only workers. Remove it.")
             continue
         for rule in (_labels, _tolerations, _ports, _volumes):
             yield from rule(job, one, path)
@@ -97,7 +97,7 @@ def _kinds() -> str:
 
 
 def _wrong_path(volume: PodVolume) -> str | None:
-    """Configuration files belong into folders of their own below /etc, where nothing is hidden."""
+    """Mount configuration files in a new folder below /etc, so that they hide nothing."""
     own = re.fullmatch(r"/etc/[\w.-]+(/[\w.-]+)*", volume.mount_path.rstrip("/"))
     return None if own and (volume.config_map is not None or volume.secret is not None) else problem_of(volume.mount_path)
 

@@ -210,7 +210,7 @@ def _pod(
 
 
 def _pull_secrets(placed: PlacedJob) -> Manifest:
-    """Return the Secrets with which the kubelet pulls the pod's images.
+    """Return the Secrets that the kubelet uses to pull the pod's images.
 
     https://kubernetes.io/docs/tasks/configure-pod-container/pull-image-private-registry/"""
     own = placed.job.image_pull_secrets

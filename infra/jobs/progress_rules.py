@@ -18,7 +18,7 @@ LEAST_SECONDS: Final = 30
 PATTERN_LIMIT: Final = 200
 _REPEATS: Final = ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT")
 REPEATS_LIMIT: Final = 4
-"""Unbounded repeats of a pattern. Python may try every way to divide a line among them."""
+"""Unbounded repeats of a pattern. Python may try every way of dividing a line among them."""
 
 
 def alone(job: Job) -> Iterator[Problem]:
@@ -42,7 +42,7 @@ def alone(job: Job) -> Iterator[Problem]:
 
 
 def file(job: Job, cluster: ClusterDescription) -> Iterator[Problem]:
-    """Reject a file that the pod of rank 0 or of the launcher does not see."""
+    """Reject a file that the pod of rank 0 or of the launcher cannot see."""
     path, space = job.progress and job.progress.file, cluster.namespace(job.namespace)
     if not path or problem_of(path) or space is None:
         return
@@ -77,7 +77,7 @@ def problem_of_pattern(pattern: str) -> str | None:
 
 
 def _repeats(parsed: Any, *, inside: bool) -> tuple[int, bool]:
-    """Return the number of repeats with different numbers of turns, and whether one is inside another."""
+    """Return the number of repeats of variable length, and whether they are nested."""
     number, nested = 0, False
     for operation, argument in parsed:
         is_repeat = str(operation) in _REPEATS and argument[0] != argument[1] and argument[1] != 1
@@ -90,7 +90,7 @@ def _repeats(parsed: Any, *, inside: bool) -> tuple[int, bool]:
 
 
 def _parts(argument: Any) -> Iterator[Any]:
-    """Yield the patterns in the argument of an operation: groups, branches, repeats."""
+    """Yield the patterns inside the argument of an operation: groups, branches, repeats."""
     if hasattr(argument, "getwidth"):
         yield argument
     elif isinstance(argument, tuple | list):

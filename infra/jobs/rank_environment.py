@@ -41,9 +41,9 @@ def _nccl_network(pool: PoolDescription) -> dict[str, str]:
     """Name NCCL's network, so that NCCL fails where it would otherwise fall back to TCP without an error.
 
     `Libfabric` is the name of the aws-ofi-nccl plugin: nccl_ofi_interface_nvidia.cpp in
-    https://github.com/aws/aws-ofi-nccl. `IB` is the name of NCCL's own network for InfiniBand and RoCE:
-    ncclNetIb in https://github.com/NVIDIA/nccl (NOT VERIFIED on hardware, 2026-11-23). A pool with neither has no choice,
-    so nothing is set.
+    https://github.com/aws/aws-ofi-nccl. `IB` is the name of NCCL's own network for InfiniBand and RoCE: ncclNetIb in
+    https://github.com/NVIDIA/nccl (NOT VERIFIED on hardware, 2026-11-23). A pool with neither has only one network, so
+    nothing is set.
     """
     if pool.nccl_transport == "infiniband":
         return {"NCCL_NET": "IB"}

@@ -25,8 +25,9 @@ Edit = Callable[[Mapping[str, object]], Mapping[str, object]]
 """Changes the values of a job file before they are validated."""
 
 SUFFIX_CHARACTERS, SUFFIX_LENGTH = "bcdfghjklmnpqrstvwxz2456789", 5
-"""As Kubernetes does it: no vowels, and no digits that look like letters.
-https://github.com/kubernetes/kubernetes/blob/v1.35.0/staging/src/k8s.io/apimachinery/pkg/util/rand/rand.go"""
+"""The same alphabet as in Kubernetes: no vowels, and no digits that look like letters.
+https://github.com/kubernetes/kubernetes/blob/v1.35.0/staging/src/k8s.io/apimachinery/pkg/util/rand/rand.go
+"""
 
 
 def ignore(warning: Problem) -> None:
@@ -72,7 +73,7 @@ def judged(
 
 
 def examined_alone(values: Mapping[str, object]) -> list[Problem]:
-    """Return what the keys, the types and the rules that need no cluster report."""
+    """Return the problems found by checking keys and types, and by the rules that need no cluster."""
     return examined(values, lambda job: (problem for rule in ALONE for problem in rule(job)))[1]
 
 
@@ -97,7 +98,7 @@ def named(values: Mapping[str, object]) -> dict[str, object]:
 
 
 def examined(values: Mapping[str, object], rules: Callable[[Job], Iterable[Problem]]) -> tuple[Job | None, list[Problem]]:
-    """Return the job, or None if its keys or types are wrong, and what they and the rules report."""
+    """Return the job, or None if its keys or types are wrong, and all problems."""
     job, found, placeholders = parse(Job, named(values))
     if job is not None:
         found = [*found, *(problem for problem in rules(job) if not is_unreliable(problem.path, placeholders))]

@@ -34,7 +34,7 @@ def _is_positive(value: str, parse: Callable[[str], int]) -> bool:
 
 
 def controller(job: Job, cluster: ClusterDescription) -> Iterator[Problem]:
-    """Reject fields that only the job controller obeys."""
+    """Reject fields that need the job controller."""
     if cluster.job_controller:
         return
     fix = "Set platform.jobController in the stack file, or remove the field."
@@ -45,7 +45,7 @@ def controller(job: Job, cluster: ClusterDescription) -> Iterator[Problem]:
 
 
 def volume(job: Job, cluster: ClusterDescription) -> Iterator[Problem]:
-    """Reject `setup` without a writable volume: it runs in a pod of its own, so nothing else of it would reach the ranks."""
+    """Reject `setup` without a writable volume: it runs in its own pod, so ranks see only what it writes to volumes."""
     space = cluster.namespace(job.namespace)
     if job.setup and cluster.job_controller and space is not None and writable_path(job, space) is None:
         fix = "Add a volume without readOnly to volumes, or remove setup."

@@ -77,7 +77,7 @@ def expected(
     placed = PlacedJob.of(job, cluster)
     size, wanted = placed.size, transport or placed.pool.transport
     library = "mlx" if job.mpi_implementation == "Intel" else "ucx"
-    reported = library if wanted == "infiniband" else wanted  # over InfiniBand, MPI reports the library that it uses
+    reported = library if wanted == "infiniband" else wanted  # on InfiniBand, MPI reports the library that it uses
     return Expected(job.workers, size.slots, size.gpus, reported, size.efa, level, tuple(emulated))
 
 
@@ -95,7 +95,7 @@ def reports(log: str) -> list[Report]:
 # --- NCCL --------------------------------------------------------------------------------------------------------------
 
 NCCL_LOG: Final[Mapping[str, str]] = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET"}
-"""Subsystems of the lines that nccl.py reads. An image or AMI may have chosen others in /etc/nccl.conf."""
+"""Subsystems of the lines that nccl.py reads. An image or AMI may set others in /etc/nccl.conf."""
 
 
 def nccl_job(job: Job, cluster: ClusterDescription) -> Job:

@@ -16,7 +16,7 @@ LEVELS = ("devices", "cuda", "nccl")
 """Each level includes the checks of the levels before it."""
 
 PASSED, FAILED, NOT_HERE, NOT_RUN = "passed", "failed", "not on this hardware", "not run"
-"""Results of a check. Only the first one proves something."""
+"""Results of a check. Only the first one proves anything."""
 
 SLOW = 0.5
 """A node is slow if its best exchange with any other node has less than this share of the median of all nodes."""
@@ -42,9 +42,10 @@ class Expected:
 
 
 Report = Dict[str, Any]  # noqa: UP006
-"""Report of one rank, with keys rank, size, host (the pod), node, gpus (device files, or else those assigned), gpu_files,
-efa_files, sum, transports (to other hosts), library. The first rank of a host also reports cuda (GPUs on which a kernel
-ran) and rates (GB/s to each other host)."""
+"""Report of one rank, with keys rank, size, host (the pod), node, gpus (device files, or else those assigned),
+gpu_files, efa_files, sum, transports (to other hosts), library. The first rank on each host also reports cuda (GPUs on
+which a kernel ran) and rates (GB/s to each other host).
+"""
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Check:
     result: str
     detail: str
     failures: Tuple[str, ...] = ()  # noqa: UP006
-    """One sentence per deviation."""
+    """One sentence for each deviation."""
 
 
 def judged(name: str, failures: Sequence[str], detail: str) -> Check:
@@ -64,7 +65,7 @@ def judged(name: str, failures: Sequence[str], detail: str) -> Check:
 
 
 def checks(reports: Sequence[Report], expected: Expected) -> list[Check]:
-    """Return the checks of the level. If no rank reported, only that is a failure."""
+    """Return the checks of the level. If no rank reported, report only that failure."""
     rows: dict[str, Callable[[Sequence[Report], Expected], Check]] = {
         "ranks": _ranks,
         "workers": _hosts,
@@ -191,7 +192,7 @@ def _cuda(reports: Sequence[Report], expected: Expected) -> Check:
     for host in sorted({report["host"] for report in reports if report["node"] not in expected.emulated}):
         cuda = next((report["cuda"] for report in reports if report["host"] == host and report.get("cuda")), None)
         if cuda is None:
-            found.append(f"{host}: no rank tried its GPUs")
+            found.append(f"{host}: no rank tested its GPUs")
             continue
         gpus, error = cuda["gpus"], cuda["error"]
         if "missing" in error:
@@ -215,7 +216,7 @@ def _slow_node(reports: Sequence[Report], expected: Expected) -> Check:
     """Compare each node's best exchange with another node: with one slow node, only its own best exchange is slow."""
     name = "slow node"
     if expected.workers < 3:
-        return Check(name, NOT_RUN, "names a node among three or more: use --workers 3")
+        return Check(name, NOT_RUN, "can identify a slow node only among three or more: use --workers 3")
     if emulated := emulated_nodes(reports, expected):
         return Check(name, NOT_HERE, f"{listed(emulated)} share one machine's network")
     best = {report["host"]: max(report["rates"].values()) for report in reports if report.get("rates")}
@@ -229,7 +230,7 @@ def _slow_node(reports: Sequence[Report], expected: Expected) -> Check:
         if best[host] < SLOW * median
     ]
     slowest = min(best.values())
-    return judged(name, found, f"by MPI from host memory, each node exchanges {slowest:.1f} GB/s or more; median {median:.1f}")
+    return judged(name, found, f"with MPI from host memory, each node exchanges at least {slowest:.1f} GB/s; median {median:.1f}")
 
 
 def emulated_nodes(reports: Sequence[Report], expected: Expected) -> list[str]:

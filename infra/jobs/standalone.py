@@ -107,7 +107,7 @@ def cleanup_controller(placed: PlacedJob) -> Manifest:
     main = container(placed, KEEPER, python("keeper.py", *arguments), {}, resources=helper_resources(placed))
     pod = launcher_pod(placed, [main], restartPolicy="OnFailure")
     pod |= {"serviceAccountName": job.name, "automountServiceAccountToken": True}
-    pod["terminationGracePeriodSeconds"] = 30  # keeper.py counts on it
+    pod["terminationGracePeriodSeconds"] = 30  # keeper.py relies on it
     metadata = placed.queued_metadata(cleanup_controller_name(job.name), KEEPER)
     deadline = (
         {}

@@ -103,8 +103,8 @@ def _ranks_per_node(placed: PlacedJob) -> int:
 def _command(placed: PlacedJob) -> list[str]:
     """Return the command that starts a node's ranks: one of the job's own starters, or `torchrun PROGRAM`.
 
-    rendezvous.sh sets PET_* variables, which torchrun reads where its command line has no such option. Other starters get
-    options, before those of the user, which win. PyTorch 1 options have underscores.
+    rendezvous.sh sets PET_* variables, which torchrun reads where its command line has no such option. Other starters
+    get options, before those of the user, which win. Options of PyTorch 1 are spelled with underscores.
     """
     command = placed.job.command
     if starters.in_shell(command):

@@ -94,7 +94,7 @@ class ApiConnection:
             raise NoAnswer(_cause(lost)) from None
 
     def unready(self) -> list[str]:
-        """Return the parts that the API server needs and that do not work, such as `etcd`. Raises NoAnswer.
+        """Return the failing parts that the API server needs, such as `etcd`. Raises NoAnswer.
 
         https://kubernetes.io/docs/reference/using-api/health-checks/
         """
@@ -135,7 +135,7 @@ def files(kubeconfig: Path | None) -> str:
 
 def _context(kubeconfig: Path | None, context: str | None) -> tuple[str, str | None]:
     """Return the context's name and namespace."""
-    import kubernetes.config
+    import kubernetes.config  # slow to import
     import yaml
 
     where = files(kubeconfig)

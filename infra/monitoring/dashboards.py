@@ -11,7 +11,7 @@ from infra.monitoring.rules import NODE_POOL, PRICE
 from infra.naming import JOB_LABEL
 
 Unit = Literal["short", "percentunit", "bytes", "decmbytes", "Bps", "celsius", "watt", "s", "currencyUSD"]
-"""Names that Grafana gives to units."""
+"""Grafana's names for units."""
 
 JOB: Final = f"label_{JOB_LABEL.replace('.', '_').replace('/', '_')}"
 """A job's name among the labels that kube-state-metrics exports."""
@@ -21,7 +21,7 @@ HOURS_PER_MONTH: Final = 730
 
 @dataclass(frozen=True)
 class Panel:
-    """One graph or number."""
+    """One graph or single value."""
 
     title: str
     query: str
@@ -34,7 +34,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Variable:
-    """A choice at the top of a dashboard."""
+    """A drop-down menu at the top of a dashboard."""
 
     name: str
     label: str
@@ -55,7 +55,7 @@ GPUS_IN_USE: Final = (
     f"sum by (namespace, node) (kube_pod_container_resource_requests{{{GPU}}} * on (namespace, pod) group_left () "
     f"(max by (namespace, pod) ({_NOT_IDLE})))"
 )
-"""GPUs requested by pods that have a node and have not ended."""
+"""GPUs requested by pods that are assigned to a node and have not ended."""
 _GPUS_PER_NODE: Final = f"max by (node) (kube_node_status_allocatable{{{GPU}}})"
 
 
@@ -145,7 +145,7 @@ JOBS: Final = Dashboard(
             "{{pod}}",
             "bytes",
         ),
-        # EFA bypasses the kernel, so its traffic is not here.
+        # EFA bypasses the kernel, so its traffic is not included.
         Panel("Received (without EFA)", _of_job(_containers("container_network_receive_bytes_total")), "{{pod}}", "Bps"),
         Panel("Sent (without EFA)", _of_job(_containers("container_network_transmit_bytes_total")), "{{pod}}", "Bps"),
         Panel("GPU utilization", _of_job("avg by (namespace, pod) (DCGM_FI_DEV_GPU_UTIL) / 100"), "{{pod}}", "percentunit"),

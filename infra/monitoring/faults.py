@@ -1,8 +1,8 @@
 """One alert per fault of `infra.health.faults`: what EKS's node monitoring agent reports about a node.
 
-The node's condition tells whether the fault lasts; Kubernetes's metrics of conditions lack the reason. The agent's counter
-has it, restarts with the agent as the conditions do, and counts some reasons before they become a condition. An alert
-needs both.
+The node's condition tells whether the fault lasts; Kubernetes's metrics of conditions lack the reason. The agent's
+counter has the reason, but it is reset when the agent restarts, like the conditions, and counts some reasons before
+they become a condition. An alert needs both.
 
 https://github.com/aws/eks-node-monitoring-agent/blob/51af5494/pkg/manager/manager.go
 """
@@ -25,7 +25,7 @@ _NAMED: Final = {
     "NvidiaDeviceCountMismatch": "The driver sees fewer GPUs than the instance type has.",
     "FabricManagerNotRunning": "NVIDIA's fabric manager does not run, so the node's GPUs cannot use NVSwitch.",
     "DCGMDiagnosticFailure": "NVIDIA's diagnostics of a GPU failed.",
-    "DCGMError": "The agent could not talk to DCGM. That says nothing about the GPUs, but their faults are not noticed.",
+    "DCGMError": "The agent could not talk to DCGM. This does not mean that a GPU is broken, but GPU faults go unnoticed.",
     HEALTH_CODE: "DCGM's health check of a GPU failed. The code is in the node's condition.",
 }
 _CONDITIONS: Final = {
@@ -41,6 +41,11 @@ _FOLLOWS: Final[dict[Action, str]] = {
     "reboot": "is repaired by a reboot",
     "replace": "is repaired by replacing the node",
 }
+_LAST_XID: Final = (
+    '{{ range printf "max by (node) (DCGM_FI_DEV_XID_ERRORS{node=%q}) > 0" $labels.node | query }}, '
+    "last Xid {{ .Value }}{{ else }}, for another reason{{ end }}"
+)
+"""The GPU exporter has the code also where the agent's counter cannot be read, as in the local cloud."""
 CATCH_ALL: Final = "NodeGpuNotReady"
 OF_APPLICATIONS: Final = "NvidiaXIDOfApplication"
 
@@ -63,7 +68,7 @@ def _of_reason(reason: str) -> Alert:
     lasting = decision.owner != "nobody"
     return Alert(
         name=reason,
-        # An event sets no condition. It is over when it has not been repeated for a while.
+        # An event sets no condition. It counts as over when it has not recurred for a while.
         expr=f"({counted}) and on (node) ({_is_false(faults.GPU_CONDITION)})" if lasting else _recent(match),
         summary=f"Node {{{{ $labels.node }}}}: {reason}",
         meaning=f"{text} The fault {_FOLLOWS[decision.action]}.",
@@ -77,7 +82,9 @@ def _is_false(condition: str) -> str:
 
 
 def _recent(match: str) -> str:
-    """The first report creates the series, which is no increase: compare with the value a while ago, or with none."""
+    """The first report creates the series, which Prometheus does not count as an increase. So compare with the value a
+    while ago, if there is one.
+    """
     now = f"sum by (node) (problem_condition_count{{{match}}})"
     before = f"sum by (node) (problem_condition_count{{{match}}} offset 10m)"
     return f"({now} > {before}) or ({now} unless {before})"
@@ -103,10 +110,11 @@ def _catch_all() -> Alert:
     return Alert(
         name=CATCH_ALL,
         expr=f"({_is_false(faults.GPU_CONDITION)}) unless on (node) ({counted})",
-        summary="Node {{ $labels.node }}: a GPU is not ready, for another reason",
+        summary=f"Node {{{{ $labels.node }}}}: a GPU is not ready{_LAST_XID}",
         meaning="The condition AcceleratedHardwareReady is False, for a reason that this program does not know, or the agent's "
         "metrics cannot be read.",
-        fix="Read the reason with `scripts/cluster health NODE`. Cordon the node until you know whether its GPUs work.",
+        fix="Look the Xid up in the alerts above, if the summary names one; otherwise read the reason with "
+        "`scripts/cluster health NODE`. Cordon the node until you know whether its GPUs work.",
     )
 
 
@@ -127,7 +135,7 @@ def _of_condition(condition: str) -> Alert:
     minutes = int(faults.wait(condition).total_seconds() // 60)
     return Alert(
         name=name,
-        # The kubelet's condition becomes Unknown, not False, when the kubelet is dead.
+        # When the kubelet is dead, its condition becomes Unknown, not False.
         expr='max by (node) (kube_node_status_condition{condition="Ready",status="true"}) == 0'
         if is_kubelets
         else _is_false(condition),

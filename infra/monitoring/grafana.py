@@ -53,7 +53,7 @@ def _variable(wanted: Variable) -> dict[str, Any]:
 
 
 def _placed(panels: tuple[Panel, ...]) -> list[dict[str, Any]]:
-    """Place numbers in rows of six, then graphs in rows of two."""
+    """Place single values in rows of six, then graphs in rows of two."""
     placed: list[dict[str, Any]] = []
     top = 0
     for number, width, height in ((True, COLUMNS // 6, 4), (False, COLUMNS // 2, 8)):

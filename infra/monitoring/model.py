@@ -24,9 +24,9 @@ class Alert:
     summary: str
     """One line for the message; `{{ $labels.x }}` is replaced by Prometheus."""
     meaning: str
-    """What happened and what follows from it, for the runbook."""
+    """What happened and its consequences, for the runbook."""
     fix: str
-    """What a person does, for the runbook."""
+    """What the operator should do, for the runbook."""
     severity: Severity = "warning"
     hold: str = "0m"
     """How long the expression must hold before the alert fires."""
@@ -47,7 +47,7 @@ def anchor(heading: str) -> str:
 
 @dataclass(frozen=True)
 class Part:
-    """A part of the platform whose failure is an alert."""
+    """A part of the platform whose failure raises an alert."""
 
     alert: str
     title: str
@@ -57,7 +57,9 @@ class Part:
     effect: str
     """What does not work while the part is down."""
     ours: bool = True
-    """Whether `pulumi up` creates the object. Otherwise an add-on of EKS does, perhaps under other names in a local cloud."""
+    """Whether `pulumi up` creates the object. Otherwise an EKS add-on creates it; in a local cloud, its name may
+    differ.
+    """
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class RemoteWrite:
 
 @dataclass(frozen=True)
 class Monitored:
-    """What a cluster has."""
+    """Features of a cluster."""
 
     cluster: str
     parts: tuple[Part, ...]

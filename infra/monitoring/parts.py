@@ -35,7 +35,7 @@ MPI_OPERATOR: Final = Part(
     "Deployment",
     MPI_OPERATOR_NAMESPACE,
     "mpi-operator",
-    "Running MPIJobs continue, but none starts, and lost workers are not created again.",
+    "Running MPIJobs continue, but none starts, and lost workers are not recreated.",
 )
 JOBSET: Final = Part(
     "JobSetDown",
@@ -83,7 +83,7 @@ EFS_DRIVER: Final = Part(
     "DaemonSet",
     KUBE_SYSTEM,
     "efs-csi-node",
-    "Pods on nodes without it wait for the shared volume. Mounted volumes depend on its mount helper, which may end with it.",
+    "Pods on nodes without it wait for the shared volume. Mounted volumes depend on its mount helper, which may stop with it.",
     ours=False,
 )
 LUSTRE_DRIVER: Final = Part(
@@ -101,7 +101,7 @@ NODE_MONITORING: Final = Part(
     "DaemonSet",
     KUBE_SYSTEM,
     "eks-node-monitoring-agent",
-    "Faults of nodes without it are not noticed, and their conditions are out of date.",
+    "Faults of nodes without it go unnoticed, and the conditions of these nodes are out of date.",
     ours=False,
 )
 PARTS: Final = (
@@ -135,7 +135,7 @@ def of_monitoring(cluster: Monitored) -> Iterator[Alert]:
         summary="{{ $labels.job }} on node {{ $labels.node }} cannot be read",
         meaning="A pod or kubelet with metrics runs, but does not answer Prometheus. Dashboards have gaps, and alerts that use "
         "its metrics cannot fire.",
-        fix="If the node has an alert of its own, begin there. Otherwise read the log of the pod, and look at the reason in "
+        fix="If there is an alert for the node itself, start there. Otherwise read the log of the pod, and look at the reason in "
         "Prometheus: `kubectl port-forward -n gpumpi-monitoring deploy/prometheus 9090`, then /targets.",
         hold="10m",
     )
@@ -145,8 +145,10 @@ def of_monitoring(cluster: Monitored) -> Iterator[Alert]:
             # v2.42 counts failed samples under the same name as v3.
             expr="rate(prometheus_remote_storage_samples_failed_total[5m]) > 0",
             summary="Samples do not reach {{ $labels.url }}",
-            meaning="The receiver of `platform.remoteWrite` rejects samples. They are lost there; Prometheus in the cluster has "
-            "them.",
+            meaning=(
+                "The receiver of `platform.remoteWrite` rejects samples. The receiver loses them; Prometheus in the cluster "
+                "still has them."
+            ),
             fix="Read the reason in the log: `kubectl logs -n gpumpi-monitoring deploy/prometheus`. Usually the token expired.",
             hold="10m",
         )
@@ -164,7 +166,7 @@ def _of_part(part: Part) -> Alert:
             severity="critical",
             hold="5m",
         )
-    fix = f"If a node has an alert of its own, begin there. Otherwise find the reason with {read} and the log of its pod."
+    fix = f"If there is an alert for a node, start there. Otherwise find the reason with {read} and the log of its pod."
     return Alert(
         name=part.alert,
         expr=_some_unavailable(part),
@@ -188,5 +190,5 @@ def _some_unavailable(part: Part) -> str:
 
 
 def _or_absent(series: str) -> str:
-    """An object that was deleted has no metrics. Without kube-state-metrics, no object has."""
+    """Deleted objects have no metrics. Without kube-state-metrics, no object has metrics."""
     return f' or (absent({series}) and on () (up{{job="{KUBE_STATE_METRICS.job}"}} == 1))'

@@ -4,7 +4,7 @@ import re
 import textwrap
 from typing import Final
 
-from infra.monitoring import faults, parts, rules
+from infra.monitoring import faults, parts
 from infra.monitoring.model import Alert, Monitored, RemoteWrite
 
 EVERYTHING: Final = Monitored("any", parts.PARTS, remote_write=RemoteWrite("https://any.example.com"))
@@ -27,7 +27,3 @@ def _runbook(alert: Alert) -> str:
     whole = re.sub(r"`[^`]+`", lambda code: code[0].replace(" ", _GLUE), f"{alert.meaning} **Do:** {alert.fix}")
     text = textwrap.fill(whole, WIDTH, break_long_words=False, break_on_hyphens=False).replace(_GLUE, " ")
     return f"#### {alert.name}\n\n{text}\n"
-
-
-def every_alert() -> tuple[Alert, ...]:
-    return rules.alerts(EVERYTHING)

@@ -40,7 +40,7 @@ OF_CONTAINERS: Final = (
     "container_network_receive_bytes_total",
     "container_network_transmit_bytes_total",
 )
-"""What dashboards use of the kubelet's metrics. A kubelet has thousands of others."""
+"""The kubelet's metrics that dashboards use. A kubelet exports thousands of others."""
 
 
 def prometheus(cluster: Monitored) -> dict[str, Any]:
@@ -76,11 +76,11 @@ def targets(cluster: Monitored) -> Iterator[Target]:
 
 def _scraped(cluster: Monitored) -> Iterator[dict[str, Any]]:
     for target in targets(cluster):
-        # These two describe other pods than their own.
+        # The metrics of these two describe other pods.
         described = {"honor_labels": True} if target in (KUBE_STATE_METRICS, DCGM_EXPORTER) else {}
         yield {**_pods(target), **described}
     if cluster.queue:
-        # Kueue answers only clients with a token that may read its metrics. It issues the certificate to itself.
+        # Kueue responds only to clients whose token allows them to read its metrics. Its certificate is self-signed.
         yield {**_pods(QUEUE), "scheme": "https", **_token(), "tls_config": {"insecure_skip_verify": True}}
     yield _kubelets(cluster)
 
@@ -128,7 +128,8 @@ def _token() -> dict[str, Any]:
 
 
 def _kubelets(cluster: Monitored) -> dict[str, Any]:
-    # EKS signs the certificates of kubelets with the cluster's CA. Kubelets of other clusters usually sign their own.
+    # EKS signs the certificates of kubelets with the cluster's CA. Kubelets of other clusters usually have self-signed
+    # certificates.
     trust: dict[str, Any] = {"ca_file": f"{ACCOUNT}/ca.crt"} if cluster.eks else {"insecure_skip_verify": True}
     return {
         "job_name": "kubelet",
@@ -143,7 +144,7 @@ def _kubelets(cluster: Monitored) -> dict[str, Any]:
 
 
 def alertmanager(cluster: Monitored) -> dict[str, Any]:
-    """Without a webhook, alerts are only shown."""
+    """Without a webhook, alerts are only displayed."""
     hook = {"webhook_configs": [{"url_file": WEBHOOK}]} if cluster.webhook_secret else {}
     return {
         "route": {"receiver": "webhook" if hook else "nobody", "group_by": ["alertname", "cluster"], "repeat_interval": "12h"},

@@ -1,6 +1,6 @@
 """Bill of a planned stack: what each part costs per hour when idle, as configured and at its maximum. Pure.
 
-Works without facts, with the defaults of the settings. A quantity or price that is not known is None, never zero.
+Works without facts, with the defaults of the settings. An unknown quantity or price is None, never zero.
 """
 
 from collections.abc import Iterator, Mapping
@@ -45,18 +45,18 @@ class Line:
     group: str
     """What the part belongs to: `control plane`, `network`, `storage`, `keys`, or a pool."""
     counts: Counts | None
-    """None if the number is not known."""
+    """None if the number is unknown."""
     usd: Decimal | None
-    """Price per hour of one; None if it is not known."""
+    """Price per hour of one; None if it is unknown."""
     price: Price | None = None
     """Price from which `usd` was calculated."""
     prepaid: bool = False
-    """Whether the instances were paid when their Capacity Block was bought."""
+    """Whether the instances were paid for when their Capacity Block was bought."""
     unknown: str = ""
-    """What is not known, such as `the price of p5e.48xlarge in us-west-2`."""
+    """What is unknown, such as `the price of p5e.48xlarge in us-west-2`."""
 
     def at(self, level: Level) -> Decimal | None:
-        """Return USD per hour; None if it is not known."""
+        """Return USD per hour; None if it is unknown."""
         if self.prepaid:
             return Decimal(0)
         if self.counts is not None and getattr(self.counts, level) == 0:
@@ -69,7 +69,7 @@ class Line:
 
 @dataclass(frozen=True)
 class UsageLine:
-    """A part that depends on use, such as traffic. It is not in the sum."""
+    """A part that depends on usage, such as traffic. The sum excludes it."""
 
     name: str
     unit: str
@@ -105,6 +105,11 @@ class Bill:
         amounts = [(line, line.at(level)) for line in self.lines]
         known = sum((amount for _, amount in amounts if amount is not None), Decimal(0))
         return Total(known, tuple(dict.fromkeys(line.unknown or line.name for line, amount in amounts if amount is None)))
+
+    @property
+    def date(self) -> str:
+        """Date of the oldest price in the sum."""
+        return min((line.price.date for line in self.lines if line.price is not None), default=self.prices.date)
 
     @property
     def not_verified(self) -> bool:
@@ -226,7 +231,7 @@ class _Lines:
     def _system(self) -> Iterator[Line]:
         system = self._settings.eks.system
         configured = desired_size(system, self._settings, self._facts).size if self._facts else system.desired_size
-        # The system pods keep these nodes, so that an idle cluster has the configured number.
+        # System pods occupy these nodes, so an idle cluster keeps the configured number.
         counts = Counts(configured, configured, max(system.max_size, configured))
         yield self._instances(system.name, system.instance_type, counts, self._on_demand(system.instance_type))
         yield self._volumes(system.name, SYSTEM_ROOT_VOLUME_GIB, counts)
@@ -251,7 +256,7 @@ class _Lines:
             yield from self._unused(pool, pool.capacity, counts)
 
     def _unused(self, pool: Pool, capacity: TargetedOdcr, counts: Counts) -> Iterator[Line]:
-        """Bill the instances of a reservation that nobody uses, at the on-demand price."""
+        """Bill unused instances of a reservation at the on-demand price."""
         held = self._facts.reservations.get(capacity.reservation_id or "") if self._facts else None
         price = self._on_demand(pool.instance_type)
         if held is None:

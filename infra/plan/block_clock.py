@@ -1,4 +1,4 @@
-"""When the nodes of a Capacity Block come and go.
+"""When the nodes of a Capacity Block are started and removed.
 
 Scheduled actions start the nodes with the block and remove them before its end (docs/adr/0027-blocks-by-schedule.md).
 """
@@ -14,7 +14,7 @@ _NOT_STARTED: Final = ("scheduled", "payment-pending", "pending", "assessing", "
 
 
 def schedule(pool: Pool, facts: Facts) -> BlockSchedule | None:
-    """Return when the pool grows and shrinks; None without a Capacity Block, or if all of that is over."""
+    """Return when the pool grows and shrinks; None without a Capacity Block, or if both are in the past."""
     block = facts.reservations.get(pool.reservation_id or "")
     if not isinstance(pool.capacity, CapacityBlock) or block is None or block.end is None:
         return None
@@ -30,13 +30,13 @@ def schedule(pool: Pool, facts: Facts) -> BlockSchedule | None:
 
 
 def starts(block: CapacityReservation) -> datetime | None:
-    """Return the start of a block that has not started."""
+    """Return the start of a block that has not started yet."""
     is_ahead = block.state in _NOT_STARTED and block.start is not None and block.start > block.read_at
     return block.start if is_ahead else None
 
 
 def drains(block: CapacityReservation) -> datetime | None:
-    """Return when draining starts, if that is ahead."""
+    """Return when draining starts, if that is in the future."""
     moment = block.end - DRAIN_BEFORE_END if block.end is not None else None
     return moment if moment is not None and moment > block.read_at else None
 

@@ -73,7 +73,7 @@ def _system_plan(settings: Settings, facts: Facts) -> PoolPlan:
 
 
 def _pool_plan(pool: Pool, settings: Settings, facts: Facts) -> PoolPlan:
-    """Plan nodes for ranks, of one type in one zone."""
+    """Plan nodes for ranks: one instance type, in one zone."""
     instance = facts.instance_types[pool.instance_type]
     zone = pool_zone(pool, settings, facts)
     if zone is None:
@@ -134,7 +134,9 @@ def _resources(instance: InstanceType, interfaces: Sequence[Interface], root_vol
 
 
 def _disk(instance: InstanceType, root_volume_gib: int, *, striped: bool = False) -> str:
-    """Return the size of the disk that pods write to: the local disks, if the node stripes them, else the root volume."""
+    """Return the size of the disk that pods write to: the striped local disks if there are any, otherwise the root
+    volume.
+    """
     if striped and instance.instance_store_gb:
         return f"{int(instance.instance_store_gb * USABLE_DISK)}G"
     return f"{int(root_volume_gib * USABLE_DISK)}Gi"

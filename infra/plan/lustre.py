@@ -12,7 +12,8 @@ THROUGHPUT: Final = 125
 
 
 def zone(settings: Settings, facts: Facts) -> str | None:
-    """Return the zone of a new file system: where it already is, else as in the settings, else where the first pool runs.
+    """Return the zone of the stack's file system: its current zone, else the one in the settings, else that of the
+    first pool.
 
     Another zone would replace the file system and delete its data.
     """
@@ -28,7 +29,7 @@ def zone(settings: Settings, facts: Facts) -> str | None:
 
 
 def subnet(settings: Settings, facts: Facts) -> str | None:
-    """Return the subnet of an existing VPC that the file system is in. Another order of subnetIds must not replace it."""
+    """Return the subnet of an existing VPC that the file system is in. Reordering subnetIds must not replace it."""
     found = facts.existing.lustre
     return found.subnet_id if found is not None and found.subnet_id in settings.network.subnet_ids else None
 
@@ -44,7 +45,7 @@ def owned_directories(settings: Settings) -> tuple[str, ...]:
 def group_to_open(settings: Settings, facts: Facts) -> str | None:
     """Return the security group of an existing file system to which the stack adds rules for its nodes.
 
-    The choice must not depend on the rules that exist: the rules of this stack would remove themselves.
+    The choice must not depend on existing rules: otherwise this stack's own rules would cause their removal.
     """
     lustre, found = settings.storage.lustre, facts.lustre
     if lustre is None or not lustre.add_ingress_rule or found is None or not found.admitted:

@@ -55,7 +55,9 @@ def _monitored(
 
 
 def _prices(description: ClusterDescription) -> dict[str, str]:
-    """Return pool -> USD per node and hour, from the dated snapshot: another price would change the rules at each `up`."""
+    """Return pool -> USD per node and hour, from the dated snapshot: with current prices, each `up` could change the
+    rules.
+    """
     known = prices.snapshot(description.region)
     found = {pool.name: known.on_demand(pool.instance_type) for pool in description.pools}
     return {name: f"{price.usd:f}" for name, price in found.items() if price is not None}

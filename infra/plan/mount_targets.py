@@ -8,7 +8,7 @@ from infra.settings.stack import Settings
 def groups_to_open(settings: Settings, facts: Facts) -> tuple[str, ...]:
     """Return one security group of each mount target that nodes may use, without duplicates.
 
-    The choice must not depend on the rules that exist: the rule of this stack would remove itself.
+    The choice must not depend on existing rules: otherwise this stack's own rule would cause its removal.
     """
     file_system = facts.file_system
     if not settings.storage.adds_ingress_rule or file_system is None or file_system.admitted is None:

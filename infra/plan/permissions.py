@@ -1,7 +1,8 @@
-"""Permissions that the `up` and the `destroy` of a stack need. Pure.
+"""Permissions that `up` and `destroy` of a stack need. Pure.
 
 The actions are those of docs/iam, as far as this stack's resources need them. `tests/pure/test_plan_permissions.py` compares
-them with the calls that the local cloud recorded.
+them with the calls that the local cloud recorded. Reads of the checks before `up` are not among them: without one of those,
+the check that needs it is unknown.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,13 +11,14 @@ from typing import Final
 
 from infra.facts.model import Facts
 from infra.naming import STACK_TAG
+from infra.plan.block_clock import schedule
 from infra.plan.placement import wants_placement_group
 from infra.settings.stack import Settings
 
 
 @dataclass(frozen=True)
 class Need:
-    """Actions on one resource, with the values of the condition keys that AWS sees."""
+    """Actions on one resource, with the values of the condition keys in AWS's requests."""
 
     actions: tuple[str, ...]
     resource: str = "*"
@@ -28,54 +30,94 @@ EVERY_STACK: Final = (
     *("ec2:CreateSecurityGroup", "ec2:CreateTags", "ec2:DeleteLaunchTemplate", "ec2:DeleteSecurityGroup", "ec2:RunInstances"),
     *("ec2:RevokeSecurityGroupEgress", "ec2:RevokeSecurityGroupIngress", "kms:CreateAlias", "kms:CreateKey", "kms:DeleteAlias"),
     *("kms:EnableKeyRotation", "kms:PutKeyPolicy", "kms:ScheduleKeyDeletion", "kms:TagResource"),
+    *("ec2:DescribeLaunchTemplateVersions", "ec2:DescribeLaunchTemplates", "ec2:DescribeRouteTables"),
+    *("ec2:DescribeSecurityGroupRules", "ec2:DescribeSecurityGroups", "ec2:DescribeSubnets", "ec2:DescribeVpcAttribute"),
+    *("ec2:DescribeVpcs", "kms:DescribeKey", "kms:GetKeyPolicy", "kms:GetKeyRotationStatus", "kms:ListAliases"),
+    "kms:ListResourceTags",
 )
 ROLES: Final = (
     *("iam:AttachRolePolicy", "iam:CreateRole", "iam:DeleteRole", "iam:DeleteRolePolicy", "iam:DetachRolePolicy"),
+    *("iam:GetRole", "iam:GetRolePolicy", "iam:ListAttachedRolePolicies", "iam:ListInstanceProfilesForRole"),
     *("iam:PutRolePolicy", "iam:TagRole"),
 )
 BUCKET: Final = (
     *("s3:CreateBucket", "s3:DeleteBucket", "s3:DeleteBucketPolicy", "s3:PutBucketOwnershipControls", "s3:PutBucketPolicy"),
     *("s3:PutBucketPublicAccessBlock", "s3:PutBucketTagging", "s3:PutEncryptionConfiguration", "s3:PutLifecycleConfiguration"),
+    *("s3:GetBucketLocation", "s3:GetBucketObjectLockConfiguration", "s3:GetBucketOwnershipControls", "s3:GetBucketPolicy"),
+    *("s3:GetBucketPublicAccessBlock", "s3:GetBucketTagging", "s3:GetEncryptionConfiguration", "s3:GetLifecycleConfiguration"),
+    *("s3:ListBucket", "s3:ListBucketVersions"),
 )
-LOG_GROUPS: Final = ("logs:CreateLogGroup", "logs:DeleteLogGroup", "logs:PutRetentionPolicy", "logs:TagResource")
+OBJECTS: Final = ("s3:DeleteObject", "s3:DeleteObjectVersion")
+"""`destroy` empties the bucket."""
+LOG_GROUPS: Final = (
+    *("logs:CreateLogGroup", "logs:DeleteLogGroup", "logs:DescribeLogGroups", "logs:ListTagsForResource"),
+    *("logs:PutRetentionPolicy", "logs:TagResource"),
+)
 NEW_VPC: Final = (
     *("ec2:AssociateRouteTable", "ec2:CreateFlowLogs", "ec2:CreateRouteTable", "ec2:CreateSubnet", "ec2:CreateVpc"),
     *("ec2:CreateVpcEndpoint", "ec2:DeleteFlowLogs", "ec2:DeleteRouteTable", "ec2:DeleteSubnet", "ec2:DeleteVpc"),
-    *("ec2:DeleteVpcEndpoints", "ec2:DisassociateRouteTable", "ec2:ModifyVpcAttribute"),
+    *("ec2:DeleteVpcEndpoints", "ec2:DescribeFlowLogs", "ec2:DescribeNetworkAcls", "ec2:DescribePrefixLists"),
+    *("ec2:DescribeVpcEndpoints", "ec2:DisassociateRouteTable", "ec2:ModifyVpcAttribute"),
 )
 INTERNET: Final = (
     *("ec2:AllocateAddress", "ec2:AttachInternetGateway", "ec2:CreateInternetGateway", "ec2:CreateNatGateway"),
     *("ec2:CreateRoute", "ec2:DeleteInternetGateway", "ec2:DeleteNatGateway", "ec2:DeleteRoute", "ec2:DetachInternetGateway"),
-    *("ec2:DisassociateAddress", "ec2:ReleaseAddress"),
+    *("ec2:DescribeAddresses", "ec2:DescribeInternetGateways", "ec2:DescribeNatGateways", "ec2:DisassociateAddress"),
+    "ec2:ReleaseAddress",
 )
 NEW_FILE_SYSTEM: Final = (
     *("ec2:CreateNetworkInterface", "ec2:DeleteNetworkInterface", "elasticfilesystem:CreateFileSystem"),
     *("elasticfilesystem:CreateMountTarget", "elasticfilesystem:DeleteFileSystem", "elasticfilesystem:DeleteFileSystemPolicy"),
-    *("elasticfilesystem:DeleteMountTarget", "elasticfilesystem:PutFileSystemPolicy"),
+    *("elasticfilesystem:DeleteMountTarget", "elasticfilesystem:DescribeFileSystemPolicy"),
+    *("elasticfilesystem:DescribeFileSystems", "elasticfilesystem:DescribeLifecycleConfiguration"),
+    *("elasticfilesystem:DescribeMountTargetSecurityGroups", "elasticfilesystem:DescribeMountTargets"),
+    *("elasticfilesystem:PutFileSystemPolicy", "ec2:DescribeNetworkInterfaceAttribute", "ec2:DescribeNetworkInterfaces"),
 )
 ACCESS_POINT: Final = (
-    "elasticfilesystem:CreateAccessPoint",
-    "elasticfilesystem:DeleteAccessPoint",
+    *("elasticfilesystem:CreateAccessPoint", "elasticfilesystem:DeleteAccessPoint", "elasticfilesystem:DescribeAccessPoints"),
     "elasticfilesystem:TagResource",
 )
-PLACEMENT: Final = ("ec2:CreatePlacementGroup", "ec2:DeletePlacementGroup")
+LUSTRE: Final = ("fsx:CreateFileSystem", "fsx:DeleteFileSystem", "fsx:DescribeFileSystems", "fsx:TagResource")
+LINKED_BUCKET: Final = (
+    *("fsx:CreateDataRepositoryAssociation", "fsx:DeleteDataRepositoryAssociation"),
+    "fsx:DescribeDataRepositoryAssociations",
+)
+ROLE_OF_LINK: Final = ("iam:AttachRolePolicy", "iam:CreateServiceLinkedRole", "iam:PutRolePolicy")
+"""FSx creates a role for each linked file system, with the permissions of the caller:
+https://docs.aws.amazon.com/fsx/latest/LustreGuide/setting-up.html#fsx-adding-permissions-s3"""
+KEY_OF_SECRETS: Final = ("kms:CreateGrant", "kms:DescribeKey")
+KEY_OF_FILES: Final = ("kms:CreateGrant", "kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKeyWithoutPlaintext")
+"""https://docs.aws.amazon.com/efs/latest/ug/EFSKMS.html"""
+PLACEMENT: Final = ("ec2:CreatePlacementGroup", "ec2:DeletePlacementGroup", "ec2:DescribePlacementGroups")
+SCHEDULES: Final = (
+    *("autoscaling:DeleteScheduledAction", "autoscaling:DescribeScheduledActions", "autoscaling:PutScheduledUpdateGroupAction"),
+)
 CLUSTER: Final = (
     *("eks:AssociateAccessPolicy", "eks:CreateAccessEntry", "eks:CreateAddon", "eks:CreateCluster", "eks:CreateNodegroup"),
-    *("eks:CreatePodIdentityAssociation", "eks:DeleteCluster", "eks:TagResource"),
+    *("eks:CreatePodIdentityAssociation", "eks:DeleteCluster", "eks:DescribeCluster"),
+    "eks:TagResource",
 )
-NODE_GROUP: Final = ("eks:DeleteNodegroup",)
-ADDON: Final = ("eks:DeleteAddon",)
-ACCESS_ENTRY: Final = ("eks:DeleteAccessEntry", "eks:DisassociateAccessPolicy")
-POD_IDENTITY: Final = ("eks:DeletePodIdentityAssociation",)
-GROUP_TAGS: Final = ("autoscaling:CreateOrUpdateTags", "autoscaling:DeleteTags")
-WORKERS: Final = ("autoscaling:CreateAutoScalingGroup", "autoscaling:DeleteAutoScalingGroup", "ec2:TerminateInstances")
+NODE_GROUP: Final = ("eks:DeleteNodegroup", "eks:DescribeNodegroup")
+ADDON: Final = ("eks:DeleteAddon", "eks:DescribeAddon")
+ACCESS_ENTRY: Final = (
+    *("eks:DeleteAccessEntry", "eks:DescribeAccessEntry", "eks:DisassociateAccessPolicy", "eks:ListAssociatedAccessPolicies"),
+)
+POD_IDENTITY: Final = ("eks:DeletePodIdentityAssociation", "eks:DescribePodIdentityAssociation")
+GROUP_TAGS: Final = ("autoscaling:CreateOrUpdateTags", "autoscaling:DeleteTags", "autoscaling:DescribeTags")
+WORKERS: Final = (
+    *("autoscaling:CreateAutoScalingGroup", "autoscaling:DeleteAutoScalingGroup", "autoscaling:DescribeAutoScalingGroups"),
+    *("autoscaling:DescribeLifecycleHooks", "ec2:DescribeInstances", "ec2:TerminateInstances"),
+)
 PROFILES: Final = (
     *("iam:AddRoleToInstanceProfile", "iam:CreateInstanceProfile", "iam:DeleteInstanceProfile"),
-    *("iam:RemoveRoleFromInstanceProfile", "iam:TagInstanceProfile"),
+    *("iam:GetInstanceProfile", "iam:RemoveRoleFromInstanceProfile", "iam:TagInstanceProfile"),
 )
 REPOSITORIES: Final = (
-    *("ecr:CreateRepository", "ecr:DeleteLifecyclePolicy", "ecr:DeleteRepository", "ecr:PutLifecyclePolicy", "ecr:TagResource"),
+    *("ecr:CreateRepository", "ecr:DeleteLifecyclePolicy", "ecr:DeleteRepository", "ecr:DescribeRepositories"),
+    *("ecr:GetLifecyclePolicy", "ecr:ListTagsForResource", "ecr:PutLifecyclePolicy", "ecr:TagResource"),
 )
+
+UNKNOWN_KEY: Final = "00000000-0000-0000-0000-000000000000"
 
 
 def needs(settings: Settings, facts: Facts) -> tuple[Need, ...]:
@@ -89,6 +131,7 @@ def needs(settings: Settings, facts: Facts) -> tuple[Need, ...]:
         Need(tuple(_on_everything(settings, facts)), "*", context),
         Need(ROLES, role, context),
         Need(BUCKET, f"arn:{partition}:s3:::{cluster}-keys", context),
+        Need(OBJECTS, f"arn:{partition}:s3:::{cluster}-keys/key", context),
         Need(LOG_GROUPS, f"arn:{partition}:logs:{region}:{account}:log-group:/gpumpi/{settings.stack}", context),
     ]
     found += [Need(("iam:PassRole",), role, {**context, "iam:PassedToService": service}) for service in _services(settings)]
@@ -103,14 +146,37 @@ def needs(settings: Settings, facts: Facts) -> tuple[Need, ...]:
         ]
     else:
         found.append(Need(PROFILES, f"arn:{partition}:iam::{account}:instance-profile/{cluster}-profile", context))
+    found += [*_keys(settings, facts, context), *_linked_bucket(settings, facts, context)]
     if settings.platform.image_repositories:
         found.append(Need(REPOSITORIES, f"arn:{partition}:ecr:{region}:{account}:repository/{cluster}/mpi", context))
     return tuple(found)
 
 
+def _keys(settings: Settings, facts: Facts, context: Mapping[str, str]) -> Iterator[Need]:
+    """Yield what the caller does with the stack's keys: AWS uses them on behalf of the caller."""
+    key = f"arn:{facts.partition}:kms:{settings.region}:{facts.caller.account}:key/{UNKNOWN_KEY}"
+    called = {**context, "kms:CallerAccount": facts.caller.account}
+    efs, lustre = settings.storage.efs, settings.storage.lustre
+    if settings.is_eks:
+        yield Need(KEY_OF_SECRETS, key, called)
+    if efs != "none" and not efs.is_existing:
+        yield Need(KEY_OF_FILES, key, {**called, "kms:ViaService": f"elasticfilesystem.{settings.region}.amazonaws.com"})
+    if lustre is not None and not lustre.is_existing and lustre.is_persistent:
+        yield Need(KEY_OF_FILES, key, {**called, "kms:ViaService": f"fsx.{settings.region}.amazonaws.com"})
+
+
+def _linked_bucket(settings: Settings, facts: Facts, context: Mapping[str, str]) -> Iterator[Need]:
+    lustre = settings.storage.lustre
+    if lustre is None or lustre.is_existing or lustre.data_repository is None:
+        return
+    service = "s3.data-source.lustre.fsx.amazonaws.com"
+    role = f"arn:{facts.partition}:iam::{facts.caller.account}:role/aws-service-role/{service}/AWSServiceRoleForFSxS3Access_fs"
+    yield Need(ROLE_OF_LINK, role, {**context, "iam:AWSServiceName": service})
+
+
 def _on_everything(settings: Settings, facts: Facts) -> Iterator[str]:
     """Yield the actions whose resources have no name that is known before they are created."""
-    network, efs = settings.network, settings.storage.efs
+    network, efs, lustre = settings.network, settings.storage.efs, settings.storage.lustre
     yield from EVERY_STACK
     if not network.is_existing:
         yield from NEW_VPC
@@ -122,12 +188,16 @@ def _on_everything(settings: Settings, facts: Facts) -> Iterator[str]:
         yield from ACCESS_POINT
         if not efs.is_existing:
             yield from NEW_FILE_SYSTEM
-            yield from ("elasticfilesystem:PutBackupPolicy",) if efs.backup else ()
+            yield from ("elasticfilesystem:DescribeBackupPolicy", "elasticfilesystem:PutBackupPolicy") if efs.backup else ()
             yield from ("elasticfilesystem:PutLifecycleConfiguration",) if efs.infrequent_access_after_days else ()
+    if lustre is not None and not lustre.is_existing:
+        yield from LUSTRE
+        yield from LINKED_BUCKET if lustre.data_repository is not None else ()
     if any(wants_placement_group(pool, facts) for pool in settings.pools):
         yield from PLACEMENT
     if settings.is_eks:
         yield from GROUP_TAGS
+        yield from SCHEDULES if any(schedule(pool, facts) for pool in settings.pools) else ()
     else:
         yield from WORKERS
         if settings.ec2.ssh.cidrs:

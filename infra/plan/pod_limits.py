@@ -13,7 +13,8 @@ WITHOUT_ADDRESS: Final = 2
 """Pods on the host network that EKS counts: vpc-cni and kube-proxy."""
 USUAL: Final = 110
 """Default limit of the kubelet. Nodes never run more pods in practice, and a limit in user data replaces the nodes of
-existing pools, so a node that has addresses for that many gets no limit."""
+existing pools. So a node with enough addresses for that many pods gets no limit.
+"""
 
 
 def default_pods(instance: InstanceType) -> int:
@@ -23,11 +24,11 @@ def default_pods(instance: InstanceType) -> int:
 
 
 def max_pods(instance: InstanceType, interfaces: Sequence[Interface]) -> int | None:
-    """Return the kubelet's `maxPods` for a node with these interfaces; None if EKS's own value fits.
+    """Return the kubelet's `maxPods` for a node with these interfaces; None if EKS's own value is right.
 
     EKS assumes that the VPC CNI can use every interface of the default card. An `efa-only` interface on that card has
-    no addresses for pods: p5.48xlarge and p5e.48xlarge allow two interfaces per card, so pods share the addresses of one.
-    With EKS's value of 100, a node would accept pods that never get an address.
+    no addresses for pods: p5.48xlarge and p5e.48xlarge allow two interfaces per card, so pods share the addresses of
+    one. With EKS's value of 100, a node would accept pods that can never get an address.
     """
     own = sum(one.network_card == instance.default_card and one.type == "efa-only" for one in interfaces)
     fitting = _pods(_interfaces(instance) - own, instance)

@@ -18,9 +18,9 @@ class ReservationTarget:
 
 
 DRAIN_BEFORE_END: Final = timedelta(minutes=45)
-"""EKS removes the nodes of a Capacity Block from 40 minutes before its end, and EC2 terminates its instances from 30 minutes
-before: https://docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html. Draining starts earlier, so that jobs can
-save a checkpoint.
+"""EKS starts to remove the nodes of a Capacity Block 40 minutes before its end, and EC2 starts to terminate its
+instances 30 minutes before: https://docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html. Draining starts
+earlier, so that jobs can save a checkpoint.
 """
 
 
@@ -32,14 +32,14 @@ class BlockSchedule:
     """None if the block has started."""
     drain: str
     nodes: int
-    """Size from the start on."""
+    """Size from the start of the block."""
     minimum: int
     """Minimum size of the pool, which draining sets to 0."""
 
 
 @dataclass(frozen=True)
 class RepairOverride:
-    """A fault with which EKS does not deal as usual."""
+    """A fault that EKS handles differently than by default."""
 
     condition: str
     reason: str
@@ -79,7 +79,7 @@ class NodePoolSpec:
     pinned_memory: bool = False
     huge_pages: int = 0
     max_pods: int | None = None
-    """Limit that replaces the one of EKS; None if EKS's limit is right."""
+    """Limit that replaces EKS's; None if EKS's limit is right."""
     # Kubernetes
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: Sequence[Taint] = ()

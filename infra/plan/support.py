@@ -1,4 +1,4 @@
-"""What EKS does with a control plane when the standard support of its Kubernetes version ends. Pure."""
+"""What EKS does with a control plane when standard support for its Kubernetes version ends. Pure."""
 
 from typing import Literal
 
@@ -9,9 +9,9 @@ SupportType = Literal["STANDARD", "EXTENDED"]
 
 
 def support_type(settings: Settings, facts: Facts) -> SupportType:
-    """Return the upgrade policy: STANDARD for new clusters, so that no cluster gets into extended support unnoticed,
-    which costs six times as much. A cluster that exists keeps its policy. EKS accepts STANDARD only for versions in
-    standard support.
+    """Return the upgrade policy: STANDARD for new clusters, so that no cluster enters extended support unnoticed: it
+    costs six times as much. An existing cluster keeps its policy. EKS accepts STANDARD only for versions in standard
+    support.
 
     https://docs.aws.amazon.com/eks/latest/userguide/view-upgrade-policy.html
     """

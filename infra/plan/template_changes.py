@@ -8,7 +8,7 @@ from infra.plan.specs import NodePoolSpec
 
 
 def changes(spec: NodePoolSpec, template: NodeTemplate) -> list[str]:
-    """Return the settings of the pool that would create a version of the template, or `user data`."""
+    """Return the pool's settings that would create a new template version, or `user data`."""
     interfaces = sorted((one.network_card, one.device, one.type) for one in spec.interfaces)
     reservation = spec.reservation.id if spec.reservation else None
     equal = {
@@ -23,7 +23,7 @@ def changes(spec: NodePoolSpec, template: NodeTemplate) -> list[str]:
 
 
 def _same_user_data(spec: NodePoolSpec, template: NodeTemplate) -> bool:
-    """Compare without the description of the cluster, which does not change while the cluster exists."""
+    """Ignore the description of the cluster, which does not change while the cluster exists."""
     cluster = ClusterAccess("", "", "", "") if spec.ami_id else None
     wanted = encoded_user_data(spec, cluster)
     return eks_node.parts_without_cluster(wanted) == eks_node.parts_without_cluster(template.user_data)

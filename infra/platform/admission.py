@@ -25,8 +25,9 @@ FOREIGN_FRAMEWORKS: Final = (
     "trainer.kubeflow.org/trainjob",
     "ray.io/rayjob",
 )
-"""Kinds of jobs that other operators bring. Kueue starts a controller for each as soon as its custom resource definition
-exists: `waitForAPI` in kubernetes-sigs/kueue@v0.16.1:pkg/controller/jobframework/setup.go."""
+"""Kinds of jobs that other operators define. Kueue starts a controller for each as soon as its custom resource
+definition exists: `waitForAPI` in kubernetes-sigs/kueue@v0.16.1:pkg/controller/jobframework/setup.go.
+"""
 
 FEATURE_GATES: Final = {
     # If the server of an aggregated API is down, no namespace can be deleted.
@@ -38,9 +39,9 @@ FEATURE_GATES: Final = {
 }
 
 STRICT_FEATURE_GATES: Final = {
-    # Try the flavors of a waiting job from the first one each time. Otherwise Kueue continues with the flavor after the one
-    # that it tried last: it would report that a launcher does not fit on GPU nodes instead of what the job waits for, and
-    # write both messages in turn. In a `BestEffortFIFO` queue, this gate would stop jobs from overtaking.
+    # Try the flavors of a waiting job from the first one each time. Otherwise Kueue continues after the flavor that it
+    # tried last: it would report that a launcher does not fit on GPU nodes instead of what the job waits for, and
+    # alternate between both messages. In a `BestEffortFIFO` queue, this gate would stop jobs from overtaking.
     "FlavorFungibility": False,
 }
 
@@ -97,8 +98,9 @@ def flavor(pool: PoolDescription) -> Mapping[str, Any]:
     """Return the labels and taints of a pool's nodes. Kueue does not assign a pool's flavor to jobs that select another
     pool or do not tolerate the taints.
 
-    Jobs tolerate a taint whose key is a resource of the pool, as pods do that request the resource (admission plugin
-    ExtendedResourceToleration): Kueue compares the taints with job templates, before that plugin sees a pod.
+    Jobs tolerate a taint whose key is a resource of the pool. Pods that request the resource get this toleration from
+    the admission plugin ExtendedResourceToleration, but Kueue compares taints with job templates, which the plugin does
+    not change.
     """
     taints = [{"key": one.key, "value": one.value, "effect": one.effect} for one in pool.taints]
     offered = {GPU_RESOURCE: pool.gpus, EFA_RESOURCE: pool.efa, pool.rdma_resource: pool.rdma_devices}
@@ -133,7 +135,7 @@ def cpu(millis: int) -> str:
 
 
 def count(number: int) -> str:
-    """Format a number as Kueue writes it back."""
+    """Format a number as Kueue does when it writes the object."""
     return f"{number // 1000}k" if number and number % 1000 == 0 else str(number)
 
 
@@ -149,7 +151,7 @@ def cluster_queue(pools: Sequence[PoolDescription], cpu_request_factor: float, *
     """Return one queue for all pools. A job's node selector decides which pool it uses."""
     flavors = []
     covered = [*COVERED, *sorted({pool.rdma_resource for pool in pools if pool.rdma_resource})]
-    # Kueue takes the first flavor that fits. Pods without GPUs take nodes with GPUs only if they fit nowhere else.
+    # Kueue takes the first flavor that fits. So pods without GPUs run on GPU nodes only if they fit nowhere else.
     for pool in sorted(pools, key=lambda pool: pool.gpus > 0):
         amounts = quota(pool, cpu_request_factor)
         resources = [{"name": name, "nominalQuota": amounts.get(name, "0")} for name in covered]

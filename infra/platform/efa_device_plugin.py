@@ -41,7 +41,7 @@ class EfaDevicePlugin(pulumi.ComponentResource):
     """Creates:
     - the DaemonSet of AWS's chart aws-efa-k8s-device-plugin on all nodes with EFA, regardless of taints. The chart
       selects nodes by a list of instance types, which lacks future types. This component selects them by the label that
-      every node with EFA has. Like the chart, it leaves out nodes of EKS Auto Mode.
+      every node with EFA has. Like the chart, it does not run on nodes of EKS Auto Mode.
     """
 
     def __init__(self, name: str, args: EfaDevicePluginArgs, opts: pulumi.ResourceOptions | None = None) -> None:

@@ -70,9 +70,9 @@ class Lustre:
 
     volume: LustreVolume
     owned: Sequence[str]
-    """Directories of a new file system that become those of the job images' user."""
+    """Directories of a new file system that the job images' user owns."""
     needs: Sequence[pulumi.Resource]
-    """Resources that mounts need: CSI driver, file system, security group rules."""
+    """Resources that must exist before mounting: CSI driver, file system, security group rules."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class PlatformArgs:
     volume: EfsVolume | NfsVolume | StorageClassVolume | None
     """Shared volume of all jobs."""
     volume_needs: Sequence[pulumi.Resource] = ()
-    """Resources that mounts of the volume need: CSI driver, mount targets, security group rules."""
+    """Resources that must exist before mounting the volume: CSI driver, mount targets, security group rules."""
     lustre: Lustre | None = None
     access: Sequence[pulumi.Resource] = ()
     """Resources that give this program access to the cluster."""
@@ -205,7 +205,7 @@ class Platform(pulumi.ComponentResource):
         args, site = self._args, self._site
         keys = args.job_keys
         bucket = keys.bucket if keys else None
-        # Deleting a namespace ends its jobs and pods, also those that users submitted, and unmounts their volumes.
+        # Deleting a namespace ends its jobs and pods, including those that users submitted, and unmounts their volumes.
         lustre_needs = args.lustre.needs if args.lustre else ()
         after = [*operators, *args.volume_needs, *lustre_needs, *(keys.permissions if keys else ())]
         wanted = NamespacesArgs(site, args.description.namespaces, queue.API if args.parts.queue else None, bucket, after)

@@ -54,7 +54,7 @@ def _permissions(manifests: Manifests) -> list[Object]:
 
 
 def _webhooks(manifests: Manifests) -> list[Object]:
-    """Return the webhooks. Those for pods apply only to pods of JobSets, as in upstream's patches."""
+    """Return the webhooks. The webhooks for pods apply only to pods of JobSets, as in upstream's patches."""
     found: list[Object] = []
     for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
         (configuration,) = of_kind(manifests.of(JOBSET_WEBHOOKS), kind)

@@ -1,4 +1,4 @@
-"""Owner of the directories of a new Lustre file system, in which only root may write."""
+"""Sets the owner of directories in a new Lustre file system, to which only root can write."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class LustreDirectoriesArgs:
     site: Site
     volume: LustreVolume
     directories: Sequence[str]
-    """Directories that jobs may write to: `/`, and the one that is linked to a bucket."""
+    """Directories that jobs can write to: `/`, and the one that is linked to a bucket."""
     after: Sequence[pulumi.Resource] = ()
     """Resources that the mount needs."""
 

@@ -26,8 +26,8 @@ class NvidiaDevicePlugin(pulumi.ComponentResource):
     - NVIDIA's DaemonSet on all GPU nodes, regardless of taints, with resource requests and without a service account
       token. Its privileges are upstream's: none, but root, and a root file system that the NVIDIA runtime can prepare.
 
-    Nothing waits for it: on a node without a working driver, it fails and starts again until there is one, and such a node must
-    not stop an `up`. `status`, and checks before an `up`, report nodes that offer no GPUs.
+    Nothing waits for it: on a node without a working driver, it fails and restarts until there is one, and such a node
+    must not block an `up`. `status`, and checks before an `up`, report nodes that offer no GPUs.
     """
 
     def __init__(self, name: str, args: NvidiaDevicePluginArgs, opts: pulumi.ResourceOptions | None = None) -> None:

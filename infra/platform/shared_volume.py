@@ -61,7 +61,7 @@ class SharedVolumeArgs:
     namespaces: Sequence[tuple[str, kubernetes.core.v1.Namespace]]
     """Name and resource of each namespace."""
     after: Sequence[pulumi.Resource] = ()
-    """Resources that must outlive the volumes, because mounts need them."""
+    """Resources that must outlive the volumes, because mounts depend on them."""
     claim: str = SHARED_CLAIM
     """Name of the claim in each namespace."""
     label: str = SHARED_VOLUME_LABEL
@@ -130,8 +130,8 @@ class SharedVolume(pulumi.ComponentResource):
     def _create_volume(
         self, namespace: str, namespace_resource: kubernetes.core.v1.Namespace, name: str, source: Mapping[str, Any]
     ) -> pulumi.Resource:
-        """Create the volume. A volume whose namespace was recreated is recreated, too: it is retained, but reserved for
-        the deleted claim by its uid, so that the new claim would wait forever. Its data stays in the file system.
+        """Create the volume. If a namespace is recreated, so is its volume: a retained volume stays reserved for the
+        uid of the deleted claim, and the new claim would wait forever. Its data stays in the file system.
         """
         recreated = pulumi.ResourceOptions(
             replacement_trigger=namespace_resource.metadata.apply(lambda metadata: metadata.uid),

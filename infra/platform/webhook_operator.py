@@ -1,4 +1,4 @@
-"""Operators that issue the certificates of their own webhooks: JobSet and Kubeflow Trainer."""
+"""Operators that issue their own webhook certificates: JobSet and Kubeflow Trainer."""
 
 import hashlib
 from collections.abc import Sequence
@@ -167,5 +167,5 @@ class WebhookOperator(pulumi.ComponentResource):
 
     @property
     def deployment(self) -> pulumi.Resource:
-        """The Deployment. Once it is ready, the webhooks of its kinds answer."""
+        """The Deployment. Once it is ready, the webhooks of its kinds respond."""
         return self._deployment

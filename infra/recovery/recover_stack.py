@@ -1,5 +1,5 @@
-"""Repair a stack after Pulumi was killed or interrupted: record in the state what AWS and Kubernetes created, so that `up` or
-`destroy` can go on.
+"""Repair a stack after Pulumi was killed or interrupted: record in the state what AWS and Kubernetes created, so that
+`up` or `destroy` can continue.
 """
 
 import json
@@ -55,7 +55,7 @@ def recover(pulumi: Pulumi, stack: str, clients: Callable[[str], Client], report
 
 
 def _settle(pulumi: Pulumi, stack: str, clients: Callable[[str], Client], report: Report) -> Recovered:
-    """Settle the operations that the state has as pending."""
+    """Resolve the pending operations in the state."""
     state = _export(pulumi, stack)
     begun = operations(state)
     creations = [one for one in begun if one.kind == "creating"]
@@ -113,7 +113,7 @@ def _adopt(pulumi: Pulumi, stack: str, report: Report) -> list[str]:
 
 
 def _read(pulumi: Pulumi, stack: str, state: State, begun: list[Operation]) -> State:
-    """Return the state after adding those of the planned objects that exist in the cluster."""
+    """Return the state, with those of the planned objects added that exist in the cluster."""
     pending = [{"type": one.kind, "resource": one.resource} for one in begun]
     interrupted = {**state, "deployment": {**state["deployment"], "pending_operations": pending}}
     found = {one.urn: [identified(one)] for one in begun}
@@ -133,7 +133,7 @@ def _import(pulumi: Pulumi, stack: str, state: State) -> None:
 def clients(region: str, **options: Any) -> Client:
     """Return a function that returns the boto3 client of a service. Each client is created only once, with these
     options."""
-    import boto3.session
+    import boto3.session  # slow to import
 
     session = boto3.session.Session(region_name=region)
     made: dict[str, Any] = {}

@@ -43,8 +43,9 @@ class CommonPlatformSettings(Model):
     node_healing: bool = Field(
         True,
         description="The job controller takes nodes with broken GPUs out of service, and restarts their jobs on other nodes "
-        "without counting a failure. Within an hour, this affects at most a fifth of the nodes. Repaired nodes take jobs again "
-        "once all their GPUs work. In existing clusters, broken nodes are only cordoned. Needs EKS's node monitoring agent, or "
+        "without counting a failure. Within an hour, this affects at most a fifth of the nodes. Repaired nodes accept jobs "
+        "again once all their GPUs work. In existing clusters, broken nodes are only cordoned. Needs EKS's node monitoring "
+        "agent, or "
         "another program that reports its node conditions. Change: in place.",
     )
     monitoring: bool = Field(
@@ -58,13 +59,17 @@ class CommonPlatformSettings(Model):
     )
     remote_write_login: str | None = Field(
         None,
-        description="Name of a Secret in the namespace gpumpi-monitoring whose key `token` has the receiver's bearer token; you "
-        "create it. Change: in place; restarts Prometheus, which loses its metrics.",
+        description=(
+            "Name of a Secret in the namespace gpumpi-monitoring whose key `token` contains the receiver's bearer token; you "
+            "create it. Change: in place; restarts Prometheus, which loses its metrics."
+        ),
     )
     alert_receiver: str | None = Field(
         None,
-        description="Name of a Secret in the namespace gpumpi-monitoring whose key `url` has the webhook to which Alertmanager "
-        "sends alerts; you create it. Without it, alerts are only shown. Change: in place; restarts Alertmanager.",
+        description=(
+            "Name of a Secret in the namespace gpumpi-monitoring whose key `url` contains the webhook to which Alertmanager "
+            "sends alerts; you create it. Without it, alerts are only displayed. Change: in place; restarts Alertmanager."
+        ),
     )
     queue: bool = Field(
         True,
@@ -102,8 +107,10 @@ class CommonPlatformSettings(Model):
     )
     image_pull_secrets: Names = Field(
         (),
-        description="Secrets with which nodes pull the images of jobs, by name; each job namespace must contain them. A job can "
-        "set its own. Change: affects jobs submitted later; the stack's jobs run again.",
+        description=(
+            "Names of the Secrets that nodes use to pull job images; each job namespace must contain them. A job can specify "
+            "others. Change: affects jobs submitted later; the stack's jobs run again."
+        ),
     )
     manifest_mirror: str | None = Field(
         None,
@@ -170,9 +177,11 @@ class PlatformSettings(CommonPlatformSettings):
     )
     job_policies: Annotated[tuple[JobPolicy, ...], Field(strict=False)] = Field(
         (),
-        description="Buckets that jobs may use without keys of their own: their pods get credentials of the namespace's IAM role "
-        "from EKS Pod Identity. Buckets with a KMS key also need a key policy that names the role. Change: in place; applies to "
-        "running jobs, too.",
+        description=(
+            "Buckets that jobs may use without AWS keys: their pods get credentials of the namespace's IAM role from EKS Pod "
+            "Identity. Buckets with a KMS key also need a key policy that names the role. Change: in place; also applies to "
+            "running jobs."
+        ),
     )
     job_logs: Literal["volume", "cloudwatch"] = Field(
         "volume",

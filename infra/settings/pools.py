@@ -81,7 +81,7 @@ class Pool(Model):
     )
     ami_id: str | None = Field(
         None,
-        description="Your own AMI instead of EKS's AL2023 AMI, which has the NVIDIA driver on types with GPUs. "
+        description="Your own AMI instead of EKS's AL2023 AMI, which includes the NVIDIA driver for types with GPUs. "
         "Change: from one AMI to another, rolls the pool's nodes; adding or removing `amiId` replaces the pool.",
     )
     root_volume_gib: int = Field(100, description="Size of the encrypted root volume in GiB. Change: rolls the pool's nodes.")

@@ -21,7 +21,7 @@ def within(settings: Settings, facts: Facts) -> Iterator[Problem]:
 
 
 def of_bill(settings: Settings, found: Bill) -> Iterator[Problem]:
-    """Compare a bill with the budget. The known part of a bill may already exceed it."""
+    """Compare the cost of a level with its limit. The known part of a bill may already exceed it."""
     budget = settings.budget
     severity: Severity = "error" if budget.action == "refuse" else "warning"
     maximum, configured = found.total("maximum"), found.total("configured")

@@ -5,9 +5,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from infra.config.messages import all_of, one_of, shown
-from infra.config.problems import Problem
+from infra.config.problems import Problem, warning
 from infra.facts.model import CapacityReservation, Facts
 from infra.plan.placement import bound_zone
+from infra.plan.specs import DRAIN_BEFORE_END
 from infra.settings.pools import CapacityBlock, Pool, Spot, TargetedOdcr
 from infra.settings.stack import Settings
 from infra.validation import ids
@@ -69,6 +70,7 @@ def reservations(settings: Settings, facts: Facts) -> Iterator[Problem]:
         reservation = facts.reservations.get(pool.reservation_id or "")
         if reservation:
             yield from _kind_and_state(path, pool, reservation)
+            yield from _ends_soon(path, reservation)
             yield from _type_and_zone(path, pool, reservation, facts)
             yield from _group(path, pool, reservation)
 
@@ -80,6 +82,14 @@ def _kind_and_state(path: str, pool: Pool, reservation: CapacityReservation) -> 
         yield Problem(f"{path}.capacity.kind", f"{reservation.id} is not a capacity block. Use targeted-odcr.")
     if reservation.state not in _USABLE:
         yield Problem(f"{path}.capacity.reservationId", f"{reservation.id} is {reservation.state}. Use an active reservation.")
+
+
+def _ends_soon(path: str, block: CapacityReservation) -> Iterator[Problem]:
+    if block.kind != "capacity-block" or block.state != "active" or block.end is None:
+        return
+    if block.read_at >= block.end - DRAIN_BEFORE_END:
+        ends = f"{block.id} ends at {block.end:%Y-%m-%d %H:%M} UTC: EC2 terminates its instances from 30 minutes before"
+        yield warning(f"{path}.capacity.reservationId", f"{ends}. Extend the block, or use another one.")
 
 
 def _type_and_zone(path: str, pool: Pool, reservation: CapacityReservation, facts: Facts) -> Iterator[Problem]:

@@ -38,7 +38,7 @@ def with_nodes(settings: Settings, facts: Facts) -> Iterator[Problem]:
 
 
 def _running(pool: Pool, facts: Facts) -> ExistingPool | None:
-    """Return the pool's existing node group if it has nodes in a Capacity Block and the stack keeps the group."""
+    """Return the pool's existing node group, if it has nodes in a Capacity Block and the stack keeps the group."""
     existing = facts.existing.pools.get(pool.name)
     if existing is None or existing.block_template is None or existing.failed or not existing.desired_size:
         return None

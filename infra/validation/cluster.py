@@ -51,7 +51,9 @@ def offered_version(settings: Settings, facts: Facts) -> Iterator[Problem]:
 
 
 def _extended_support(version: str, now: str | None) -> Iterator[Problem]:
-    """Warn about a running cluster in extended support. A new cluster would start in it, and soon need an upgrade."""
+    """Warn about a running cluster in extended support. A new cluster would start in extended support, and soon need an
+    upgrade.
+    """
     ended = f"EKS's standard support for {version} ended on {EXTENDED_SUPPORT[version]}"
     if now is None:
         yield Problem(_WHERE, f"{shown(version)} is only for running clusters: {ended}. Set {one_of(KUBERNETES_VERSIONS)}.")

@@ -20,7 +20,7 @@ HOW: Final = "https://docs.aws.amazon.com/autoscaling/ec2/userguide/key-policy-r
 
 
 def default_key(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    """Auto Scaling launches all nodes, but may not use a customer managed key unless the key allows it."""
+    """Auto Scaling launches all nodes, but can use a customer managed key only if the key allows it."""
     key = facts.ebs_key
     if key is None:
         return

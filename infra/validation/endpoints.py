@@ -19,7 +19,7 @@ def offered(settings: Settings, facts: Facts) -> Iterator[Problem]:
         return
     if facts.endpoint_services is None:
         if facts.partition not in GUESSED_NAMES:
-            reason = f"the names of endpoint services in {facts.partition} could not be read and follow no rule"
+            reason = f"the names of endpoint services in {facts.partition} could not be read, and they follow no pattern"
             yield Problem(WHERE, f"{reason}. Allow {facts.caller.arn} to call ec2:DescribeVpcEndpointServices.")
         return
     absent = [one for one in services if one not in facts.endpoint_services]

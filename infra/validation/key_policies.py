@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 Verdict = bool | None
-"""None if the policy has conditions that depend on what cannot be known before the request."""
+"""None if the policy has conditions on values that are unknown before the request."""
 
 _TESTS: Mapping[str, Callable[[str, str], bool]] = {
     "stringequals": lambda value, wanted: value == wanted,
@@ -22,7 +22,7 @@ _TESTS: Mapping[str, Callable[[str, str], bool]] = {
 def allows(policy: Mapping[str, Any], principal: str, action: str, context: Mapping[str, str]) -> Verdict:
     """Return whether the policy itself allows the action. `context` maps condition keys in lower case to values.
 
-    Statements for the account's root do not count: they leave the decision to IAM policies.
+    Statements for the account's root do not count: they delegate the decision to IAM policies.
     """
     statements = [one for one in _many(policy.get("Statement")) if _covers(one, action)]
     denied = _any(_applies(one, principal, context) for one in statements if one.get("Effect") == "Deny")

@@ -45,7 +45,7 @@ def new_or_existing(settings: Settings) -> Iterator[Problem]:
         if lustre.add_ingress_rule:
             yield Problem(
                 f"{_WHERE}.addIngressRule",
-                "applies only to an existing file system; a new one admits nodes anyway. Set fileSystemId, or remove it.",
+                "applies only to an existing file system; a new one always admits nodes. Set fileSystemId, or remove it.",
             )
         return
     yield from ids.check(f"{_WHERE}.fileSystemId", "fs", lustre.file_system_id, "an FSx file system")

@@ -27,7 +27,7 @@ class _Need:
 
 
 def enough(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    """Compare vCPU quotas, which start at 0 for GPU families, with the stack's needs and with what runs already.
+    """Compare vCPU quotas, which start at 0 for GPU families, with the stack's needs and with what is already running.
 
     Warn if a quota covers the nodes that this run creates, but not `maxSize`.
     """

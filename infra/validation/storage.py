@@ -40,7 +40,7 @@ def new_or_existing(settings: Settings) -> Iterator[Problem]:
         if efs.add_ingress_rule:
             yield Problem(
                 "storage.efs.addIngressRule",
-                "applies only to an existing file system; a new one admits nodes anyway. Set fileSystemId, or remove it.",
+                "applies only to an existing file system; a new one always admits nodes. Set fileSystemId, or remove it.",
             )
         return
     yield from ids.check(_WHERE, "fs", efs.file_system_id)
@@ -99,8 +99,9 @@ def nodes_can_mount(settings: Settings, facts: Facts) -> Iterator[Problem]:
 
 
 def admits(sources: frozenset[str], cidr: str, nodes_groups: frozenset[str]) -> bool:
-    """Return whether one of the sources covers the subnet or is a group of the nodes. The content of prefix lists is unknown, so
-    they count as covering."""
+    """Return whether one of the sources covers the subnet or is a group of the nodes. The content of prefix lists is
+    unknown, so they count as covering the subnet.
+    """
     network = IPv4Network(cidr)
     return any(
         one in nodes_groups or one.startswith("pl-") or ("/" in one and network.subnet_of(IPv4Network(one, strict=False)))

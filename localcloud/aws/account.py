@@ -27,7 +27,7 @@ def install() -> None:
 
 def _seed_user() -> None:
     """Add the default user and access key to each IAM backend that moto creates or resets."""
-    from moto.iam import models
+    from moto.iam import models  # slow to import
 
     from localcloud.aws import quotas, service_linked_roles
 

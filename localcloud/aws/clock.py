@@ -1,7 +1,7 @@
 """Calendar time of the local AWS: dates of Capacity Blocks, their states, and scheduled actions.
 
-Durations of operations have a clock of their own (`durations.now`). The calendar can be put forward, so that a Capacity
-Block starts or ends now.
+Durations of operations use a separate clock (`durations.now`). The calendar can be advanced, so that a Capacity Block
+starts or ends now.
 """
 
 from collections.abc import Callable
@@ -25,9 +25,9 @@ def now() -> datetime:
 
 
 def advance(by: timedelta) -> datetime:
-    """Put the calendar forward, do what became due, and return the new time."""
+    """Advance the calendar, run everything that became due, and return the new time."""
     if by < timedelta():
-        raise ValueError(f"the calendar cannot be put back (got {by.total_seconds():g} s)")
+        raise ValueError(f"the calendar cannot be turned back (got {by.total_seconds():g} s)")
     global _ahead
     _ahead += by
     durations.settle()

@@ -50,7 +50,7 @@ def _problems(_: Any) -> Any:
 
 @action("POST", "reset")
 def _reset(_: Any) -> Any:
-    from moto.core.base_backend import BackendDict
+    from moto.core.base_backend import BackendDict  # slow to import
 
     BackendDict.reset()
     calls.clear()

@@ -1,4 +1,4 @@
-"""Registry of the control API's requests. Modules register their own, so this one imports none of them."""
+"""Registry of the control API's requests. Modules register their own requests, so this one imports none of them."""
 
 import re
 from collections.abc import Callable

@@ -5,6 +5,7 @@ They are AWS's durations times a factor: 0 (default) for no delay, 1 for AWS's s
 
 import threading
 import time
+from bisect import insort
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -82,10 +83,10 @@ CALLS = {
 
 
 Fail = Callable[[str], None]
-"""Function that puts a resource into the state in which AWS leaves it when an operation fails, given the reason."""
+"""Function that, given the reason, puts a resource into the state in which AWS leaves it after a failed operation."""
 
 
-@dataclass
+@dataclass(eq=False)
 class _Transition:
     due: float
     target: Any
@@ -103,6 +104,7 @@ class _Transition:
     def is_due(self, moment: float) -> bool:
         if self.due > moment:
             return False
+        self.error = None
         try:
             if self.gate is None or self.gate():
                 return True
@@ -113,7 +115,7 @@ class _Transition:
         return False
 
     def run(self) -> None:
-        """Enter the final state. If a check raises, the operation fails with the exception, and with nobody else's."""
+        """Enter the final state. If a check raises, only this operation fails with the exception."""
         try:
             if self.error is not None:
                 raise self.error
@@ -140,7 +142,7 @@ _only: frozenset[str] = frozenset()
 _pending: list[_Transition] = []
 _lock = threading.RLock()
 _before: list[Callable[[], None]] = []
-"""What `settle` calls first."""
+"""Functions that `settle` calls first."""
 _settling: tuple[float, str] | None = None
 """Time and operation of the transition that `settle` is completing."""
 _operation = ""
@@ -185,8 +187,8 @@ def schedule(
 
     If `final` is a function, it checks the result of the operation and returns the state to enter. With a gate, the
     transition also waits until the gate is open, for example until a realizer is done. If one of these functions
-    raises, the operation has failed: `fail` sets the state in which AWS leaves the resource, so that clients that wait
-    for it stop. Requests of other clients are not affected.
+    raises, the operation has failed: `fail` sets the state in which AWS leaves the resource, so that waiting clients
+    stop. Requests of other clients are not affected.
 
     Values become final at the next request or later, even with factor 0: create calls return CREATING, as on AWS.
     A new transition of the same attribute replaces the pending one, as when a resource is deleted during its creation.
@@ -225,19 +227,40 @@ def settle() -> None:
 
     The gateway calls this before every request, which may be the request of another client.
     """
-    global _settling
     with _lock:
         for action in _before:
             _attempt(action)
         moment = now()
-        while due := [transition for transition in _pending if transition.is_due(moment)]:
-            first = min(due, key=lambda transition: transition.due)
-            _pending.remove(first)
-            _settling = moment if first.has_waited else first.due, first.operation
-            try:
-                first.run()
-            finally:
-                _settling = None
+        while due := sorted((one for one in _pending if one.is_due(moment)), key=_when):
+            _complete(due, moment)
+
+
+def _complete(due: list[_Transition], moment: float) -> None:
+    """Complete these transitions and those that they schedule, if they are due too, in the order of their times.
+
+    A gate is asked again before its transition, because earlier ones may have closed it. A gate that opens meanwhile
+    waits for the next round: asking all gates after each transition would take minutes with a thousand instances.
+    """
+    global _settling
+    known = {*_pending}
+    while due:
+        first = due.pop(0)
+        if first not in _pending or not first.is_due(moment):
+            continue
+        _pending.remove(first)
+        _settling = moment if first.has_waited else first.due, first.operation
+        try:
+            first.run()
+        finally:
+            _settling = None
+        for new in [one for one in _pending if one not in known]:
+            known.add(new)
+            if new.is_due(moment):
+                insort(due, new, key=_when)
+
+
+def _when(transition: _Transition) -> float:
+    return transition.due
 
 
 def _attempt(action: Callable[[], None]) -> None:

@@ -13,7 +13,7 @@ from localcloud.aws import patching
 
 Kind = Literal["cluster", "node-group", "add-on", "auto-scaling-group", "instance", "image"]
 NodeRequest = Literal["cordoning", "draining", "uncordoning"]
-"""What EKS asks of an instance that is a node."""
+"""A request of EKS to an instance that is a node."""
 Action = Literal["created", "changed", "updating", "stopping", "starting", "rebooting", "gone"] | NodeRequest
 """Only instances have `stopping`, `starting` and `rebooting` events."""
 
@@ -60,7 +60,7 @@ Key = tuple[Kind, str, str, str]
 _realizers: list[Realizer] = []
 _queries: list[Query] = []
 _failures: dict[Key, str] = {}
-"""Resource -> reason why a realizer failed to handle one of its events. It holds until the resource is gone."""
+"""Resource -> reason why a realizer failed to handle one of its events. It applies until the resource is deleted."""
 
 
 def register(realizer: Realizer, query: Query | None = None) -> Callable[[], None]:

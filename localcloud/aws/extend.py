@@ -55,7 +55,7 @@ def _configure_moto() -> None:
     os.environ["MOTO_EC2_ENABLE_INSTANCE_TYPE_VALIDATION"] = "true"
     os.environ["MOTO_ENABLE_AMI_VALIDATION"] = "true"
     os.environ["MOTO_ENABLE_KEYPAIR_VALIDATION"] = "true"
-    from moto import settings
+    from moto import settings  # slow to import
     from moto.core import errors, responses
     from moto.core.utils import method_names_from_class
 

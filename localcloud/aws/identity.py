@@ -44,7 +44,9 @@ def principal_arn(call: Call) -> str:
 
 @dataclass(frozen=True)
 class Policies:
-    """Policies of a caller. A permissions boundary or session policy limits what the identity policies allow."""
+    """Policies that apply to a caller. A permissions boundary or session policy limits what the identity policies
+    allow.
+    """
 
     identity: tuple[Policy, ...] = ()
     boundary: tuple[Policy, ...] = ()

@@ -1,4 +1,4 @@
-"""Keys with which other services encrypt."""
+"""Keys that other services use for encryption."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from localcloud.aws.errors import AwsError
 def arn_of_enabled_key(call: Call, managed: str, refused: Callable[[str], AwsError]) -> str:
     """Return the ARN of the key that the call requests, or else of the AWS managed key with this alias.
 
-    Raises the service's error, which `refused` makes from a message, if the key does not exist or cannot be used.
+    If the key does not exist or cannot be used, raises the service's error, which `refused` builds from a message.
     """
     kms = call.backend_of("kms")
     wanted = call.params.get("KmsKeyId", managed)

@@ -1,4 +1,4 @@
-"""What the instances of the local AWS have cost: a ledger kept from events, second by second.
+"""Cost of the local AWS's instances: a ledger, recorded from events, to the second.
 
 It is independent of what the API reports, so that tests can compare `scripts/cluster cost` with it. Like AWS, it bills each
 second from the launch to the end of an instance, on demand or at the zone's spot price. Instances of a Capacity Block cost
@@ -32,7 +32,7 @@ class Entry:
     ended: datetime | None = None
 
     def usd(self, moment: datetime) -> Decimal | None:
-        """Return the cost until a time; None if the price is not known."""
+        """Return the cost until a time; None if the price is unknown."""
         hourly = self._hourly()
         return None if hourly is None else hourly * Decimal(str(self.seconds(moment))) / HOUR
 
@@ -84,7 +84,7 @@ def _forget() -> None:
 
 @action("GET", "ledger")
 def _ledger(_: Any) -> Any:
-    """Return every entry with its cost in USD, which is null if the price is not known."""
+    """Return every entry with its cost in USD, which is null if the price is unknown."""
     moment = clock.now()
     return {"now": moment.isoformat(), "entries": [_shown(entry, moment) for entry in _entries]}
 

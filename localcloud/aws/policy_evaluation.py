@@ -1,4 +1,4 @@
-"""Evaluation of IAM policies: which statements apply to a request, and what they decide together.
+"""Evaluation of IAM policies: which statements apply to a request, and their combined decision.
 
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic.html. The local AWS and the tests of
 the program's policies use this module. Elements that it does not support raise `UnknownPolicyElement`; none is ignored.
@@ -35,8 +35,9 @@ class Request:
 
     action: str
     resource: str | None = "*"
-    """ARN, or `*` for an action without resource types. None if the ARN is not known: then an Allow applies only if it
-    names every resource (`*`), and a Deny applies whatever it names."""
+    """ARN, or `*` for an action without resource types. None if the ARN is unknown: then an Allow applies only if its
+    resource is `*`, and a Deny always applies.
+    """
     context: Mapping[str, Values] = field(default_factory=dict)
     principal: Mapping[str, str] = field(default_factory=dict)
     """For resource policies: `{"AWS": arn}` or `{"Service": name}`; empty for an anonymous caller."""
@@ -90,7 +91,7 @@ def statements(policy: Policy) -> list[Mapping[str, Any]]:
 
 
 def is_operator(name: str) -> bool:
-    """Return whether a condition operator exists."""
+    """Return whether the condition operator exists."""
     try:
         _operator(name)
     except UnknownPolicyElement:
@@ -106,7 +107,7 @@ def as_list(value: Any) -> list[Any]:
 
 
 def _applies(statement: Mapping[str, Any], request: Request, variables: bool) -> bool:
-    """`variables` is whether the policy's version has policy variables; in older versions, `${...}` is plain text.
+    """`variables`: whether the policy's version supports policy variables; in older versions, `${...}` is plain text.
 
     https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_version.html
     """
@@ -152,7 +153,7 @@ def _is_principal(kind: str, wanted: str, request: Request) -> bool:
 
 
 def action_matches(statement: Mapping[str, Any], request: Request) -> bool:
-    """Return whether a statement is about the request's action."""
+    """Return whether a statement applies to the request's action."""
     patterns = as_list(statement.get("Action", statement.get("NotAction")))
     action = request.action.lower()
     found = any(_expression(pattern.lower()).fullmatch(action) for pattern in patterns)
@@ -187,7 +188,7 @@ def _condition_holds(operator: str, key: str, wanted: Any, request: Request, tex
 
     values = [_text(value) for value in as_list(actual)]
     if quantifier is None and len(values) != 1:
-        raise UnknownPolicyElement(f"{operator} on {key}, which has several values: add ForAllValues or ForAnyValue")
+        raise UnknownPolicyElement(f"{operator} on {key}, which has several values; add ForAllValues or ForAnyValue")
     return any(map(one_holds, values)) if quantifier == "ForAnyValue" else all(map(one_holds, values))
 
 
@@ -214,7 +215,7 @@ def _operator(name: str) -> tuple[str | None, _Test | None, bool, bool]:
 
 
 def _safely(test: _Test, value: str, pattern: str, texts: "_Texts") -> bool:
-    """Return the test's result. A variable without a value, or a value that is no number or address, does not match."""
+    """Return the test's result. A variable without a value, or a value that is not a number or address, does not match."""
     try:
         return test(value, pattern, texts)
     except (_NoValue, ValueError):

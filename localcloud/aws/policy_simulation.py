@@ -1,7 +1,7 @@
 """IAM's policy simulator for a user, group or role: SimulatePrincipalPolicy.
 
-https://docs.aws.amazon.com/IAM/latest/APIReference/API_SimulatePrincipalPolicy.html. It uses the evaluation that judges
-requests. Like AWS's, it knows only the context that the caller gives.
+https://docs.aws.amazon.com/IAM/latest/APIReference/API_SimulatePrincipalPolicy.html. It uses the evaluator that checks
+requests. Like AWS's simulator, it knows only the context that the caller passes.
 """
 
 import re
@@ -105,7 +105,7 @@ def _result(
 
 
 def _verdict(request: Request, identity: tuple[Policy, ...], boundary: tuple[Policy, ...]) -> str:
-    """Return the decision. What the evaluation does not support does not allow."""
+    """Return the decision. An unsupported element never allows an action."""
     try:
         kinds = [decide(request, *policies) for policies in (identity, boundary, organization.policies()) if policies]
     except UnknownPolicyElement:
@@ -117,7 +117,7 @@ def _verdict(request: Request, identity: tuple[Policy, ...], boundary: tuple[Pol
 
 
 def _missing(action: str, context: Mapping[str, Any], policies: Iterable[Policy]) -> list[str]:
-    """Return the condition keys that statements about the action use and the caller did not give."""
+    """Return the condition keys that statements about the action use but the caller did not pass."""
     given = {name.lower() for name in context}
     keys: dict[str, str] = {}
     for policy in policies:

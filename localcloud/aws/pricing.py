@@ -1,7 +1,7 @@
 """AWS's Price List: GetProducts over the dated snapshot in infra/cost/.
 
-https://docs.aws.amazon.com/aws-cost-management/latest/APIReference/API_pricing_GetProducts.html. It has the rows of the
-snapshot and no others; AWS has many more services, Regions and attributes.
+https://docs.aws.amazon.com/aws-cost-management/latest/APIReference/API_pricing_GetProducts.html. It contains only the
+rows of the snapshot; AWS has many more services, Regions and attributes.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ PREFIXES = {"us-east-1": "USE1-", "us-east-2": "USE2-", "us-west-2": "USW2-", "e
 """Region -> prefix of its usage types. AWS omits it in rows of us-east-1 for older services."""
 _WITHOUT_PREFIX = ("AmazonEC2", "AmazonEFS", "AmazonS3", "AWSDataTransfer")
 _TERM, _DIMENSION = "JRTCKXETXF", "6YS6EN2CT7"
-"""Codes that AWS's rows have for on-demand terms and their hourly dimension."""
+"""Codes in AWS's rows for on-demand terms and their hourly dimension."""
 _TYPES = ("TERM_MATCH", "EQUALS", "CONTAINS", "ANY_OF", "NONE_OF")
 
 
@@ -76,7 +76,7 @@ def _matches(row: Mapping[str, Any], wanted: Mapping[str, str]) -> bool:
 
 @cache
 def _products() -> dict[str, list[dict[str, Any]]]:
-    """Return service -> rows in AWS's format, of every Region in the snapshot."""
+    """Return the rows of each service in AWS's format, for every Region in the snapshot."""
     found: dict[str, list[dict[str, Any]]] = {row.service: [] for row in ITEMS.values()}
     for region in regions():
         for service, row in (*_instances(region), *_items(region)):

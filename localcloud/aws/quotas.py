@@ -17,7 +17,7 @@ class Quota:
     usage_class: str = ""
     """Class of the usage metric of a vCPU quota."""
     granted: float = 20000
-    """Quota of the local account: AWS's default, or enough for any stack where a new account has too little."""
+    """Quota of the local account: AWS's default or, where a new account has too little, enough for any stack."""
     service: str = "ec2"
 
 
@@ -72,7 +72,7 @@ The values are kept outside moto's state, because quotas are not resources.
 
 
 def use_account(kind: AccountKind) -> None:
-    """Choose between an established account and a new one, which has AWS's default quotas. Resets keep the choice."""
+    """Choose between an established account and a new one, which has AWS's default quotas. A reset keeps this choice."""
     global _kind
     _kind = kind
 

@@ -26,7 +26,7 @@ def free_zones(name: str, region: str) -> list[str]:
 
 
 def begin(name: str, zone: str, seconds: float | None = None) -> None:
-    """Take all free capacity of a type from a zone: until the next reset, or for some time."""
+    """Remove all free capacity of a type from a zone, until the next reset or for some time."""
     offered = offered_zones(zone[:-1])
     if name not in offered:
         raise ValueError(f"{name} is not offered in {zone[:-1]}")

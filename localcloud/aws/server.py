@@ -39,7 +39,7 @@ class _Handler(MotoRequestHandler):
     """Request handler without werkzeug's log line per request."""
 
     def date_time_string(self, timestamp: float | None = None) -> str:
-        """Return the Date header: the time of the local AWS, which `local clock` can put forward."""
+        """Return the Date header: the time of the local AWS, which `local clock` can advance."""
         return super().date_time_string(clock.now().timestamp() if timestamp is None else timestamp)
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
@@ -50,7 +50,7 @@ class Application:
     """WSGI application for control requests and AWS requests. The request's signature names the AWS service."""
 
     def __init__(self, control_paths: tuple[str, ...]) -> None:
-        """`control_paths` are the beginnings of the control paths that clients may use."""
+        """`control_paths`: prefixes of the control paths that clients may use."""
         self._control_paths = control_paths
         self._hosts = DomainDispatcherApplication(create_backend_app)
 
@@ -111,7 +111,7 @@ class Server:
         host, port = listener.getsockname()
         application = Application(control_paths)
         other = make_server(host, port, application, threaded=True, request_handler=_Handler, fd=listener.fileno())
-        if not IPv4Address(host).is_loopback:  # no client signs requests for a loopback address of another namespace
+        if not IPv4Address(host).is_loopback:  # clients never sign requests for a loopback address in another namespace
             listening.add(host, port)
         threading.Thread(target=other.serve_forever, name=f"local-cloud-{host}", daemon=True).start()
 

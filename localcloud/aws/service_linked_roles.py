@@ -1,4 +1,4 @@
-"""Service-linked roles: AWS creates them when an account first uses a service, if the caller may create them.
+"""Service-linked roles: AWS creates them when an account first uses a service, if the caller has permission.
 
 https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_create-service-linked-role.html. An established account has them;
 a new one does not.

@@ -1,1 +1,1 @@
-"""The same stacks with our programs and with Pulumi's official ones, compared step by step."""
+"""Compares runs of the same stacks with our programs and with Pulumi's official ones, step by step."""

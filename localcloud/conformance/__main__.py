@@ -33,11 +33,11 @@ ASKED: Final[Mapping[str, Callable[[], Program]]] = {
     officials.HOST: officials.host,
     **{f"{name} provider": partial(officials.provider, name) for name in officials.PROVIDERS},
 }
-"""Name of each official program and the function that asks it for its version."""
+"""Name of each official program, and the function that queries its version."""
 
 
 def installed() -> tuple[dict[str, Program], list[str]]:
-    """Return the official programs that answer, and why the others are not used."""
+    """Return the official programs that work, and why the others are not used."""
     found, missing = {}, []
     for name, ask in ASKED.items():
         try:
@@ -88,7 +88,7 @@ def run(programs: Mapping[str, Program], names: Sequence[str], folder: Path, *, 
                 sides[side] = {}
                 for name in names:
                     _progress(f"{side}: {name}")
-                    sides[side][name] = attempt(LocalStack(cloud, name))
+                    sides[side][name] = attempt(LocalStack(cloud, name, STACKS))
                     cloud.reset()
                 errors[side] = bad_inputs.texts(cloud, plane, side, folder) if plane else {}
     for name in names:

@@ -1,9 +1,11 @@
-"""What two runs of the same stack must have in common, and where they differ."""
+"""Compares two runs of the same stack and finds the differences."""
 
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+TO_THE_LOCAL_AWS: Final = ("endpoints", "s3UsePathStyle", "skipCredentialsValidation", "skipMetadataApiCheck")
+"""Settings with which localcloud.stack points an official AWS provider at the local AWS. The emulator needs none."""
 SECRET_KEY: Final = "4dabf18193072939515e22adb298388d"
 """Key that marks secrets in Pulumi's state. https://www.pulumi.com/docs/iac/concepts/state-and-backends/"""
 OF_ONE_RUN: Final = frozenset(
@@ -12,12 +14,15 @@ OF_ONE_RUN: Final = frozenset(
         *("clusterIP", "clusterIPs", "nodePort", "caBundle", "__fieldManager", "__defaults", "volumeName"),
     }
 )
-"""Members whose values the server or the provider chooses in each run."""
+"""Members whose values the server or the provider chooses in each run, independently of the program."""
 MASKS: Final = (
+    (
+        re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"),
+        "UUID",
+    ),  # before IDs: the end of a UUID looks like one
     (re.compile(r"\b([a-z]{2,10})-[0-9a-f]{8,17}\b"), r"\1-ID"),
-    (re.compile(r"(?<=[a-z0-9])-[0-9a-f]{7}\b"), "-SUFFIX"),  # of names that Pulumi chooses
+    (re.compile(r"(?<=[a-z0-9])-[0-9a-f]{7}\b"), "-SUFFIX"),  # suffix of names that Pulumi chooses
     (re.compile(r'"[^"]*/(pulumi-language-python-exec)"'), r"\1"),
-    (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"), "UUID"),
     (re.compile(r"\b[0-9A-F]{32}\b"), "ID"),
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z?"), "TIME"),
     (re.compile(r"127\.0\.0\.\d+:\d+"), "ADDRESS"),
@@ -28,7 +33,7 @@ MISSING: Final = "(missing)"
 
 
 def normal(value: Any) -> Any:
-    """Return a value without what differs between any two runs."""
+    """Return a value without the parts that differ between any two runs."""
     if isinstance(value, Mapping):
         if SECRET_KEY in value:
             return "[secret]"
@@ -39,7 +44,7 @@ def normal(value: Any) -> Any:
 
 
 def masked(text: str) -> str:
-    if TRACEBACK in text:  # which tasks of the SDK wait for the failed one depends on the moment
+    if TRACEBACK in text:  # it depends on timing which tasks of the SDK wait for the failed one
         text = "\n".join(line for line in text.splitlines() if not line.startswith("  "))
     for pattern, mask in MASKS:
         text = pattern.sub(mask, text)
@@ -47,11 +52,15 @@ def masked(text: str) -> str:
 
 
 def resources(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the resources in a stack's state by URN: inputs, and for Kubernetes objects the live object too."""
+    """Return the resources in a stack's state by URN: inputs and, for Kubernetes objects, the live object."""
     found = {}
     for one in (state.get("deployment") or {}).get("resources") or ():
         parts = ("inputs", "outputs") if one["type"].startswith("kubernetes:") else ("inputs",)
-        found[one["urn"]] = {part: normal(one.get(part) or {}) for part in parts}
+        ours = TO_THE_LOCAL_AWS if one["type"] == "pulumi:providers:aws" else ()
+        values = {part: one.get(part) or {} for part in parts}
+        found[one["urn"]] = {
+            part: normal({key: inner[key] for key in inner if key not in ours}) for part, inner in values.items()
+        }
     return found
 
 

@@ -1,4 +1,4 @@
-"""One side of the comparison: a stack from preview to destroy, with what each step changed and said."""
+"""One side of the comparison: a stack from preview to destroy, with the changes and output of each step."""
 
 import json
 import os
@@ -17,7 +17,7 @@ DRIFTED = ("namespace", "mpi-jobs", "gpumpi.io/jobs=drifted")
 
 @dataclass
 class Side:
-    """What one run of a stack showed."""
+    """Results of one run of a stack."""
 
     steps: dict[str, Any] = field(default_factory=dict)
     resources: dict[str, Any] = field(default_factory=dict)
@@ -28,7 +28,7 @@ class Side:
 
 
 def lifecycle(stack: LocalStack) -> Side:
-    """Run every step even if an earlier one fails: both sides must fail alike."""
+    """Run every step even if an earlier one fails: both sides must fail in the same way."""
     side = Side()
     control = stack.cloud.control()
     stack.prepare()
@@ -55,7 +55,7 @@ _VERBS: tuple[tuple[str, Verb], ...] = (
 
 
 def failure(side: Side) -> str | None:
-    """Return why a side is not the lifecycle of a healthy stack; None if it is."""
+    """Return why a side is not the lifecycle of a healthy stack, or None if it is."""
     for name, _ in _VERBS:
         step = side.steps[name]
         if not step["ok"]:
@@ -74,7 +74,7 @@ def attempt(stack: LocalStack) -> Side | str:
 
 
 def _drift(stack: LocalStack) -> list[str]:
-    """Change a VPC's tags and an object's label outside Pulumi. Return what was changed."""
+    """Change a VPC's tags and an object's label outside Pulumi. Return a description of the change."""
     changed = []
     for one in stack.export()["deployment"].get("resources") or ():
         if one["type"] == VPC:

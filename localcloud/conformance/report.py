@@ -28,7 +28,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Report:
-    """Everything that one run of `make conformance` found."""
+    """All results of one run of `make conformance`."""
 
     date: str
     versions: Mapping[str, str]

@@ -86,7 +86,8 @@ class MotoMocks(Mocks):
         return self
 
     def __exit__(self, *_: object) -> None:
-        # After a program has failed, Pulumi's tasks and threads go on: the next test would get their resources and errors.
+        # After a program has failed, Pulumi's tasks and threads continue: the next test would get their resources and
+        # errors.
         _cancel_tasks()
         with self._lock:
             self._closed = True
@@ -134,7 +135,7 @@ class MotoMocks(Mocks):
         seed = f"{args.typ} {args.name} {self._names[args.typ, args.name]}".encode()
         try:
             id, state = self._objects.make(args.typ, args.name, inputs, seed)
-        except kubernetes_mocks.Refused as error:
+        except kubernetes_mocks.ObjectRefused as error:
             raise MockFailed(str(error)) from error
         return None if self.preview else id, state
 
@@ -156,7 +157,7 @@ class MotoMocks(Mocks):
 def _cancel_tasks() -> None:
     try:
         loop = asyncio.get_event_loop_policy().get_event_loop()
-    except RuntimeError:  # this thread has run no program
+    except RuntimeError:  # this thread has not run a program
         return
     while tasks := asyncio.all_tasks(loop):
         for task in tasks:

@@ -220,7 +220,7 @@ class Host:
         descriptor = os.open(network.path_of(self.namespace), os.O_RDONLY)
 
         def plug() -> None:
-            from pyroute2 import IPRoute
+            from pyroute2 import IPRoute  # slow to import
 
             with IPRoute() as route:
                 peer = {"ifname": "eth0", "net_ns_fd": descriptor, "address": self.machine.mac}

@@ -60,7 +60,7 @@ class Machine:
     tags: Mapping[str, str] = field(default_factory=dict)
     """Instance tags; empty unless the metadata options at launch enable tags."""
     announced: Callable[[], Mapping[str, str]] = dict
-    """Return what EC2 has announced to the instance, by path."""
+    """Return the notices that EC2 has announced for the instance, by path."""
 
 
 @dataclass(frozen=True)

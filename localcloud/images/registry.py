@@ -38,11 +38,13 @@ class NotKnown(Exception):
 
 
 Refuse = Callable[[str, str, bool], str]
-"""Returns why a client cannot pull, or "" if it can, given its address, the image's repository, and whether it pulls a layer."""
+"""Takes a client's address, an image's repository, and whether the client pulls a layer; returns why it cannot pull, or
+"".
+"""
 
 
-class Refused(Exception):
-    """The client would not reach the registry. The message is the reason."""
+class PullRefused(Exception):
+    """The client could not reach the registry on AWS. The message is the reason."""
 
 
 class Registry:
@@ -76,13 +78,13 @@ class Registry:
             server.server_close()
 
     def admit(self, address: str, name: str, *, is_layer: bool) -> None:
-        """Raise Refused if the client with this address would not reach the registry of an image."""
+        """Raise PullRefused if the client with this address could not reach the registry of an image on AWS."""
         host = name.partition("/")[0]
         if not (host in REGISTRIES or host.endswith((ECR, f"{ECR}.cn"))):
-            return  # a mirror of the user: its place is not known
+            return  # a user's mirror, whose location is unknown
         if reason := self._refuse(address, name, is_layer):
             self._report(f"registry: {name}: {reason}")
-            raise Refused(reason)
+            raise PullRefused(reason)
 
     def manifest(self, name: str, reference: str) -> Path:
         """Return the path of an image's manifest, given its tag or digest."""
@@ -106,7 +108,7 @@ class Registry:
         raise NotKnown("BLOB_UNKNOWN")
 
     def tags(self, name: str) -> list[str]:
-        """Return the tags of a repository. Repositories of this project also have patterns, such as `mpi:*`."""
+        """Return the tags of a repository. Repositories of this project can also have patterns, such as `mpi:*`."""
         tags = sorted(tag for image in _images_of(name) for tag in image.tags)
         if not tags:
             raise NotKnown("NAME_UNKNOWN")
@@ -148,7 +150,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer()
         except NotKnown as error:
             self._error(HTTPStatus.NOT_FOUND, str(error), "not found here")
-        except Refused as error:
+        except PullRefused as error:
             self._error(HTTPStatus.GATEWAY_TIMEOUT, "UNAVAILABLE", str(error))
         except ImageError as error:
             self.served._report(f"registry: {error}")

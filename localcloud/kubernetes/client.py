@@ -1,10 +1,14 @@
-"""Admin client of the API server. It connects from inside the network namespace, so private endpoints work too."""
+"""Admin client of the API server. It connects from inside the network namespace, so private endpoints work too.
+
+Connections are kept: a TLS handshake costs more than most requests, and draining a thousand nodes takes thousands.
+"""
 
 import http.client
 import json
+import queue
 import ssl
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
@@ -17,6 +21,8 @@ TIMEOUT_SECONDS = 30.0
 AWAY_SECONDS = 30.0
 """How long to retry while the API server refuses connections or is shutting down. A restart takes less time, and
 kubelets retry as well."""
+IDLE = 16
+"""Most connections that are kept: as many as there are threads for simulated nodes."""
 FIELD_MANAGER = "local-cloud"
 Json = dict[str, Any]
 
@@ -72,6 +78,14 @@ class Api:
         self._context = ssl.create_default_context(cafile=authority.file)
         self._context.load_cert_chain(own.file, own.key)
         self._plurals: dict[tuple[str, str], tuple[str, bool]] = {}
+        self._idle: queue.LifoQueue[_Connection] = queue.LifoQueue(IDLE)
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Close idle connections, which would keep the network namespace alive, and keep no others from now on."""
+        self._is_closed = True
+        while (connection := self._kept()) is not None:
+            connection.close()
 
     def is_ready(self) -> bool:
         """https://kubernetes.io/docs/reference/using-api/health-checks/"""
@@ -158,13 +172,40 @@ class Api:
 
     def _send(self, method: str, target: str, body: Any, headers: Mapping[str, str]) -> tuple[int, bytes]:
         data = None if body is None else json.dumps(body).encode()
-        with closing(self._connection()) as connection:
-            try:
-                connection.request(method, target, data, {"Accept": "application/json", **headers})
-                response = connection.getresponse()
-                return response.status, response.read()
-            except http.client.HTTPException as error:
-                raise ConnectionError(f"{method} {target}: {error!r}") from error
+        request = method, target, data, {"Accept": "application/json", **headers}
+        while (kept := self._kept()) is not None:
+            with suppress(ConnectionError):  # the API server closes idle connections, and all of them when it restarts
+                return self._exchange(kept, *request)
+        return self._exchange(self._connection(), *request)
+
+    def _exchange(
+        self, connection: _Connection, method: str, target: str, data: bytes | None, headers: Mapping[str, str]
+    ) -> tuple[int, bytes]:
+        try:
+            connection.request(method, target, data, headers)
+            response = connection.getresponse()
+            answer = response.status, response.read()
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            if isinstance(error, OSError):
+                raise
+            raise ConnectionError(f"{method} {target}: {error!r}") from error
+        self._keep(connection)
+        return answer
+
+    def _kept(self) -> _Connection | None:
+        with suppress(queue.Empty):
+            return self._idle.get_nowait()
+        return None
+
+    def _keep(self, connection: _Connection) -> None:
+        if self._is_closed or connection.sock is None:
+            connection.close()
+            return
+        try:
+            self._idle.put_nowait(connection)
+        except queue.Full:
+            connection.close()
 
 
 def _message(text: bytes) -> str:

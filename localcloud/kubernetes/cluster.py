@@ -41,7 +41,7 @@ LEDGER = "ledger"
 LOOPBACK_SECONDS = 30.0
 _LAST_WRITES = stop_after_delay(10)
 SHARED_DAEMONS = (*DAEMONS, dns.NAME, loopback.NAME)
-"""Supervisor names of the processes without which no operation on the cluster can end."""
+"""Supervisor names of the processes without which no operation on the cluster can complete."""
 PREFIX = "gpumpi"
 """Name prefix of all network namespaces of local clusters."""
 
@@ -82,7 +82,6 @@ class Cluster:
         self.supervisor = Supervisor(self.folder / "logs", self.ledger, self.namespace, self.publish)
         self.pki = Authority(self.folder / "pki")
         self._aws, self._serve, self._on_change = aws, serve, on_change
-        self._closers: list[Callable[[], None]] = []
         self._phase: Phase = "starting"
         self._problem = ""
         self._port = 0
@@ -95,6 +94,7 @@ class Cluster:
         self.control_plane = ControlPlane(self)
         self._administrator = self.pki.issue("kubernetes-admin", organizations=(MASTERS,), file="admin")
         self.api = Api(self.control_plane.url, self.namespace, self.pki.certificate, self._administrator)
+        self._closers: list[Callable[[], None]] = [self.api.close]
         self.admin_kubeconfig = self.kubeconfig_for(self._administrator, "admin")
         self._parts: list[Part] = []
         self._thread = threading.Thread(target=self._run, name=f"cluster-{self.id}", daemon=True)
@@ -210,7 +210,7 @@ class Cluster:
         self._thread.join()
 
     def progress(self, kind: Kind, name: str) -> Progress:
-        """Return DONE once all requests have taken effect, or the reason why they cannot. Only reads attributes."""
+        """Return DONE once all requests have taken effect, or the reason why this is impossible. Only reads attributes."""
         if self._is_ending:
             return DONE if self._is_gone else WAIT
         if problem := self._broken():
@@ -227,7 +227,7 @@ class Cluster:
         return Progress(bool(problem) or all(answer.done for answer in answers), problem, ready)
 
     def _broken(self) -> str:
-        """Return the reason why no operation can end: the cluster failed, or a process that every operation needs."""
+        """Return the reason why no operation can complete: the cluster failed, or a process that every operation needs."""
         if self._phase == "failed":
             return self._problem
         if not self._thread.is_alive():
@@ -269,7 +269,7 @@ class Cluster:
         self._phase = "failed"
         try:
             self.publish()
-        except Exception as unpublished:  # the thread must go on, so that the cluster can be deleted
+        except Exception as unpublished:  # the thread must continue, so that the cluster can be deleted
             problems.report(f"cluster {self.name}, which publishes its failure,", unpublished)
 
     def _bring_up(self) -> None:
@@ -310,7 +310,7 @@ class Cluster:
             self._start_loopback(self.namespace)
 
     def _start_loopback(self, namespace: str) -> None:
-        """Start the proxy, after a crash on its former port."""
+        """Start the proxy; after a crash, on its former port."""
         ready = self.folder / f"{loopback.NAME}.ready"
         ready.unlink(missing_ok=True)
         target = f"{self.addresses.router}:{addresses.API_PORT}"
@@ -326,7 +326,7 @@ class Cluster:
         self.publish()
 
     def _mend(self) -> None:
-        """Restart crashed processes: first the control plane, which nodes need. Those that crash again are reported again."""
+        """Restart crashed processes: first the control plane, which nodes need. Processes may crash again."""
         self._problem = ""
         try:
             for name in self._crashed(*DAEMONS):

@@ -167,7 +167,7 @@ class ControlPlane:
             "--anonymous-auth=false",
             # Debian's etcd 3.4 does not report watch progress, so clients that use WatchList would wait forever.
             "--feature-gates=WatchList=false",
-            # EKS has ExtendedResourceToleration on: pods that request GPUs tolerate a taint with the resource's name.
+            # EKS enables ExtendedResourceToleration: pods that request GPUs tolerate a taint with the resource's name.
             # https://github.com/aws/containers-roadmap/issues/739
             "--enable-admission-plugins=ExtendedResourceToleration,NodeRestriction,PodSecurity",
             "--allow-privileged=true",  # for device plugins and CSI drivers; Pod Security restricts other namespaces

@@ -24,8 +24,9 @@ class ImageRegistry(Part):
             self._registry.serve(self.cluster.listen(str(AWS_ADDRESS), REGISTRY_PORT))
 
     def _refuse(self, address: str, repository: str, is_layer: bool) -> str:
-        """Return why the node with this address cannot pull. EKS's AMIs contain the image of pause:
-        awslabs/amazon-eks-ami@30ec3eb:templates/shared/provisioners/cache-pause-container.sh."""
+        """Return why the node with this address cannot pull. EKS's AMIs contain the pause image:
+        awslabs/amazon-eks-ami@30ec3eb:templates/shared/provisioners/cache-pause-container.sh.
+        """
         found = joining.cluster_named(self.cluster.account, self.cluster.region, self.cluster.name)
         if found is None or repository == PAUSE_IMAGE.rpartition(":")[0]:
             return ""

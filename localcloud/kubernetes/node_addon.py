@@ -46,7 +46,7 @@ class NodeAddon(Part):
             self._install()
 
     def node_up(self, node: Node) -> None:
-        """Start the process on a real node whose kubelet is running. Called in the node's own thread."""
+        """Start the process on a real node whose kubelet is running. Runs in the node's own thread."""
         with self._lock:
             self._nodes[node.machine.id] = node
             if self._installed:

@@ -12,11 +12,11 @@ from localcloud.kubernetes.running import RunningCluster
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 15.0
-"""The node monitoring agent reports as often, and repairs wait for minutes."""
+"""The node monitoring agent reports at the same interval, and repairs wait for minutes."""
 
 
 class NodeHealth(Part):
-    """Looks at the nodes of clusters whose node groups have node auto repair."""
+    """Watches the nodes of clusters whose node groups have node auto repair."""
 
     def __init__(self, cluster: RunningCluster) -> None:
         super().__init__(cluster)

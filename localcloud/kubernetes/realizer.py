@@ -4,6 +4,7 @@ import logging
 import queue
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,7 @@ class Realizer:
         self._count = 0
         self._changes: queue.SimpleQueue[Cluster] = queue.SimpleQueue()
         self._unshown: dict[str, str] = {}
-        """Id of a cluster -> reason why EKS could not be told its state."""
+        """ID of a cluster -> reason why its state could not be reported to EKS."""
         self._publisher = threading.Thread(target=self._show_changes, name="kubernetes-realizer", daemon=True)
         self._publisher.start()
         log.info("%s", self._capability)
@@ -166,19 +167,23 @@ class Realizer:
             del self._instances[event.name]
 
     def _show_changes(self) -> None:
-        """Publish changes from a separate thread.
+        """Publish changes from a separate thread, several changes of a cluster at once.
 
         A cluster's thread must never wait for the local AWS's lock, because the lock's owner may be waiting for
         the cluster.
         """
         while True:
-            cluster = self._changes.get()
-            try:
-                with gateway.LOCK:
-                    self._show(cluster)
-                self._unshown.pop(cluster.id, None)
-            except Exception as error:
-                self._unshown[cluster.id] = problems.report(f"publishing the state of cluster {cluster.name}", error)
+            changed = {self._changes.get()}
+            with suppress(queue.Empty):
+                while True:
+                    changed.add(self._changes.get_nowait())
+            for cluster in changed:
+                try:
+                    with gateway.LOCK:
+                        self._show(cluster)
+                    self._unshown.pop(cluster.id, None)
+                except Exception as error:
+                    self._unshown[cluster.id] = problems.report(f"publishing the state of cluster {cluster.name}", error)
 
     def _show(self, cluster: Cluster) -> None:
         """Make EKS report a cluster's endpoint and problems."""
@@ -239,7 +244,7 @@ def _switch(body: Any, node: str, part: str) -> Any:
 
 @control_actions.action("POST", "kubernetes/jobs/{job}/ranks")
 def _break_rank(body: Any, job: str) -> Any:
-    """Let a rank of a job `hang` or be `slow`, or `restore` all of them. Return the ranks that run."""
+    """Make a rank of a job `hang` or `slow`, or `restore` all of them. Return the running ranks."""
     ready = [running for realizer in _realizers for running in realizer.clusters() if running.phase == "ready"]
     nodes = [node for running in ready for node in running.part(Fleet).nodes()]
     roots = [process for node in nodes for kind in ("machine", "containerd") if (process := node.process(kind))]

@@ -38,7 +38,7 @@ def create(name: str) -> None:
     def make() -> None:
         _call("unshare", CLONE_NEWNET)
         _call("mount", b"/proc/thread-self/ns/net", os.fsencode(path_of(name)), b"none", MS_BIND, None)
-        from pyroute2 import IPRoute
+        from pyroute2 import IPRoute  # slow to import
 
         with IPRoute() as route:
             route.link("set", index=1, state="up")
@@ -166,9 +166,10 @@ def _remove_below(path: Path) -> None:
     """Remove the file of a namespace that is still mounted below another mount of its folder.
 
     The first `ip netns add` on a machine bind-mounts RUN over itself, with all mounts in it (`netns_add` in
-    https://github.com/iproute2/iproute2/blob/v6.1.0/ip/ipnetns.c). Each namespace created before is then mounted twice,
-    and no path leads to the lower mount. In a mount namespace of this thread, RUN is uncovered layer by layer. Removing
-    a file there also detaches it from all other mount namespaces: https://man7.org/linux/man-pages/man7/mount_namespaces.7.html
+    https://github.com/iproute2/iproute2/blob/v6.1.0/ip/ipnetns.c). Each namespace created earlier is then mounted
+    twice, and no path leads to the lower mount. In a mount namespace of this thread, RUN is uncovered layer by layer.
+    Removing a file there also detaches it from all other mount namespaces:
+    https://man7.org/linux/man-pages/man7/mount_namespaces.7.html
     """
     _call("unshare", CLONE_NEWNS)
     _call("mount", b"none", b"/", None, MS_REC | MS_PRIVATE, None)

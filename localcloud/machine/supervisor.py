@@ -103,7 +103,7 @@ class Supervisor:
         return server
 
     def restart(self, name: str) -> Server:
-        """Start a crashed process again, as it was started before."""
+        """Restart a crashed process with its original command."""
         return self._starts[name]()
 
     def stop(self, name: str, *, seconds: float = STOP_SECONDS) -> None:
@@ -164,7 +164,7 @@ class Supervisor:
             return [server for _, server in self._running.values()]
 
     def crashes(self) -> list[Crash]:
-        """Return the crashes that were not followed by a restart, in the order in which the processes were started."""
+        """Return the crashes without a restart, in the order in which the processes were started."""
         with self._lock:
             return [self._crashes[name] for name in self._starts if name in self._crashes]
 

@@ -26,13 +26,14 @@ WHEELS: Final = {
     "mpich_version": ("mpich", ""),
     "intel_mpi_version": ("impi-rt", ""),
     "mpi4py_version": ("mpi4py", ""),
+    "py_spy_version": ("py-spy", ""),
     "cuda_headers_version": ("nvidia-cuda-runtime-cu12", ""),
 }
 """Pins of amis/ that are wheels, or sources released together with wheels: the package, and the series to stay in."""
 GO_MODULES: Final = {"kubernetes_version": "k8s.io/kubernetes"}
 """Pins of amis/ that are released together with a Go module."""
 NOT_VERSIONS: Final = re.compile(r".*_(sha256|fingerprint|commit|minimum)")
-"""Keys of amis/ that belong to a version, or are the oldest version that is accepted."""
+"""Keys of amis/ that belong to another pin, or are a minimum version."""
 
 
 @dataclass(frozen=True)
@@ -85,18 +86,20 @@ def _of_images() -> Iterator[Pin]:
         elif key in GO_MODULES:
             yield Pin(key, f"v{version}", file, "Go", GO_MODULES[key])
         else:
-            yield Pin(key, version.rpartition(" ")[2], file)  # the name of an AMI ends with its date
+            yield Pin(key, version.rpartition(" ")[2], file)  # an AMI's name ends with its date
 
 
 def _of_tools() -> Iterator[Pin]:
     modules = {tool.module.name: tool.module for tool in (*TOOLS, *ON_DEMAND)}
     for module in modules.values():
-        if not any(module.folder.glob("*.c")):  # C sources of ours require nothing
+        if not any(module.folder.glob("*.c")):  # our C sources require no modules
             yield from _of_module(module)
 
 
 def _of_module(module: Module) -> Iterator[Pin]:
-    """Return the modules that a wrapper is for: those that contain its programs, or what its own program requires."""
+    """Return the modules that a wrapper builds: those that contain its programs, or those that its own program
+    requires.
+    """
     file = module.folder / "go.mod"
     required = re.findall(r"^\s*(?:require )?([^\s/]+\.[^\s/]+/\S+) (v\S+)( // indirect)?$", file.read_text(), re.MULTILINE)
     for path, version, indirect in required:

@@ -1,6 +1,6 @@
 """The newest versions that were read in documents and public repositories, for pins that no package registry serves.
 
-An entry says what was seen, where and when. It can be out of date; it is never a guess.
+An entry says what was seen, where and when. It can be out of date, but is never a guess.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class Recorded:
 
 
 _EKS = "aws eks describe-addon-versions --kubernetes-version {kubernetes} --addon-name {name}"
-"""The question to EKS: nothing else lists the versions of add-ons."""
+"""The query to EKS: nothing else lists the versions of add-ons."""
 _PUBLIC = "public clusters and upgrade logs"
 _IMAGES = "manifests of public programs"
 _CHANGELOG = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-changelog.html"

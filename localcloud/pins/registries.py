@@ -1,7 +1,7 @@
-"""The newest version of a package, asked with the ordinary clients.
+"""Query the newest version of a package with the ordinary clients.
 
-`pip` and `go` read the address of the index or proxy from this machine's configuration, so a mirror is used where one is
-configured. A question that is not answered is never repeated.
+`pip` and `go` read the address of the index or proxy from this machine's configuration, so a mirror is used where one
+is configured. A failed query is never repeated.
 """
 
 import json
@@ -72,7 +72,7 @@ def _run(command: list[str]) -> str:
 
 
 def _reason(text: str) -> str:
-    """Return the cause that a client's output names, without the addresses of this machine's mirrors."""
+    """Return the cause from a client's output, without the addresses of this machine's mirrors."""
     if found := CAUSES.search(text):
         return found[0].lower()
     lines = [line.strip() for line in text.splitlines() if line.strip()] or ["no reason given"]

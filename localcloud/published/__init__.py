@@ -1,12 +1,12 @@
-"""What AWS and upstream registries have published: dated tables with a source for each entry.
+"""Versions that AWS and upstream registries have published: dated tables with a source for each entry.
 
 addons.yaml     versions of EKS's add-ons, by Kubernetes version
 amis.yaml       public AMIs
 images.yaml     tags of container images in public registries
 manifests.yaml  Git tags of the repositories with upstream manifests
 
-The local cloud offers only what these tables list. They are kept apart from the pins in infra/versions.py and amis/, so
-that a wrong pin fails: in tests/pure/test_published.py, and in the local cloud. New entries need a source that is not a
+The local cloud offers only what these tables list. They are separate from the pins in infra/versions.py and amis/, so
+that a wrong pin fails, in tests/pure/test_published.py and in the local cloud. New entries need a source that is not a
 pin of this repository.
 """
 
@@ -36,7 +36,7 @@ def proof(entry: Mapping[str, Any]) -> Proof:
 
 @cache
 def table(name: str) -> dict[str, Any]:
-    """Return a table as it is in its file."""
+    """Return a table unchanged from its file."""
     found: dict[str, Any] = yaml.safe_load((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
     return found
 

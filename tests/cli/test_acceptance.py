@@ -1,4 +1,4 @@
-"""What `acceptance` asks this process's local AWS, and the stacks that it refuses."""
+"""The queries of `acceptance` to this process's local AWS, and the stacks that it rejects."""
 
 from pathlib import Path
 

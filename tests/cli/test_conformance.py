@@ -1,6 +1,7 @@
-"""`make conformance` and `local start --providers official`: official programs are believed only if they answer."""
+"""`make conformance` and `local start --providers official`: official programs count only if they work."""
 
-import sys
+import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -8,23 +9,17 @@ import pytest
 from localcloud import officials
 from localcloud.conformance import __main__ as conformance
 from localcloud.conformance.lifecycle import Side, attempt, failure
+from localcloud.engine.process import version_of
 from localcloud.instance import LocalCloud
-from localcloud.processes import ROOT
 from localcloud.stack import LocalStack
+from localcloud.tools.build import ensure
+from localcloud.tools.catalogue import PULUMI
+from testkit import simulated_plugins
 from tests.cli.checkout import Checkout
 
 pytestmark = pytest.mark.xdist_group("cli-stacks")
 
 TINY = "config:\n  aws:region: us-west-2\n  gpumpi:target: {kind: eks}\n  gpumpi:storage: {efs: none}\n"
-OUR_KUBERNETES_PROVIDER = f"""#!{sys.executable}
-import sys, threading
-sys.path.insert(0, {str(ROOT)!r})
-from localcloud.engine import process
-from localcloud.engine.kubernetes.provider import Provider
-server, port = process.start(Provider(VERSION), "kubernetes", 0)
-print(port, flush=True)
-threading.Event().wait()
-"""
 
 
 @pytest.fixture
@@ -44,10 +39,6 @@ def install(folder: Path, name: str, script: str) -> Path:
     program.write_text(script)
     program.chmod(0o755)
     return program
-
-
-def our_provider(version: str) -> str:
-    return OUR_KUBERNETES_PROVIDER.replace("VERSION", repr(version))
 
 
 def test_without_official_programs_nothing_is_compared(programs: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -101,8 +92,7 @@ def test_a_dummy_executable_is_not_a_plugin(programs: Path, script: str, reason:
 
 @pytest.mark.parametrize(("version", "is_right"), [("4.34.2", True), ("4.34.9", True), ("4.33.0", False), ("", False)])
 def test_a_plugin_is_asked_for_its_version(programs: Path, version: str, is_right: bool) -> None:
-    folder = programs.parent / "home" / "plugins" / "resource-kubernetes-v4.34.9"
-    plugin = install(folder, "pulumi-resource-kubernetes", our_provider(version))
+    plugin = simulated_plugins.install(programs.parent / "home", "kubernetes", version, folder_version="4.34.9")
     if is_right:
         assert officials.provider("kubernetes") == officials.Program("pulumi-resource-kubernetes", plugin, version)
     else:
@@ -117,8 +107,48 @@ def test_start_refuses_official_providers_that_are_not_installed(checkout: Check
     assert not home.exists()
 
 
+def test_a_stack_lives_with_installed_plugins_instead_of_emulators(checkout: Checkout, home: Path, tmp_path: Path) -> None:
+    """The plugins are simulated: our emulators under the official names."""
+    (tmp_path / "Pulumi.tiny.yaml").write_text(TINY)
+    files = {name: simulated_plugins.install(tmp_path, name) for name in officials.PROVIDERS}
+    shell, stack = {"PULUMI_HOME": str(tmp_path)}, ("-s", "tiny", "--config-dir", tmp_path)
+    start = ("start", home, "--no-kubernetes", "--no-hosts")
+    started = checkout.local(*start, "--providers", "official", shell=shell).succeeded()
+    for name, file in files.items():
+        assert f"using {file}, version {version_of(officials.PROVIDERS[name])}" in started.err
+    assert [server["name"] for server in checkout.local("status", home, "--json").succeeded().json["servers"]] == ["aws"]
+
+    up = checkout.local("up", home, *stack, "--json").succeeded().json
+    assert up["changes"]["create"] > 50
+    cloud = LocalCloud(home)
+    (aws,) = (
+        one for one in LocalStack(cloud, "tiny").export()["deployment"]["resources"] if one["type"] == "pulumi:providers:aws"
+    )
+    assert cloud.server("aws").url in aws["inputs"]["endpoints"], "the plugin is pointed at the local AWS"
+    assert checkout.local("up", home, *stack, "--json").succeeded().json["changes"].keys() == {"same"}
+    checkout.local("refresh", home, *stack).succeeded()
+    assert checkout.local("destroy", home, *stack, "--json").succeeded().json["changes"]["delete"] == up["changes"]["create"]
+    assert cloud.control().leftovers() == []
+
+    assert checkout.local(*start).succeeded().err.startswith("local cloud is already running"), "it keeps its providers"
+    refused = checkout.local(*start, "--providers", "emulated")
+    assert (refused.code, refused.err) == (
+        3,
+        "cluster local start: the running local cloud uses the providers official. Stop it first: "
+        f"scripts/cluster local stop --home {shlex.quote(str(home))}\n",
+    )
+
+
+def test_start_names_each_plugin_that_is_missing(checkout: Checkout, home: Path, tmp_path: Path) -> None:
+    simulated_plugins.install(tmp_path, "aws")
+    simulated_plugins.install(tmp_path, "kubernetes", "4.33.0", folder_version="4.34.2")
+    said = checkout.local("start", home, "--providers", "official", "--no-kubernetes", shell={"PULUMI_HOME": str(tmp_path)})
+    assert said.code == 4 and not home.exists()
+    assert "is version 4.33.0, not 4.34; install it: pulumi plugin install resource kubernetes v4.34.2" in said.err
+
+
 def test_a_local_cloud_with_an_official_plugin_needs_no_emulator(home: Path, tmp_path: Path) -> None:
-    plugin = install(tmp_path, "pulumi-resource-kubernetes", our_provider("4.34.2"))
+    plugin = simulated_plugins.install(tmp_path, "kubernetes")
     cloud = LocalCloud(home)
     cloud.start(print, plugins={"kubernetes": plugin})
     assert [server.name for server in cloud.servers()] == ["aws", "provider"]
@@ -127,6 +157,30 @@ def test_a_local_cloud_with_an_official_plugin_needs_no_emulator(home: Path, tmp
     assert (cloud.bin / "pulumi-resource-kubernetes").samefile(plugin)
     listed = cloud.environment()["PATH"].split(":")
     assert listed[0] == str(cloud.bin), "the engine finds plugins on PATH"
+
+
+def test_a_comparison_runs_both_sides_and_writes_a_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The official programs are simulated by ours, so both sides must be identical."""
+    (tmp_path / "Pulumi.tiny.yaml").write_text(TINY)
+    official = tmp_path / "official"
+    official.mkdir()
+    (official / "pulumi").symlink_to(ensure(PULUMI, print))
+    simulated_plugins.install_host(official)
+    plugins = {f"{name} provider": simulated_plugins.install(tmp_path, name) for name in officials.PROVIDERS}
+    monkeypatch.setenv("PULUMI_HOME", str(tmp_path))
+    monkeypatch.setenv("GPUMPI_OFFICIAL_PROGRAMS", str(official))
+    monkeypatch.setattr(conformance, "STACKS", tmp_path)
+    code = conformance.main(["--stacks", "tiny", "--no-kubernetes", "--report", str(tmp_path)])
+
+    report = json.loads((tmp_path / "conformance.json").read_text())
+    assert report["identical"], report["results"]
+    assert {one["name"]: one["failures"] for one in report["results"]} == {"tiny": {}, "bad inputs": {}}
+    assert report["versions"].keys() == {"pulumi", "pulumi-language-python", *plugins}
+    assert all(str(path) in report["versions"][name] for name, path in plugins.items())
+    assert (code, report["not_run"]) == (6, ["clusters: --no-kubernetes was given"])
+    assert capsys.readouterr().out == (tmp_path / "conformance.md").read_text()
 
 
 def test_both_sides_of_a_stack_are_compared_step_by_step(cloud_home: Path, checkout: Checkout, tmp_path: Path) -> None:

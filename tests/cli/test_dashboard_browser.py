@@ -43,7 +43,7 @@ CONTRAST = """(() => {
     })
     .filter(([, ratio]) => ratio < 4.5);
 })()"""
-"""Texts with less contrast than WCAG's level AA asks for: https://www.w3.org/TR/WCAG22/#contrast-minimum"""
+"""Texts with less contrast than WCAG's level AA requires: https://www.w3.org/TR/WCAG22/#contrast-minimum"""
 
 PAINTED = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => done(true)))))"
 """Waits until the window shows what was drawn so far."""
@@ -84,7 +84,9 @@ def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
 
 @pytest.fixture
 def opened(tab: Tab, world: World) -> Iterator[Callable[[int], Tab]]:
-    """Open the page in a window of a given width. At the end, the page must have made no error and no foreign request."""
+    """Open the page in a window of a given width. At the end, the page must have had no errors and made no requests to
+    other hosts.
+    """
 
     def open_at(width: int, scheme: str = "light") -> Tab:
         tab.errors.clear()
@@ -102,7 +104,7 @@ def opened(tab: Tab, world: World) -> Iterator[Callable[[int], Tab]]:
 
 
 def refresh(tab: Tab) -> None:
-    """Read again at once: resuming does not wait for the next period."""
+    """Reload at once: resuming does not wait for the next period."""
     before = tab.evaluate("document.querySelector('#clock').textContent")
     tab.evaluate("document.querySelector('#pause').click(), document.querySelector('#pause').click()")
     tab.until(f"document.querySelector('#clock').textContent !== {json.dumps(before)}")

@@ -18,7 +18,7 @@ def test_the_demo_shows_a_job_that_outlives_its_node(checkout: Checkout) -> None
     details = {step["step"]: step["detail"] for step in json.loads(done.stdout) if step["ok"]}
     assert "NvidiaXID79Error" in details["take the node out of service"]
     assert "1 disruption, 0 failures" in details["finish the job on another node"]
-    assert "takes jobs again" in details["reboot the node, and verify it"]
+    assert "accepts jobs again" in details["reboot the node, and verify it"]
     assert "recovering" in details["show where the time went"]
     assert not (checkout.folder / ".local" / "demo-heal").exists()
 

@@ -48,7 +48,7 @@ esac
 
 @dataclass
 class Machine:
-    """A folder that is the only one on PATH, with stub programs."""
+    """A folder with stub programs, as the only folder on PATH."""
 
     folder: Path
 
@@ -135,7 +135,7 @@ def test_the_default_tag_changes_with_each_file_the_base_and_the_arguments(
     recipe.write_context(tmp_path)
     monkeypatch.setattr(recipes, "ROOT", tmp_path)
     before = recipe.tag(recipe.base, {})
-    assert before == find("mpi").tag(recipe.base, {}), "nothing else is part of the tag, such as times"
+    assert before == find("mpi").tag(recipe.base, {}), "nothing else affects the tag, such as times"
     seen = {before, recipe.tag("another", {}), recipe.tag(recipe.base, {"A": "1"}), recipe.tag(recipe.base, {"A": "2"})}
     for file in recipe.files:
         text = (tmp_path / file).read_text()
@@ -227,7 +227,7 @@ def test_a_failing_builder_ends_in_one_sentence(
     machine.install("docker")
     monkeypatch.setenv("FAILS", verb)
     done = run("build", "mpi", "--tag", "1", "--push", "--repository", "registry.example.com", "--json")
-    error = f"docker could not {purpose} (exit code 1); its output above has the reason"
+    error = f"docker could not {purpose} (exit code 1); see its output above"
     assert (done.exit_code, json.loads(done.stdout)) == (1, {"error": error, "exitCode": 1})
     assert machine.calls("login") == [], "only AWS's registries get a login"
 

@@ -39,6 +39,7 @@ KUBECONFIG = {
     "users": [{"name": "admin", "user": {"token": "x"}}],
 }
 RACK = {"target": "existing", "node_selector": "example.com/rack=1,b=", "gpus": "8", "size": "2"}
+COST = r"cost in USD per hour: .* idle, .* configured, .* maximum \(AWS Price List, .*\)"
 FOR_AWS = {"region": "us-west-2", "allow": "none"}
 
 
@@ -112,6 +113,7 @@ def test_the_file_passes_validate(
     path = written(folder, **{name: key if value == "KEY" else value for name, value in told.items()})
     printed = capsys.readouterr().out
     assert f"wrote {path}" in printed and "scripts/cluster validate -s mine" in printed and "before" not in printed
+    assert re.fullmatch(COST, printed.splitlines()[-1]), "the cost is the last line"
     assert validate.run("mine", folder, offline=False, as_json=False) == 0, capsys.readouterr()
 
 

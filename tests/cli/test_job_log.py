@@ -82,4 +82,4 @@ def test_following_a_job_whose_image_is_missing_ends_after_the_stated_time(monke
         CommandError, match=r"^not started for 5 minutes: a: ImagePullBackOff: not found; delete it: .* cancel pi$"
     ):
         Follower(cluster, "pi", "default", io.StringIO(), notes, clock=lambda: next(seconds)).run()
-    assert notes.getvalue() == "cluster: a: ImagePullBackOff: not found; following ends after 5 minutes of this\n"
+    assert notes.getvalue() == "cluster: a: ImagePullBackOff: not found; this command stops waiting after 5 minutes\n"

@@ -1,4 +1,4 @@
-"""`local break`: what it accepts, and what it says."""
+"""`local break`: its arguments and its output."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -89,7 +89,7 @@ class Account:
     def send(self, method: str, path: str, body: Any = None) -> Any:
         self.asked.append((method, path, body))
         if path.endswith("interruption"):
-            raise ControlError("""400 {"error": "ValueError('i-0a is no Spot Instance, so EC2 does not interrupt it')"}""")
+            raise ControlError("""400 {"error": "ValueError('i-0a is not a Spot Instance, so EC2 does not interrupt it')"}""")
         return {"now": (END - timedelta(hours=2)).isoformat(), "time": END.isoformat()}
 
     def describe_instances(self, **_: Any) -> Any:
@@ -118,7 +118,7 @@ def test_a_retirement_is_announced_and_health_shows_it(home: Path, account: Acco
 def test_only_a_spot_instance_gets_a_spot_notice(home: Path, account: Account) -> None:
     done = local_break(home, NODE, "--spot-notice")
     assert done.exit_code == 3
-    assert done.stderr == "cluster local break: i-0a is no Spot Instance, so EC2 does not interrupt it\n"
+    assert done.stderr == "cluster local break: i-0a is not a Spot Instance, so EC2 does not interrupt it\n"
 
 
 def test_a_block_ends_when_its_nodes_drain_which_is_45_minutes_before(home: Path, account: Account) -> None:
@@ -160,7 +160,7 @@ def test_a_rank_of_a_job_hangs_and_is_restored(home: Path, ranks: Ranks) -> None
     assert done.exit_code == 0 and done.stderr.startswith("Rank 1 of train has stopped. Restore it with: ")
     assert f"local break train --restore --home {home}" in done.stderr
     assert json.loads(local_break(home, "train", "--slow", "0", "--json").stdout)["rank"] == 0
-    assert local_break(home, "train", "--restore").stderr == "All ranks of train go on.\n"
+    assert local_break(home, "train", "--restore").stderr == "All ranks of train continue.\n"
     path = "kubernetes/jobs/train/ranks"
     assert ranks.asked == [
         (path, {"do": "hang", "rank": 1}),

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from tenacity import retry, stop_after_delay, wait_fixed
 
-from cli import ec2_runs, remote_run
+from cli import ec2_runs, remote_restarts, remote_run
 from cli.errors import NotFound
 from cli.remote_run import SSH_FAILED, Lost
 from cli.workdir.selection import select
@@ -60,6 +60,75 @@ def test_a_command_that_fails_is_started_again_up_to_the_requested_number(
     (run,) = ec2_runs.parse(subprocess.run(bash(ec2_runs._LIST), capture_output=True, text=True, check=True).stdout)
     assert (run.id, run.phase, run.restarts) == ("one", "Failed" if code else "Succeeded", min(fails, restarts))
     assert run.command == ("sh", "-c", script) and run.ended is not None
+
+
+SSH = """#!/bin/sh
+# Stands for ssh: hosts with a file named after them do not answer.
+for host in "$@"; do [ "$host" = true ] || last=$host; done
+[ ! -e "$HOME/down-$last" ]
+"""
+
+
+@pytest.fixture
+def hostfile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The hostfile of two workers, whose ssh and hostname are ours."""
+    programs = {"ssh": SSH, "hostname": "#!/bin/sh\necho 10.0.0.1\n"}
+    for name, text in programs.items():
+        (tmp_path / "bin").mkdir(exist_ok=True)
+        (tmp_path / "bin" / name).write_text(text)
+        (tmp_path / "bin" / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    monkeypatch.setattr(remote_restarts, "PAUSE_SECONDS", 0.05)
+    file = tmp_path / "hostfile"
+    file.write_text("10.0.0.2 slots=8\n10.0.0.3 slots=8\n")
+    return file
+
+
+def repeated(command: str, restarts: int, hostfile: Path) -> "subprocess.CompletedProcess[str]":
+    script = remote_restarts.repeated(shlex.join(["bash", "-c", command]), restarts, str(hostfile))
+    environment = {**os.environ, "GPUMPI_RUN": str(hostfile.parent)}
+    return subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False, env=environment, timeout=60)
+
+
+def test_a_command_that_lost_a_node_starts_again_when_its_replacement_answers(tmp_path: Path, hostfile: Path) -> None:
+    """The join service removes the node only after the command has ended, and the replacement needs another moment."""
+    replace = (
+        f"(until grep -q waiting {tmp_path}/err; do sleep 0.05; done; echo 10.0.0.2 slots=8 >{hostfile}; sleep 0.2; "
+        f"touch $HOME/down-10.0.0.4; echo 10.0.0.4 slots=8 >>{hostfile}; sleep 0.2; rm $HOME/down-10.0.0.4) >/dev/null 2>&1 &"
+    )
+    first = f"if mkdir $HOME/tried 2>/dev/null; then touch $HOME/down-10.0.0.3; {replace} exit 5; fi"
+    command = f"echo on $(cut -d ' ' -f 1 {hostfile}); {first}"
+    script = remote_restarts.repeated(shlex.join(["bash", "-c", command]), 1, str(hostfile))
+    with (tmp_path / "err").open("w") as err:
+        environment = {**os.environ, "GPUMPI_RUN": str(tmp_path)}
+        done = subprocess.run(["bash", "-c", script], stdout=subprocess.PIPE, stderr=err, text=True, timeout=60, env=environment)
+    told = (tmp_path / "err").read_text().splitlines()
+    assert (done.returncode, done.stdout) == (0, "on 10.0.0.2 10.0.0.3\non 10.0.0.2 10.0.0.4\n")
+    assert told == [
+        "run: lost 10.0.0.3",
+        "run: restart 1 of 1 after exit code 5",
+        "run: waiting until all 2 nodes answer",
+    ]
+
+
+def test_a_lost_node_is_a_failure_also_if_mpi_says_that_it_is_none(tmp_path: Path, hostfile: Path) -> None:
+    done = repeated("touch $HOME/down-10.0.0.3", 0, hostfile)
+    assert (done.returncode, done.stderr) == (1, "run: lost 10.0.0.3\n")
+
+
+def test_the_wait_for_nodes_ends_and_the_command_runs_on_those_that_are_left(
+    tmp_path: Path, hostfile: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote_restarts, "LIMIT_SECONDS", 0)
+    done = repeated(f"test -e $HOME/tried || {{ touch $HOME/tried; echo 10.0.0.2 >{hostfile}; exit 3; }}", 1, hostfile)
+    assert done.returncode == 0
+    assert "run: after 0 minutes, not all of the 2 nodes are back; restarting with the others" in done.stderr
+
+
+def test_the_head_node_itself_always_answers(tmp_path: Path, hostfile: Path) -> None:
+    hostfile.write_text("10.0.0.1 slots=2\n")
+    (tmp_path / "down-10.0.0.1").touch()
+    assert repeated("true", 1, hostfile).returncode == 0
 
 
 def test_runs_are_listed_with_their_phase_newest_first(tmp_path: Path) -> None:

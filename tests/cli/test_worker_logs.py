@@ -43,7 +43,7 @@ def job(phase: Phase) -> JobState:
 def followed(
     monkeypatch: pytest.MonkeyPatch, logs: Logs, looks: list[tuple[JobState, list[dict[str, Any]]]], **more: Any
 ) -> tuple[list[str], int]:
-    """Return the printed lines, sorted, and the exit code. The last look repeats."""
+    """Return the printed lines, sorted, and the exit code. The last connection is repeated."""
     left = list(looks)
     monkeypatch.setattr(job_objects, "find", lambda *_: left[0][0])
     monkeypatch.setattr(job_objects, "pods", lambda *_: (left.pop(0) if len(left) > 1 else left[0])[1])

@@ -1,4 +1,4 @@
-"""The examples in docs/coming-from.md: files, which name themselves in a comment, and commands."""
+"""The examples in docs/coming-from.md: files, whose first comment is their name, and commands."""
 
 import re
 import shlex
@@ -20,7 +20,7 @@ class Command:
     arguments: list[str]
     """Arguments, with the full paths of the example's files."""
     output: Path | None
-    """File that its output is written to."""
+    """File for its output."""
 
     @property
     def verb(self) -> str:

@@ -66,6 +66,6 @@ def test_the_page_names_the_versions_that_eks_offers() -> None:
     assert sentence in " ".join(TEXT.split())
 
 
-@pytest.mark.parametrize("name", ["Fargate", "Outposts", "IPv6", "Kubernetes", "Packets", "spot interruptions"])
+@pytest.mark.parametrize("name", ["Fargate", "Outposts", "IPv6", "Kubernetes", "Packets"])
 def test_the_page_says_what_is_not_emulated(name: str) -> None:
     assert name in TEXT.split("## What is not emulated")[1]

@@ -170,10 +170,10 @@ def test_a_program_that_goes_on_after_its_test_cannot_reach_the_next_tests_accou
 def test_a_program_that_failed_ends_with_its_test() -> None:
     def refused() -> None:
         description: pulumi.Input[str] = "first"
-        for number in range(8):  # a chain; most of it is still to come when AWS refuses the VPC
+        for number in range(8):  # a chain; most of it has not been registered yet when AWS rejects the VPC
             description = aws.iam.Role(f"role{number}", assume_role_policy=TRUST, description=description).name
         aws.ec2.Vpc("net", cidr_block="10.0.0.0/8")
 
     with MotoMocks() as first, pytest.raises(Exception, match=r"InvalidVpc\.Range"):
         run(first, refused)
-    assert asyncio.all_tasks(asyncio.get_event_loop_policy().get_event_loop()) == set(), "the next test would go on with them"
+    assert asyncio.all_tasks(asyncio.get_event_loop_policy().get_event_loop()) == set(), "the next test would continue with them"

@@ -28,7 +28,7 @@ _numbers = itertools.count(1)
 def one_account() -> Iterator[Aws]:
     """An account in this process's local AWS. One per module: moto needs a second to load IAM's managed policies."""
     with mock_aws():
-        # The resources of all tests of a module add up.
+        # Resources of all tests in a module accumulate.
         quotas.set_values(dict.fromkeys((VPCS, INTERNET_GATEWAYS, ROLES, CLUSTERS), 5000))
         yield Aws(REGION, endpoint=None, poll_seconds=0.001)
 

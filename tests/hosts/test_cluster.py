@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from testkit.waiting import wait_until
+from tests.hosts import lost_worker
 from tests.hosts.cluster import BUCKET, ROOT, SLOTS, HandMade, groups
 
 FAILS_ONCE = """
@@ -165,6 +166,10 @@ def test_a_terminated_worker_is_removed_and_replaced(cluster: HandMade) -> None:
     assert cluster.mpirun(cluster.master).returncode == 0
     wait_until(lambda: cluster.state(lost) == "terminated")
     assert lost not in {host.instance_id for host in cluster.cloud.hosts()}
+
+
+def test_a_run_that_loses_a_worker_finishes_on_its_replacement(cluster: HandMade) -> None:
+    lost_worker.check(cluster)
 
 
 def test_an_image_of_a_host_contains_its_changes_until_it_is_deregistered(cluster: HandMade) -> None:

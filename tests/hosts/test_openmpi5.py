@@ -3,6 +3,7 @@
 import pytest
 
 from localcloud.hosts import roots
+from tests.hosts import lost_worker
 from tests.hosts.cluster import HandMade
 
 pytestmark = pytest.mark.xdist_group("hosts")
@@ -10,7 +11,7 @@ pytestmark = pytest.mark.xdist_group("hosts")
 
 @pytest.fixture(scope="module")
 def openmpi(able: None) -> str:
-    """Build the AMI's layer now: otherwise the first host would, while the test waits for the workers."""
+    """Build the AMI's layer now: otherwise the first host would build it while the test waits for the workers."""
     roots.node(print, "5")
     return "5"
 
@@ -22,3 +23,8 @@ def test_mpirun_of_open_mpi_5_uses_the_join_services_hostfile_by_default(cluster
     assert done.returncode == 0, done.stderr
     hosts = [line.split()[0] for line in done.stdout.splitlines() if line.endswith(" 4 10")]
     assert sorted(hosts) == sorted(f"ip-{cluster.address(one).replace('.', '-')}" for one in workers for _ in range(2))
+
+
+def test_a_run_that_loses_a_worker_finishes_on_its_replacement(cluster: HandMade) -> None:
+    """Open MPI 5 may call the loss a success."""
+    lost_worker.check(cluster)

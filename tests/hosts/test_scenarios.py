@@ -110,7 +110,7 @@ def test_acceptance_checks_the_cluster_scales_it_and_restores_its_size(cluster: 
     assert done.returncode == 0, done.stdout + done.stderr
     report = json.loads(done.stdout)
     results = {one["name"]: one["result"] for one in report["rows"]}
-    needs = {"NVIDIA driver, EFA and CUDA-aware MPI at the first boot", "smoke: cuda", "smoke: nccl"}
+    needs = {"NVIDIA driver, EFA and CUDA-aware MPI on first boot", "smoke: cuda", "smoke: nccl"}
     assert {name for name, result in results.items() if result == "not on this hardware"} == needs
     assert {result for name, result in results.items() if name not in needs} == {"passed"}
     assert results.keys() >= {"smoke: devices", "a job loses a rank and finishes", "scale down and back"}

@@ -109,7 +109,7 @@ def test_every_node_writes_the_file_system_that_the_stack_names(deployed: Deploy
 
 
 def check_lustre(deployed: Deployed) -> None:
-    """Both nodes mount the Lustre file system, and what they write arrives in the bucket."""
+    """Both nodes mount the Lustre file system, and files that they write are exported to the bucket."""
     deployed.cluster("run", "--", "mpiexec", "-n", "2", "-N", "1", "sh", "-c", "hostname >/fsx/data/$(hostname)")
     s3 = deployed.stack.cloud.clients("us-west-2")("s3")
     keys = wait_while(

@@ -5,8 +5,8 @@ https://github.com/aws/deep-learning-containers, commit e0ecede, 2026-08-21 (doc
 docker/pytorch/Dockerfile.cuda, scripts/docker/common/install_efa_amzn2023.sh).
 
 Real: bash, sshd, Python, pip, the linker, and an Open MPI 5 at AWS's path. Stubs: dnf, rpm, curl and make (scripts that
-record what they are asked for), CUDA, NCCL, EFA, Open MPI 4.1, torch (empty libraries and files), and the answer of
-`ompi_info` to the question for CUDA.
+record their arguments), CUDA, NCCL, EFA, Open MPI 4.1, torch (empty libraries and files), and the output of `ompi_info`
+about CUDA.
 """
 
 import hashlib
@@ -61,8 +61,9 @@ AMAZON_LINUX: Final = (
     *("binutils", "ca-certificates", "diffutils", "findutils", "gawk", "gcc", "gcc-c++", "make", "openssh-clients"),
     *("openssh-server", "procps-ng", "shadow-utils", "tar", "gzip", "util-linux", "which"),
 )
-"""Packages that Amazon Linux 2023 has and the recipes may ask for. curl-minimal conflicts with the installed curl, and there
-is no tini: https://docs.aws.amazon.com/linux/al2023/release-notes/all-packages.html"""
+"""Packages of Amazon Linux 2023 that the recipes may install. curl-minimal conflicts with the installed curl, and there
+is no tini: https://docs.aws.amazon.com/linux/al2023/release-notes/all-packages.html
+"""
 
 SHIMS: Final = {
     "usr/bin/rpm": "#!/bin/sh\nexit 1  # --query: nothing is installed\n",
@@ -161,8 +162,9 @@ def make(folder: Path, recipe: str) -> None:
         compile_library(folder / path)
     wheels = folder / "stubs/wheels"
     wheels.mkdir()
-    for wheel in build.downloads().glob("mpi4py-*"):
-        shutil.copy(wheel, wheels)
+    for name in ("mpi4py", "py_spy"):
+        for wheel in build.downloads().glob(f"{name}-*"):
+            shutil.copy(wheel, wheels)
     _nccl_tests(folder, NCCL[recipe])
     result = root.run(folder, ["/bin/sh", "-ec", _SETUP, "setup", recipe], {}, build.downloads())
     assert result.returncode == 0, result.stderr
@@ -188,7 +190,7 @@ def _nccl_tests(folder: Path, nccl: str) -> None:
 
 
 def archive(folder: Path, recipe: str, layout: Path) -> None:
-    """Write the root as an image in OCI layout."""
+    """Write the root as an image in the OCI layout."""
     tar = layout.with_suffix(".tar")
     layers.write_difference(folder, {}, tar)
     write_layout(layout, [tar], SETTINGS[recipe], build.ARCHITECTURES[os.uname().machine])
@@ -196,7 +198,7 @@ def archive(folder: Path, recipe: str, layout: Path) -> None:
 
 
 def pin_stubs(context: Path, folder: Path) -> None:
-    """Replace the checksums of downloads in a build context by those of the stubs."""
+    """Replace the checksums of downloads in a build context with those of the stubs."""
     versions = context / "amis/versions.pkrvars.hcl"
     text = versions.read_text()
     for key, stub in {"nccl_tests_sha256": "nccl-tests.tar.gz", "tini_static_sha256": "tini"}.items():

@@ -1,4 +1,4 @@
-"""Debian's buildah with storage of its own, which builds the recipes in `images/` without a daemon."""
+"""Debian's buildah with its own storage, which builds the recipes in `images/` without a daemon."""
 
 import json
 import os
@@ -16,13 +16,13 @@ from tests.images.conftest import why_no_roots
 
 BUILDAH: Final = Package("buildah", ("buildah",))
 
-# buildah starts itself again with an empty environment, so it finds the libraries that were unpacked with it only in the
+# buildah re-executes itself with an empty environment, so it finds the libraries that were unpacked with it only in the
 # linker's cache. The cache is replaced in a mount namespace, which ends with the program.
 _ENTER: Final = 'if [ -e "$1" ]; then mount --bind "$1" /etc/ld.so.cache; fi; shift; exec "$@"'
 
 
 class Unusable(Exception):
-    """buildah cannot be fetched, or cannot run commands on this machine."""
+    """buildah cannot be downloaded, or cannot run commands on this machine."""
 
 
 class Buildah:

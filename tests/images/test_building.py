@@ -90,11 +90,3 @@ def test_python_packages_are_locked_with_checksums() -> None:
     requirements = Packages(("boto3", "requests")).requirements()
     assert requirements.count("==") == 2
     assert requirements.count("--hash=sha256:") >= 4
-
-
-def test_images_of_outdated_recipes_can_be_removed(own_cache: Path) -> None:
-    now = build.ensure_image(SMALL, print)
-    old = build.ensure_image(Image(SMALL.name, "", SMALL.layers[:1]), print)
-    build.remove_unused([SMALL])
-    assert now.exists()
-    assert not old.exists()

@@ -1,4 +1,4 @@
-"""Ranks in the pods of a job, started by the commands of its manifests: their environment, and what ends them."""
+"""Ranks in the pods of a job, started by the commands in its manifests: their environment, and how they end."""
 
 import json
 import subprocess
@@ -77,7 +77,7 @@ class Running:
         return pod.start("env", "-i", *settings, "sh", "-c", 'echo "$$" > /tmp/main; exec "$@"', "main", *container["command"])
 
     def end(self, *ended: Pod) -> None:
-        """Do what a kubelet does first when it ends pods."""
+        """Simulate the first step of a kubelet that ends pods."""
         for pod in ended:
             assert pod.run("sh", "-c", 'kill -TERM "$(cat /tmp/main)"').returncode == 0
 
@@ -116,7 +116,7 @@ def running(image: Image, system: Path) -> Iterator[Running]:
 
 
 def all_save(running: Running) -> None:
-    """Let ranks that got the signal save, those of worker 0 first, and wait until the launcher has ended."""
+    """Let ranks that received the signal save, those of worker 0 first, and wait until the launcher has ended."""
     running.wait_for("saving", 4)
     for pod in running.workers:
         assert pod.run("touch", "/tmp/may-save").returncode == 0

@@ -61,7 +61,7 @@ def buildah(work: Path) -> Buildah:
 
 @dataclass
 class Context:
-    """What is needed to build a recipe from stubs."""
+    """Everything needed to build a recipe from stubs."""
 
     recipe: Recipe
     buildah: Buildah
@@ -112,7 +112,7 @@ class Built:
 
 
 class Workshop:
-    """Builds each recipe once. Tests run in random order, so both stay until the last test."""
+    """Builds each recipe once. Tests run in random order, so both images stay until the last test."""
 
     def __init__(self, work: Path, buildah: Buildah, stack: ExitStack) -> None:
         self._stack = stack

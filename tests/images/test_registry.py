@@ -43,7 +43,7 @@ class Served:
         self.said: list[str] = []
         self.registry = Registry(self.said.append, self._ensure, self._refuse)
         self.blocked: dict[str, str] = {}
-        """Repository -> why the client does not reach it."""
+        """Repository -> why the client cannot reach it."""
         listening = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         self.registry.serve(listening)
@@ -173,7 +173,7 @@ def test_a_client_that_does_not_reach_the_registry_gets_the_reason(served: Serve
     refused = served.get("test/small/manifests/1")
     assert (refused.status_code, refused.reason) == (504, "docker.io cannot be reached")
     mirrored = served.get("all/docker.io/test/small/manifests/1?ns=mirror.example.com")
-    assert mirrored.status_code == 200, "the place of a user's mirror is not known"
+    assert mirrored.status_code == 200, "the location of a user's mirror is unknown"
 
 
 def test_tags_are_listed(served: Served) -> None:

@@ -1,4 +1,4 @@
-"""A node of a torchrun job, started by the command of its manifest, with a program in place of torchrun."""
+"""A node of a torchrun job, started by the command in its manifest, with another program in place of torchrun."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A platform with the Kueue that earlier releases of this program installed, and what its etcd holds."""
+"""A platform with the Kueue version that earlier releases of this program installed, and the objects in its etcd."""
 
 import base64
 import hashlib
@@ -47,7 +47,7 @@ def former_program(folder: Path, manifests: Path) -> Path:
 
 
 def stored_versions(running: Running) -> dict[str, str]:
-    """Return the API version of each object of Kueue, as the cluster's etcd holds it."""
+    """Return the API version of each of Kueue's objects, as stored in the cluster's etcd."""
     start, end = f"/registry/{QUEUE_GROUP}/", f"/registry/{QUEUE_GROUP}0"  # "0" follows "/"
     body = {name: base64.b64encode(key.encode()).decode() for name, key in (("key", start), ("range_end", end))}
     keys = running.folder / "pki"

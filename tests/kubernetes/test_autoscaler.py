@@ -219,8 +219,8 @@ def test_the_status_is_in_the_same_config_map_as_the_real_ones(scaled: Running) 
 
 
 def await_reason(cluster: Running, name: str, reason: str) -> None:
-    """Wait for the event with this reason. An earlier event can give another one, because the autoscaler can have listed
-    the groups before the test tagged its own.
+    """Wait for the event with this reason. An earlier event can give another reason, because the autoscaler may have
+    listed the groups before the test tagged its own.
     """
     wait_until(lambda: events(cluster, name, "NotTriggerScaleUp"), lambda found: any(reason in message for message in found))
 

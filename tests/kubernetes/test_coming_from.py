@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("no_jobs_
 WITH_PYTORCH = [pytest.mark.mission_only, pytest.mark.mission("E", "torchrun")]
 RESULTS = {"pi": "pi is approximately 3.14", "sums": "sum 2\n", "ddp": "weights equal on all ranks"}
 RESULTS |= dict.fromkeys(("trainjob", "sky", "hyperpod"), RESULTS["ddp"])
-"""What the log of each job ends with."""
+"""The end of each job's log."""
 
 
 @pytest.mark.parametrize(

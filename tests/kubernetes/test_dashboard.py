@@ -1,4 +1,6 @@
-"""`scripts/cluster dashboard` for a running cluster: its page has a job that restarted, and follows the caller's permissions."""
+"""`scripts/cluster dashboard` for a running cluster: its page shows a job that restarted, and respects the caller's
+permissions.
+"""
 
 import json
 import secrets

@@ -1,4 +1,4 @@
-"""Verbs that need a dead part of the local cloud fail and name it; `local start` restarts it in the living cluster."""
+"""Verbs that need a dead part of the local cloud fail and name it; `local start` restarts it in the running cluster."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("no_jobs_
 
 @pytest.fixture
 def mended(job_cluster: JobCluster) -> Iterator[JobCluster]:
-    """The shared cluster. What the test kills is restarted after it, even if the test fails."""
+    """The shared cluster. Everything that the test kills is restarted afterwards, even if the test fails."""
     yield job_cluster
     mending.restart(job_cluster.cloud)
 

@@ -45,7 +45,7 @@ except FileExistsError:
 open("/tmp/go").read()
 {RING}
 """
-"""Each rank waits until the test writes to this file in its pod."""
+"""Each rank waits until the test writes this file in its pod."""
 PASSING = ("events", "events.events.k8s.io", "leases.coordination.k8s.io")
 """Kinds whose objects a cluster creates and deletes by itself."""
 Values = Mapping[str, Any]

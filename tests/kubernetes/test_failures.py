@@ -264,6 +264,26 @@ def test_two_stacks_run_their_jobs_side_by_side(job_cluster: JobCluster, second:
     assert job_cluster.cluster("cancel", "same").code == 0
 
 
+def test_a_namespace_that_was_deleted_by_hand_comes_back_with_the_data_of_its_volume(
+    job_cluster: JobCluster, second: Second, tmp_path: Path
+) -> None:
+    cluster, stack = second.cluster, LocalStack(job_cluster.cloud, "second", SOURCE)
+
+    def run(name: str, text: str) -> str:
+        file = job_file(tmp_path, name, command=python(text), workers=1, gpusPerWorker=1, slots=1)
+        done = cluster.cluster("submit", file, "--follow")
+        assert done.code == 0, done.out + done.err
+        return done.out
+
+    run("writes", "open('/shared/kept', 'w').write('kept from before')")
+    deleted = cluster.kubectl("delete", "namespace", NAMESPACE)
+    assert deleted.code == 0, deleted.err
+    for verb in ("refresh", "up"):
+        mended = stack.run(verb)
+        assert mended.ok, mended.output[-4000:]
+    assert "kept from before" in run("reads", "print(open('/shared/kept').read())")
+
+
 def test_without_the_queue_two_half_started_jobs_deadlock(second: Second, tmp_path: Path) -> None:
     """docs/jobs.md documents this deadlock. Scheduling gates make it deterministic: each job gets one of two nodes."""
     cluster, names = second.cluster, ("left", "right")

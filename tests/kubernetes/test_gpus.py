@@ -1,4 +1,4 @@
-"""Simulated GPUs, as NVIDIA's own clients of NVML see them: nvidia-ml-py and the device plugin."""
+"""Simulated GPUs, as reported by NVIDIA's own clients of NVML: nvidia-ml-py and the device plugin."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A GPU breaks under a running job: the job finishes on another node, and the repaired node takes jobs again."""
+"""A GPU breaks under a running job: the job finishes on another node, and the repaired node accepts jobs again."""
 
 import secrets
 from collections.abc import Iterator
@@ -59,3 +59,26 @@ def test_a_job_leaves_a_broken_gpu_without_a_failure_and_the_rebooted_node_is_ve
     back = wait_until(lambda: health(job_cluster, broken), lambda found: found["state"] == "healthy")
     assert (back["cordoned"], back["gpus"]["usable"], back["takenOut"]) == (False, 1, None)
     assert job_cluster.cluster("delete", "moves").code == 0
+
+
+@pytest.mark.mission_only
+def test_a_job_leaves_a_node_whose_kubelet_has_stopped_although_its_ranks_still_run(
+    job_cluster: JobCluster, tmp_path: Path
+) -> None:
+    command = [*python(TWICE), f"silent-{secrets.token_hex(3)}"]
+    file = job_file(tmp_path, "silent", command=command, workers=1, maxRestarts=0)
+    home = ("--home", str(job_cluster.cloud.folder))
+    with job_cluster.running("submit", file, "--follow") as process:
+        assert process.stdout is not None
+        read_to(process.stdout, "first attempt")
+        (worker,) = job_cluster.pods("silent", "worker")
+        silent = worker["spec"]["nodeName"]
+        assert job_cluster.cluster("local", "break", silent, "--kubelet", *home).code == 0
+        try:
+            assert silent not in read_to(process.stdout, "second attempt").split()
+        finally:
+            assert job_cluster.cluster("local", "break", silent, "--restore", *home).code == 0
+    wait_until(lambda: health(job_cluster, silent)["state"], lambda state: state == "healthy")
+    (record,) = [one for one in job_cluster.cluster("jobs", "--all", "--json").json if one["name"] == "silent"]
+    assert record["disruptions"] == 1 and record["attempts"][0]["cause"].endswith(f"its node {silent} is not ready")
+    assert job_cluster.cluster("delete", "silent").code == 0

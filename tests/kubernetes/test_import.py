@@ -1,4 +1,6 @@
-"""Jobs of other systems run here: each goes from its file to its result with one command. More: test_coming_from.py."""
+"""Jobs of other systems run here: one command takes each from its file to its result. test_coming_from.py has more
+tests.
+"""
 
 import re
 from pathlib import Path
@@ -110,7 +112,7 @@ def test_validate_asks_the_cluster_about_the_pods_of_a_foreign_manifest(job_clus
     (problem,) = refused.json["problems"]
     assert refused.code == 3
     assert problem["path"] == "PyTorchJob checked: spec.pytorchReplicaSpecs.Worker.template.spec"
-    assert "the cluster refuses the pod: " in problem["message"] and "no PriorityClass with name nobody" in problem["message"]
+    assert "the cluster rejects the pod: " in problem["message"] and "no PriorityClass with name nobody" in problem["message"]
     assert pod_names(job_cluster) <= before, "validate created a pod"
 
 

@@ -32,11 +32,11 @@ for step in range(first, first + 12 if first else 10**6):
 if rank == 0:
     print((folder / "times").read_text(), flush=True)
 """
-"""The first attempt goes on until it is ended. The second one starts at the last checkpoint and does 12 steps."""
+"""The first attempt runs until it is stopped. The second one starts at the last checkpoint and completes 12 steps."""
 COMMANDS = {
     "mpijob": ["python3", "-u", "-c", STEPS],
     "standalone": ["python3", "-u", "-c", STEPS],
-    # The image has no PyTorch. What starts the ranks does not matter here.
+    # The image has no PyTorch. It does not matter here what starts the ranks.
     "torchrun": ["sh", "-c", 'torchrun() { RANK=$JOB_COMPLETION_INDEX python3 -u -c "$STEPS"; }; torchrun'],
 }
 
@@ -73,6 +73,9 @@ def test_a_job_with_a_rank_that_hangs_restarts_and_finishes(job_cluster: JobClus
     assert (hung["outcome"], succeeded["outcome"], record["restarts"]) == ("Failed", "Succeeded", 1)
     assert hung["cause"].startswith("hang: no new step for")
     assert hung["hang"]["log"][-1] == f"step {hung['hang']['step']}"
+    assert sorted(rank for group in hung["hang"]["ranks"] for rank in group["ranks"]) == [0, 1], hung["hang"]
+    shown = job_cluster.cluster("logs", name, "--hang").out
+    assert "\nrank 1: stopped in <module> (<string>:" in shown and "\nrank 0: " in shown, shown
     assert not {*hung["companions"]} & {*succeeded["companions"]}, "the workers are new"
     events = job_cluster.kubectl("get", "events", "-n", NAMESPACE, "--field-selector", "reason=Hang", "-o", "name").out
     assert events.count(f"{name}.hang-1") == 1
@@ -85,7 +88,7 @@ def test_a_job_with_a_rank_that_hangs_restarts_and_finishes(job_cluster: JobClus
 
 
 def agrees_with_the_program(seconds: dict[str, float], log: str) -> None:
-    """Compare lost and recovering time with the times that the program noted: its first step, step and time."""
+    """Compare lost and recovering time with the times that the program recorded: its first step, step and time."""
     lines = [line.split()[1:] for line in log.splitlines() if line.startswith("done ")]
     times = [(int(first), int(step), float(when)) for first, step, when in lines]
     before = [(step, when) for first, step, when in times if first == 0]

@@ -1,4 +1,4 @@
-"""The job controller on a real cluster: records that outlive jobs, and restarts of whole jobs, also when it is killed."""
+"""The job controller on a real cluster: records that outlive jobs, and restarts of whole jobs, even if it is killed."""
 
 import re
 import secrets
@@ -15,7 +15,7 @@ from testkit.waiting import wait_until
 pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("with_controller", "no_jobs_left")]
 
 TORCHRUN = ["sh", "-c", 'torchrun() { python3 -u -c "$PROGRAM"; }; torchrun']
-"""The image has no PyTorch. What starts the ranks does not matter here."""
+"""The image has no PyTorch. It does not matter here what starts the ranks."""
 FAILS_ONCE = """
 import os, pathlib, signal, sys, time
 folder, rank = pathlib.Path("/shared/records"), os.environ["JOB_COMPLETION_INDEX"]

@@ -38,7 +38,7 @@ GUARDED = (
 )
 MIB = 2**20
 LIMIT_SECONDS = 600.0
-"""Queries over five minutes need two samples, and a rebooted node has to become ready."""
+"""Queries over five minutes need two samples, and a rebooted node must become ready."""
 RECEIVER = """
 from http.server import BaseHTTPRequestHandler, HTTPServer
 class Handler(BaseHTTPRequestHandler):
@@ -75,7 +75,7 @@ def ask(cluster: JobCluster) -> Iterator["Api"]:
 def forwarded(cluster: JobCluster, deployment: str, port: int) -> Iterator[str]:
     """Forward a port of this machine, and yield its URL."""
     command = ["kubectl", "port-forward", "-n", MONITORING_NAMESPACE, f"deploy/{deployment}", f":{port}", "--address=127.0.0.1"]
-    # kubectl prints a line for each connection, so nobody could read them all from a pipe in time.
+    # kubectl prints a line for each connection, which would fill a pipe that nothing reads.
     printed = cluster.kubeconfig.with_name(f"{deployment}.log")
     with printed.open("w") as log, subprocess.Popen(command, env=cluster.environment, stdout=log, stderr=log) as process:
         try:
@@ -102,7 +102,7 @@ class Api:
         return found
 
     def alerts(self) -> set[str]:
-        """Return the names of the alerts that Alertmanager has and that are not over."""
+        """Return the names of the active alerts in Alertmanager."""
         return {one["labels"]["alertname"] for one in _read(f"{self._alertmanager}/api/v2/alerts")}
 
 
@@ -163,7 +163,8 @@ def test_a_broken_gpu_raises_an_alert_that_reaches_the_webhook_and_ends_after_th
     assert "NodeGpuNotReady" in wait_until(ask.alerts, lambda found: "NodeGpuNotReady" in found)
     (xid,) = wait_until(lambda: ask.query("DCGM_FI_DEV_XID_ERRORS > 0"))
     assert (xid["value"][1], xid["metric"]["node"]) == ("79", node)
-    wait_until(lambda: "NodeGpuNotReady" in cluster.kubectl("logs", webhook, "-n", "default").out)
+    said = f"Node {node}: a GPU is not ready, last Xid 79"
+    wait_until(lambda: said in cluster.kubectl("logs", webhook, "-n", "default").out)
 
     health = cluster.cluster("health", node, "--json").json
     client(cluster.cloud, "ec2").reboot_instances(InstanceIds=[health["instance"]])

@@ -1,4 +1,4 @@
-"""Network policies on real nodes: what job pods reach, and a policy that breaks jobs."""
+"""Network policies on real nodes: what job pods can reach, and a policy that breaks jobs."""
 
 import json
 from collections.abc import Iterator
@@ -72,7 +72,7 @@ def neighbor(cluster: JobCluster, image: str) -> Iterator[dict[str, str]]:
 
 
 def addresses(cluster: JobCluster) -> dict[str, str]:
-    """Return the addresses of the ready pods. The kubelet's probes reach a pod that accepts no other ingress."""
+    """Return the addresses of the ready pods. The kubelet's probes reach a pod that admits no other ingress."""
     pods = cluster.objects("pods", namespace=NEIGHBOR)
     ready = [pod for pod in pods if {"type": "Ready", "status": "True"}.items() <= conditions(pod).items()]
     return {pod["metadata"]["name"]: pod["status"]["podIP"] for pod in ready}

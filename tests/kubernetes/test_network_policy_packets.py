@@ -176,7 +176,7 @@ def test_datagrams_are_judged_by_their_own_protocol(enforce: Callable[..., None]
 
 
 def exchange(source: str, port: int) -> bytes | None:
-    """Send a datagram to the worker, which answers it. Return the answer; None if the datagram does not arrive."""
+    """Send a datagram to the worker, which replies. Return the reply; None if the datagram does not arrive."""
     with udp(WORKER, port) as server, udp(source, 0) as client:
         client.sendto(b"question", (WORKER, port))
         server.settimeout(LONG_SECONDS if port < 60 else SHORT_SECONDS)

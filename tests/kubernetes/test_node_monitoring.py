@@ -24,7 +24,7 @@ OFF_THE_BUS = "NVRM: Xid (PCI:0000:10:00): 79, pid='<unknown>', name=<unknown>, 
 
 @dataclass
 class ApiServer:
-    """Keeps what the detector writes about its node."""
+    """Records what the detector writes about its node."""
 
     own: Path
     conditions: list[dict[str, Any]] = field(default_factory=list)
@@ -53,7 +53,7 @@ def server(tmp_path: Path) -> Iterator[ApiServer]:
     (tmp_path / kernel_log.FILE).parent.mkdir(parents=True)
     kernel_log.create(tmp_path)
     kept = ApiServer(tmp_path)
-    kept.xid(64)  # from before the start
+    kept.xid(64)  # a line from before the start
     file = tmp_path / "rules.json"
     file.write_text(json.dumps(rules.configuration(tmp_path / kernel_log.FILE)))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler(kept)) as http, (tmp_path / "log").open("w") as log:

@@ -188,7 +188,7 @@ def test_gpus_and_efa_appear_with_a_device_plugin_and_a_broken_gpu_goes(busy: Ru
 
 
 def test_a_broken_node_is_reported_and_restored(busy: Running, train: NodeGroup, tmp_path: Path) -> None:
-    """Kubernetes reports a node without kubelet or link as NotReady only after 50 s, so this looks at the parts."""
+    """Kubernetes reports a node without kubelet or link as NotReady only after 50 s, so this test checks the parts."""
     node = train.real_nodes()[1]
     assert "AcceleratedHardwareReady" not in conditions_of(busy, node), "no condition without the add-on"
     eks, wanted = busy.account.eks, {"clusterName": busy.name, "addonName": "eks-node-monitoring-agent"}

@@ -1,7 +1,10 @@
-"""File systems as volumes: shared across nodes and provisioned for claims; a failed mount reports its reason; with FSx for
-Lustre, files come from a bucket and arrive there."""
+"""File systems as volumes: shared across nodes and provisioned for claims; a failed mount reports its reason; with FSx
+for Lustre, files are imported from a bucket and exported to it.
+"""
 
 import json
+import os
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,10 +12,12 @@ from typing import Any
 
 import pytest
 
+from localcloud import mending
+from localcloud.kubernetes.control_plane import API_SERVER
 from testkit.eks_clusters import REGION, Account, Running
 from testkit.file_systems import Storage
 from testkit.node_groups import NodeGroup, Object, name_of, node_group, output, pod, pod_in, pods
-from testkit.waiting import wait_while
+from testkit.waiting import wait_until, wait_while
 
 pytestmark = pytest.mark.xdist_group("kubernetes")
 
@@ -304,6 +309,22 @@ def test_volumes_are_unmounted_after_the_pod(stored: Running, nodes: list[Object
         first = stored.process(f"kubelet-{title}").pid
         mounts = Path(f"/proc/{first}/task/{first}/children").read_text().split()[0]
         wait_while(lambda: Path(f"/proc/{mounts}/mountinfo").read_text(), lambda text: "kubernetes.io~csi/gone" in text)
+
+
+def test_a_driver_registers_again_if_the_api_server_was_away(stored: Running, nodes: list[Object]) -> None:
+    """The kubelet then gives up after a third of a second, and tries again only if the driver's socket appears again."""
+    driver = stored.process(f"efs-csi-{name_of(nodes[0]).split('.')[0]}")
+    socket = Path(f"/proc/{driver.pid}", "root", f"var/lib/kubelet/plugins_registry/{DRIVER}-reg.sock")
+    before = len(Path(driver.log).read_text())
+    os.kill(stored.process(API_SERVER).pid, signal.SIGKILL)
+    try:
+        wait_until(lambda: stored.state.crashes, bool)
+        socket.rename(socket.with_name(f".{socket.name}")).rename(socket)
+        wait_until(lambda: Path(driver.log).read_text()[before:], lambda text: "failed to register the driver" in text)
+    finally:
+        mending.restart(stored.cloud)
+    wait_until(lambda: Path(driver.log).read_text()[before:], lambda text: "the kubelet registered the driver" in text)
+    assert name_of(nodes[0]) in drivers(stored)
 
 
 def test_without_the_add_on_the_driver_is_gone(stored: Running, nodes: list[Object]) -> None:

@@ -11,7 +11,7 @@ from infra.components.iam import Account
 from localcloud.aws import gateway, sts
 from localcloud.aws.account import ACCOUNT
 from localcloud.hosts import credentials as instances
-from localcloud.kubernetes.pod_identity.credentials import Pod, Refused, assume
+from localcloud.kubernetes.pod_identity.credentials import CredentialsRefused, Pod, assume
 from testkit.aws_clients import REGION, Client
 from testkit.eks_world import World, trust
 from tests.local_aws.documents import allow, policy
@@ -78,7 +78,7 @@ def test_pods_get_a_role_that_trusts_pod_identity_of_their_account_only(world: W
 
 
 def test_pods_do_not_get_a_role_that_trusts_pod_identity_of_another_account(world: World) -> None:
-    with pytest.raises(Refused, match="AccessDeniedException"):
+    with pytest.raises(CredentialsRefused, match="AccessDeniedException"):
         pod_session(world, world.role("theirs", restricted_to(OTHER)))
 
 

@@ -11,7 +11,7 @@ from infra.naming import AUTOSCALER_TAG
 from localcloud.aws import faults, gateway
 from localcloud.aws.account import ACCOUNT
 from localcloud.kubernetes.autoscaler import flags
-from localcloud.kubernetes.autoscaler.cloud import Aws, Refused
+from localcloud.kubernetes.autoscaler.cloud import AwsCloud, AwsRefused
 from localcloud.kubernetes.autoscaler.groups import Group
 from localcloud.kubernetes.autoscaler.loop import Loop
 from localcloud.kubernetes.pod_identity.credentials import Pod, assume
@@ -48,14 +48,14 @@ def tag(world: World, **tags: str) -> None:
     )
 
 
-def discover(world: World) -> Aws:
+def discover(world: World) -> AwsCloud:
     tag(
         world, **{ENABLED: "true", OWNED: "owned", "k8s.io/cluster-autoscaler/node-template/resources/vpc.amazonaws.com/efa": "4"}
     )
-    return Aws([DISCOVERY], REGION)
+    return AwsCloud([DISCOVERY], REGION)
 
 
-def the_group(cloud: Aws) -> Group:
+def the_group(cloud: AwsCloud) -> Group:
     (group,) = cloud.groups()
     return group
 
@@ -86,7 +86,7 @@ def test_the_autoscaler_finds_a_node_groups_auto_scaling_group_by_tags_and_knows
 )
 def test_auto_discovery_requires_every_tag(world: World, text: str, found: bool) -> None:
     discover(world)
-    assert bool(Aws([flags.discovery(text)], REGION).groups()) == found
+    assert bool(AwsCloud([flags.discovery(text)], REGION).groups()) == found
 
 
 def test_a_grown_group_lists_its_new_instances(world: World) -> None:
@@ -107,7 +107,7 @@ def test_terminating_an_instance_shrinks_the_group(world: World) -> None:
 
 def test_aws_refuses_a_desired_size_above_the_maximum(world: World) -> None:
     cloud = discover(world)
-    with pytest.raises(Refused, match="max"):
+    with pytest.raises(AwsRefused, match="max"):
         cloud.resize(the_group(cloud), 3)
 
 
@@ -175,7 +175,7 @@ def start(world: World, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Loop]:
             patch.setenv("AWS_ACCESS_KEY_ID", keys["AccessKeyId"])
             patch.setenv("AWS_SECRET_ACCESS_KEY", keys["SecretAccessKey"])
             patch.setenv("AWS_SESSION_TOKEN", keys["Token"])
-            return Loop(waiting, Aws([DISCOVERY], REGION), flags.parse([]))
+            return Loop(waiting, AwsCloud([DISCOVERY], REGION), flags.parse([]))
 
     return process
 
@@ -206,7 +206,7 @@ def test_without_describe_instance_types_no_pool_grows_and_the_reason_is_awss(
     loop = start()
     for _ in range(2):
         with pytest.raises(
-            Refused, match=r"the size of p4d\.24xlarge is unknown, so no group can grow: .*UnauthorizedOp"
+            AwsRefused, match=r"the size of p4d\.24xlarge is unknown, so no group can grow: .*UnauthorizedOp"
         ) as caught:
             loop.run_once()
         assert reason in str(caught.value)
@@ -216,10 +216,10 @@ def test_without_describe_instance_types_no_pool_grows_and_the_reason_is_awss(
 def test_a_permission_that_returns_helps_only_after_a_restart(world: World, start: Callable[[], Loop]) -> None:
     restrict_endpoint(world, NO_TYPES)
     loop = start()
-    with pytest.raises(Refused):
+    with pytest.raises(AwsRefused):
         loop.run_once()
     restrict_endpoint(world, policy(EVERYTHING))
-    with pytest.raises(Refused):
+    with pytest.raises(AwsRefused):
         loop.run_once()
     start().run_once()
     assert desired(world) == 1

@@ -13,7 +13,7 @@ from testkit.aws_clients import Client
 from tests.local_aws.ec2_world import World, make_world
 
 STEP = 10
-"""Seconds of the test's clock between two looks. An instance needs 12 seconds until it runs."""
+"""Seconds of the test's clock between two checks. An instance needs 12 seconds until it runs."""
 
 
 class Group:
@@ -51,7 +51,9 @@ class Group:
         self.client.set_instance_protection(AutoScalingGroupName="nodes", InstanceIds=list(ids), ProtectedFromScaleIn=protected)
 
     def status(self, later: float = 0.0) -> dict[str, Any]:
-        """Return the refresh after this many seconds, in steps: a condition that opens late does not act in the past."""
+        """Return the refresh after this number of seconds, in steps: a condition that is met late has no effect in the
+        past.
+        """
         for _ in range(int(later) // STEP):
             self.now += STEP
             self.shown()
@@ -60,7 +62,7 @@ class Group:
         return dict(answer["InstanceRefreshes"][0])
 
     def watch(self) -> tuple[str, int, int]:
-        """Let the refresh end; return its status, the fewest instances in service and the most at a time."""
+        """Let the refresh end; return its status, and the minimum and maximum number of instances in service."""
         least, most = len(self.before), 0
         for _ in range(2000):
             status = self.status(later=STEP)["Status"]

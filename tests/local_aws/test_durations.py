@@ -85,6 +85,44 @@ def test_resources_become_ready_in_order_of_their_durations(clock: Clock) -> Non
     assert order == ["other", "thing"]
 
 
+def test_a_following_step_comes_before_later_ones_even_if_nobody_asked_meanwhile(clock: Clock) -> None:
+    durations.set_factor(1)
+    order: list[str] = []
+
+    def then() -> None:
+        order.append("first")
+        durations.schedule(Thing(), "status", "C", "D", "other", then=lambda: order.append("its follower"))
+
+    durations.schedule(Thing(), "status", "A", "B", "thing", then=then)
+    durations.schedule(Thing(), "status", "A", "B", 145.0, then=lambda: order.append("second"))
+    clock.time += 1000
+    durations.settle()
+    assert order == ["first", "its follower", "second"]
+
+
+def test_a_gate_that_an_earlier_step_closes_stays_closed(clock: Clock) -> None:
+    durations.set_factor(1)
+    free, things = [1], (Thing(), Thing())
+    for thing in things:
+        durations.schedule(thing, "status", "A", "B", "thing", then=free.clear, gate=lambda: bool(free))
+    clock.time += 1000
+    durations.settle()
+    assert [thing.status for thing in things] == ["B", "A"]
+    free.append(1)
+    durations.settle()
+    assert things[1].status == "B"
+
+
+def test_a_thousand_steps_ask_their_gates_a_few_times_each(clock: Clock) -> None:
+    asked: list[int] = []
+    things = [Thing() for _ in range(1000)]
+    for thing in things:
+        durations.schedule(thing, "status", "A", "B", "thing", gate=lambda: not asked.append(1))
+    durations.settle()
+    assert {thing.status for thing in things} == {"B"}
+    assert len(asked) <= 3 * len(things)
+
+
 def test_deleting_replaces_a_pending_creation(clock: Clock) -> None:
     durations.set_factor(1)
     thing = Thing()

@@ -1,4 +1,4 @@
-"""Nodes of a private cluster need each VPC endpoint. One environment for all tests: each breaks it and restores it."""
+"""Nodes of a private cluster need each VPC endpoint. All tests share one environment; each breaks it and restores it."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ from moto import mock_aws
 from localcloud.aws.account import ACCOUNT
 from localcloud.aws.eks import joining
 from localcloud.kubernetes.pod_identity import credentials
-from localcloud.kubernetes.pod_identity.credentials import Pod, Refused
+from localcloud.kubernetes.pod_identity.credentials import CredentialsRefused, Pod
 from testkit.aws_clients import REGION, client
 from testkit.eks_world import NODE_ACTIONS, World, allow, issues
 from testkit.routes import ANYWHERE
@@ -59,7 +59,7 @@ class Private(World):
 
         def restore() -> None:
             self.endpoints.update({service: self.endpoint(service) for service in services})
-            self.ec2.describe_vpc_endpoints()  # each request ends states whose time is over: pending becomes available
+            self.ec2.describe_vpc_endpoints()  # each request completes states whose time has passed: pending becomes available
 
         return restore
 
@@ -89,7 +89,7 @@ def shared() -> Iterator[Private]:
 
 @pytest.fixture
 def private(shared: Private) -> Iterator[Private]:
-    """The environment, which must be intact before and after each test."""
+    """The environment; it must be intact before and after each test."""
     yield shared
     assert shared.problem() == "", "the test did not restore the environment"
 
@@ -231,7 +231,7 @@ def test_pods_call_only_services_that_their_node_reaches(private: Private, node:
 
 def test_pods_get_no_credentials_without_a_route_to_eks_auth(private: Private, node: dict[str, Any]) -> None:
     restore = private.remove("eks-auth")
-    with pytest.raises(Refused, match=r"eks-auth\.us-west-2\.api\.aws cannot be reached"):
+    with pytest.raises(CredentialsRefused, match=r"eks-auth\.us-west-2\.api\.aws cannot be reached"):
         pod_keys(node)
     restore()
     assert pod_keys(node)
@@ -248,7 +248,7 @@ def test_nodes_pull_only_from_registries_that_they_reach(private: Private, node:
     assert (problem(own), problem(own, is_layer=True)) == ("", "")
     for registry in ("registry.k8s.io", f"{ACCOUNT}.dkr.ecr.eu-west-1.amazonaws.com"):
         assert problem(registry).startswith(f"{registry} cannot be reached from ")
-    assert problem("registry.k8s.io", client="10.0.0.250") == "", "the client is no node"
+    assert problem("registry.k8s.io", client="10.0.0.250") == "", "the client is not a node"
     for service, named, is_layer in (("ecr.api", HOSTS["ecr.api"], False), ("ecr.dkr", own, False), ("s3", HOSTS["s3"], True)):
         restore = private.remove(service)
         assert f"{named} cannot be reached" in problem(own, is_layer=is_layer)

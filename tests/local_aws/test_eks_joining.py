@@ -74,7 +74,7 @@ def test_public_cidrs_must_contain_the_nat_gateway(world: World) -> None:
     world.eks.update_cluster_config(name="demo", resourcesVpcConfig={"publicAccessCidrs": ["203.0.113.7/32"]})
     assert f"publicAccessCidrs [203.0.113.7/32] do not contain {address}" in problem(world)
     world.eks.delete_nodegroup(clusterName="demo", nodegroupName="workers")
-    # EKS refuses CIDRs in 127.0.0.0/8, where the Elastic IPs of the local AWS are.
+    # EKS rejects CIDRs in 127.0.0.0/8, which contains the Elastic IPs of the local AWS.
     gateway = next(iter(backend_of("ec2", ACCOUNT, REGION).nat_gateways.values()))
     gateway.address_set = [{**gateway.address_set[0], "PublicIp": "203.0.113.7"}]
     assert problem(world) == ""

@@ -1,4 +1,4 @@
-"""Phases of a managed node group's update, as a realizer sees them: surge, cordon, drain, replace, scale down.
+"""Phases of a managed node group's update, as observed by a realizer: surge, cordon, drain, replace, scale down.
 
 https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html
 """
@@ -178,7 +178,7 @@ def test_the_autoscaler_may_grow_the_group_during_an_update(world: World, nodes:
     name = world.auto_scaling_group()["AutoScalingGroupName"]
     world.autoscaling.update_auto_scaling_group(AutoScalingGroupName=name, MaxSize=9, DesiredCapacity=6)
     nodes.drain = DONE
-    assert len(world.instance_ids()) == 6, "EKS leaves out the scale-down phase"
+    assert len(world.instance_ids()) == 6, "EKS skips the scale-down phase"
 
 
 def test_the_eviction_limit_follows_the_delay_factor_down_to_two_minutes(aws: Client) -> None:

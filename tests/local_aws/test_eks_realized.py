@@ -231,7 +231,7 @@ def test_an_error_while_eks_completes_a_node_group_fails_this_group_and_no_reque
     world.cluster()
     monkeypatch.setattr(health, "creation_issues", broken)
     world.eks.create_nodegroup(**world.node_group_request())
-    assert len(world.ec2.describe_vpcs()["Vpcs"]) == 2, "the request that lets time pass succeeds"
+    assert len(world.ec2.describe_vpcs()["Vpcs"]) == 2, "the request that advances time succeeds"
     group = world.describe_group()
     assert (group["status"], issues(group)) == (
         "CREATE_FAILED",

@@ -1,4 +1,4 @@
-"""FSx for Lustre: states, mounts, and files that travel between a linked directory and its bucket."""
+"""FSx for Lustre: states, mounts, and files that are copied between a linked directory and its bucket."""
 
 from collections.abc import Iterator
 from pathlib import Path

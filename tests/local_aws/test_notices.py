@@ -1,4 +1,4 @@
-"""What EC2 announces to instances: Spot interruptions and retirements."""
+"""Events that EC2 announces for instances: Spot interruptions and retirements."""
 
 import json
 from collections.abc import Iterator
@@ -62,7 +62,7 @@ def test_eks_drains_a_spot_node_at_its_notice_and_ec2_ends_it_two_minutes_later(
 def test_only_spot_instances_that_run_are_interrupted(world: World) -> None:
     world.node_group(scalingConfig=TWO)
     name = min(world.instance_ids())
-    with pytest.raises(ValueError, match="is no Spot Instance"):
+    with pytest.raises(ValueError, match="is not a Spot Instance"):
         notices.interrupt(None, name)
     world.ec2.terminate_instances(InstanceIds=[name])
     with pytest.raises(ValueError, match=f"no instance {name} is running"):

@@ -1,4 +1,4 @@
-"""What `plan` reads from the local AWS: prices, what runs, limits of the account, and permissions."""
+"""What `plan` reads from the local AWS: prices, running instances, limits of the account, and permissions."""
 
 import json
 from decimal import Decimal
@@ -143,10 +143,17 @@ def test_the_documented_policies_are_enough(aws: Client) -> None:
     assert (found.verdict, found.sentences) == ("yes", ())
 
 
-@pytest.mark.parametrize("action", ["ec2:CreateVpc", "eks:CreateNodegroup", "iam:PassRole", "kms:ScheduleKeyDeletion"])
+DENIED = (
+    *("ec2:CreateVpc", "eks:CreateNodegroup", "iam:PassRole", "kms:ScheduleKeyDeletion", "kms:CreateGrant"),
+    *("fsx:CreateFileSystem", "fsx:CreateDataRepositoryAssociation", "ec2:DescribeSecurityGroups", "eks:DescribeNodegroup"),
+)
+
+
+@pytest.mark.parametrize("action", DENIED)
 def test_a_denied_action_is_a_no_that_names_it(action: str, aws: Client) -> None:
     organization.deny(action)
-    found = permission_answer(settings(GPUS))
+    aws("s3").create_bucket(Bucket="data", CreateBucketConfiguration={"LocationConstraint": REGION})
+    found = permission_answer(settings(GPUS, storage={"fsx": {"dataRepository": {"path": "s3://data"}}}))
     assert found.verdict == "no"
     assert f"may not call {action}." in found.sentences[0]
 
@@ -162,13 +169,23 @@ def test_without_the_simulator_permissions_are_unknown(aws: Client) -> None:
 
 
 def test_interfaces_that_fit_only_below_the_maximum_size_are_a_warning(aws: Client) -> None:
-    quotas.set_values({"L-DF5E4CA3": 6})
-    small = {**GPUS, "instanceType": "p4d.24xlarge", "desiredSize": 0}
+    small = {**GPUS, "desiredSize": 0}
+    fixed = 1 + 3 + 3 + 2
+    """A NAT gateway, the control plane and mount targets in three zones, two system nodes."""
+    quotas.set_values({"L-DF5E4CA3": fixed})
     found = limit_answers(settings(small))["Network interfaces per Region"]
     assert (found.verdict, found.sentences) == ("yes", ())
-    assert found.warnings[0].startswith("with every pool at maxSize, the stack needs 13, and the account has 0 of 6.")
-    now = limit_answers(settings({**small, "desiredSize": 2}))["Network interfaces per Region"]
-    assert now.verdict == "no"
+    need = f"with every pool at maxSize, the stack needs {fixed + 1 + 2 * 5}, and the account has 0 of {fixed}."
+    assert found.warnings[0].startswith(need)
+    quotas.set_values({"L-DF5E4CA3": fixed - 1})
+    assert limit_answers(settings(small))["Network interfaces per Region"].verdict == "no"
+
+
+def test_interfaces_of_endpoints_and_of_fsx_count(aws: Client) -> None:
+    closed = {"network": {"natGateways": "none", "interfaceEndpoints": True}, "storage": {"efs": "none", "fsx": {}}}
+    quotas.set_values({"L-DF5E4CA3": 30})
+    found = limit_answers(settings(**closed))["Network interfaces per Region"]
+    assert found.verdict == "no" and found.sentences[0].startswith("the stack needs 43, and the account has 0 of 30.")
 
 
 def test_roles_that_exist_but_may_not_be_created_are_unknown(aws: Client) -> None:

@@ -18,7 +18,7 @@ from localcloud.aws import gateway
 from localcloud.aws.account import ACCOUNT
 from localcloud.kubernetes.pki import Authority
 from localcloud.kubernetes.pod_identity import servers
-from localcloud.kubernetes.pod_identity.credentials import Pod, Refused, assume
+from localcloud.kubernetes.pod_identity.credentials import CredentialsRefused, Pod, assume
 from testkit.aws_clients import REGION, Client
 from testkit.eks_world import World, trust
 
@@ -57,7 +57,7 @@ def test_a_pod_gets_the_role_of_its_service_account(world: World) -> None:
 @pytest.mark.parametrize("pod", [Pod("jobs", "other", "x", "1"), Pod("other", "trainer", "x", "1")])
 def test_another_service_accounts_pods_get_nothing(world: World, pod: Pod) -> None:
     associate(world)
-    with pytest.raises(Refused, match="ResourceNotFoundException") as caught:
+    with pytest.raises(CredentialsRefused, match="ResourceNotFoundException") as caught:
         credentials(pod)
     assert caught.value.status == 404
 
@@ -66,7 +66,7 @@ def test_deleting_the_association_ends_access(world: World) -> None:
     name = associate(world)
     credentials()
     world.eks.delete_pod_identity_association(clusterName="demo", associationId=name)
-    with pytest.raises(Refused, match="ResourceNotFoundException"):
+    with pytest.raises(CredentialsRefused, match="ResourceNotFoundException"):
         credentials()
 
 
@@ -81,13 +81,13 @@ def test_a_trust_policy_can_require_the_pods_namespace(world: World) -> None:
     credentials()
     theirs = conditional_role(world, "theirs")
     world.eks.update_pod_identity_association(clusterName="demo", associationId=name, roleArn=theirs)
-    with pytest.raises(Refused, match="AccessDeniedException"):
+    with pytest.raises(CredentialsRefused, match="AccessDeniedException"):
         credentials()
 
 
 def test_without_session_tags_a_condition_on_them_is_not_met(world: World) -> None:
     associate(world, conditional_role(world, "jobs"), disableSessionTags=True)
-    with pytest.raises(Refused, match="AccessDeniedException"):
+    with pytest.raises(CredentialsRefused, match="AccessDeniedException"):
         credentials()
 
 
@@ -113,7 +113,7 @@ def test_only_the_associated_role_can_assume_a_target_role(world: World) -> None
     name = associate(world, targetRoleArn=target)
     assert ":assumed-role/target/" in world.session_client("sts", credentials()).get_caller_identity()["Arn"]
     world.eks.update_pod_identity_association(clusterName="demo", associationId=name, targetRoleArn=world.admin_role)
-    with pytest.raises(Refused, match="AccessDeniedException"):
+    with pytest.raises(CredentialsRefused, match="AccessDeniedException"):
         credentials()
 
 
@@ -121,9 +121,9 @@ def test_only_the_associated_role_can_assume_a_target_role(world: World) -> None
 
 
 @contextmanager
-def agent(answer: dict[str, str] | Refused) -> Iterator[str]:
+def agent(answer: dict[str, str] | CredentialsRefused) -> Iterator[str]:
     def assume(token: str) -> dict[str, str]:
-        if isinstance(answer, Refused):
+        if isinstance(answer, CredentialsRefused):
             raise answer
         return answer | {"Token": token}
 
@@ -150,7 +150,7 @@ def test_an_sdk_finds_credentials_through_the_pods_environment(tmp_path: Path, m
 
 
 def test_a_refusal_gives_the_reason() -> None:
-    with agent(Refused(404, "ResourceNotFoundException", "no association")) as url, pytest.raises(HTTPError) as caught:
+    with agent(CredentialsRefused(404, "ResourceNotFoundException", "no association")) as url, pytest.raises(HTTPError) as caught:
         urlopen(f"{url}/v1/credentials", timeout=10)
     with closing(caught.value) as error:
         assert (error.code, error.read()) == (404, b"(ResourceNotFoundException): no association\n")

@@ -1,4 +1,4 @@
-"""IAM's policy simulator judges as requests are judged."""
+"""IAM's policy simulator makes the same decisions as for real requests."""
 
 import json
 from typing import Any

@@ -17,8 +17,8 @@ def filters(**wanted: str) -> list[dict[str, str]]:
 
 
 def rows(aws: Client, service: str, **wanted: str) -> list[dict[str, Any]]:
-    found = aws("pricing", "us-east-1").get_products(ServiceCode=service, Filters=filters(**wanted))["PriceList"]
-    return [json.loads(row) for row in found]
+    pages = aws("pricing", "us-east-1").get_paginator("get_products").paginate(ServiceCode=service, Filters=filters(**wanted))
+    return [json.loads(row) for page in pages for row in page["PriceList"]]
 
 
 def usd(row: dict[str, Any]) -> str:

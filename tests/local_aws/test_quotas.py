@@ -1,4 +1,4 @@
-"""The local AWS enforces the account's quotas when something is created."""
+"""The local AWS enforces the account's quotas when a resource is created."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

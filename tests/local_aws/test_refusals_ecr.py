@@ -118,7 +118,7 @@ REFUSALS = [
     put("an age without a unit", rule(countType="sinceImagePushed"), message="countUnit"),
     put("a number of images with a unit", rule(countUnit="days"), message="countUnit"),
     put("an unknown action", {**rule(), "action": {"type": "archive"}}),
-    put("an action that is no object", {**rule(), "action": "expire"}),
+    put("an action that is not an object", {**rule(), "action": "expire"}),
     put("51 rules", *(rule(number) for number in range(1, 52)), message="50 rules"),
 ]
 

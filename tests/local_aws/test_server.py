@@ -137,7 +137,7 @@ def test_sigterm_stops_the_server_and_removes_its_ready_file(tmp_path: Path) -> 
 
 
 def test_clients_learn_the_date_of_the_local_aws_from_its_answers(server: LocalAws, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`cost` and `status` compute with it: the dates of instances and Capacity Blocks are those of this calendar."""
+    """`cost` and `status` use it for calculations: the dates of instances and Capacity Blocks are from this calendar."""
     keys = {"AWS_ACCESS_KEY_ID": account.ACCESS_KEY_ID, "AWS_SECRET_ACCESS_KEY": "any", "AWS_ENDPOINT_URL": server.endpoint}
     for name, value in keys.items():
         monkeypatch.setenv(name, value)

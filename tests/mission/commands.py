@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 DEPTH = 4
-"""How many calls away from the test a helper may be."""
+"""Maximum depth of the calls from a test to a helper."""
 
 PROGRAMS = {
     "cluster": "scripts/cluster",
@@ -21,7 +21,7 @@ PROGRAMS = {
     "ssh": "ssh",
     "mpirun": "mpirun",
 }
-"""Helper of the tests -> the program that it runs with its arguments."""
+"""Helper of the tests -> the program that it runs with the given arguments."""
 PULUMI = ("preview", "up", "refresh", "destroy")
 RUNNERS = ("run", "must", "start", "_run", "as_root")
 """Helpers whose first argument is the program, or a verb of Pulumi."""
@@ -31,7 +31,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass
 class Evidence:
-    """What a test runs."""
+    """Programs that a test runs."""
 
     file: Path
     calls: set[tuple[str, ...]] = field(default_factory=set)
@@ -40,7 +40,9 @@ class Evidence:
     """Every string constant: parameters, options in lists, file names."""
 
     def shows(self, command: str) -> bool:
-        """Return whether the test runs the command. Words in capitals stand for values that the test chooses."""
+        """Return whether the test runs the command. Words in capitals are placeholders for values that the test
+        chooses.
+        """
         program, *rest = command.split()
         if program == "pytest":
             return self.file.is_relative_to(ROOT / rest[0])
@@ -58,7 +60,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Module:
-    """A test module or a module of helpers: what its names mean."""
+    """A test module or a module of helpers, with the definitions of its names."""
 
     path: Path
     defined: dict[str, ast.stmt]
@@ -90,7 +92,7 @@ def recipe(target: str) -> list[str]:
 
 
 def evidence(path: Path, function: Function) -> Evidence:
-    """Return what a test function runs."""
+    """Return the programs that a test function runs."""
     found = Evidence(path)
     _collect(module(path), function, found, DEPTH, set())
     return found

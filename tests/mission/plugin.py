@@ -17,7 +17,7 @@ from tests.mission.table import Outcome, Results
 
 PROPERTY = "mission"
 DESELECTED = "mission_deselected"
-"""Name under which an xdist worker sends the rows of which it deselected a test."""
+"""Name under which an xdist worker sends the rows with deselected tests."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -1,4 +1,4 @@
-"""`plan` refuses bad stacks before anything is written, and no sensible one. `test_every_stack.py` has the stack files."""
+"""`plan` rejects bad stacks before anything is written, but no valid one. `test_every_stack.py` tests the stack files."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -133,7 +133,7 @@ OF_AWS: dict[str, tuple[str, Mapping[str, Any], Setup]] = {
 
 @pytest.fixture(scope="module")
 def account() -> Iterator[None]:
-    """One account for all stacks: none of them changes it."""
+    """All stacks share one account, because none of them changes it."""
     with MotoMocks(REGION), pytest.MonkeyPatch.context() as patch:
         patch.setattr(price_list, "read", lambda wanted: snapshot(wanted.region))
         prerequisites.make(REGION, {"network": VPC, "storage": {"efs": "none"}})

@@ -1,13 +1,21 @@
 """A pool in a Capacity Block, from `pulumi up` before the block starts until its end."""
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from pathlib import Path
 
 import pytest
 
+from cli.plan import verb
+from cli.plan.changes import Changes
+from cli.status.in_aws import EksAccount
+from infra.checks.model import Answer
+from infra.checks.of_rules import RESERVATIONS
 from infra.config.preflight import examine_aws
 from infra.config.stack_file import RawStack
 from infra.facts.clients import Clients
+from infra.plan import block_clock
+from infra.plan.specs import BlockSchedule
 from localcloud.aws import clock, prerequisites
 from localcloud.aws.ec2 import capacity_reservations
 from localcloud.engine.mocks import MotoMocks
@@ -22,24 +30,86 @@ VALUES = {
     "storage": {"efs": "none"},
     "pools": [{**POOL, "capacity": {"kind": "capacity-block", "reservationId": BLOCK}}],
 }
+STACK = RawStack("block", REGION, VALUES)
+NOW = datetime(2026, 11, 23, 9, tzinfo=UTC)
+UNTIL = "nodes are drained from 2026-11-26 10:45 UTC"
 
 
-def test_a_pool_gets_its_nodes_when_its_block_starts_and_loses_them_45_minutes_before_its_end(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    now = datetime(2026, 11, 23, 9, tzinfo=UTC)
-    monkeypatch.setattr(clock, "system", lambda: now)
-    later = RawStack("block", REGION, VALUES)
-    with MotoMocks(later.region) as mocks:
-        seed = partial(capacity_reservations.seed, kind="capacity-block", state="scheduled", reservation_id=BLOCK)
-        seed("p5.48xlarge", f"{REGION}a", 2, starts_in_hours=26.5, days=2)
-        prerequisites.make(later.region, later.values)
-        deploy(*examine_aws(later).whole, mocks)
-        sizes = []
-        for hours in (0, 26.4, 0.2, 47.1, 0.1, 0.2):
-            clock.advance(timedelta(hours=hours))
-            sizes.append((round((clock.now() - now) / timedelta(hours=1) - 26.5, 1), _running()))
+@pytest.fixture(autouse=True)
+def bought(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """A deployed stack, whose block starts in 26.5 hours and lasts two days. The machine's clock stands still."""
+    monkeypatch.setattr(clock, "system", lambda: NOW)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with MotoMocks(REGION) as mocks:
+        capacity_reservations.seed(
+            *("p5.48xlarge", f"{REGION}a", 2),
+            kind="capacity-block",
+            state="scheduled",
+            reservation_id=BLOCK,
+            starts_in_hours=26.5,
+            days=2,
+        )
+        prerequisites.make(REGION, VALUES)
+        deploy(*examine_aws(STACK).whole, mocks)
+        yield
+
+
+def test_a_pool_gets_its_nodes_when_its_block_starts_and_loses_them_45_minutes_before_its_end() -> None:
+    sizes = []
+    for hours in (0, 26.4, 0.2, 47.1, 0.1, 0.2):
+        clock.advance(timedelta(hours=hours))
+        sizes.append((round((clock.now() - NOW) / timedelta(hours=1) - 26.5, 1), _running()))
     assert sizes == [(-26.5, 0), (-0.1, 0), (0.1, 2), (47.2, 2), (47.3, 0), (47.5, 0)]
+
+
+def test_plan_up_and_status_agree_on_the_clock_of_aws() -> None:
+    """The local AWS's calendar moves on, and this machine's clock does not: `local clock --advance`."""
+    seen = []
+    for hours in (0, 25.5, 2, 46.5):
+        clock.advance(timedelta(hours=hours))
+        planned = _planned()
+        assert planned == _in_status()
+        seen.append((planned, _scheduled()))
+    start, drain = "2026-11-24T11:30:00Z", "2026-11-26T10:45:00Z"
+    assert seen == [
+        (f"Capacity Block {BLOCK} is scheduled: nodes start in 1 d 2 h; {UNTIL}", BlockSchedule(start, drain, 2, 0)),
+        (f"Capacity Block {BLOCK} is scheduled: nodes start in 1 h; {UNTIL}", BlockSchedule(start, drain, 2, 0)),
+        (f"Capacity Block {BLOCK}: 1 d 23 h left; {UNTIL}", BlockSchedule(None, drain, 2, 0)),
+        (f"Capacity Block {BLOCK}: 30 min left; its nodes are being drained", None),
+    ]
+
+
+def test_plan_warns_of_a_block_that_is_about_to_end() -> None:
+    clock.advance(timedelta(hours=26.5 + 47.5))
+    [answer] = _answers()
+    assert [one.partition(":")[0] for one in answer.warnings] == ["pools[0].capacity.reservationId"]
+
+
+def _answers() -> list[Answer]:
+    report = verb.examine(STACK, offline=False, look_ahead=lambda: Changes({}, not_previewed="not needed"))
+    return [one for one in report.answers if one.check == RESERVATIONS]
+
+
+def _planned() -> str:
+    [answer] = _answers()
+    assert answer.verdict == "yes"
+    return " ".join(answer.sentences)
+
+
+def _in_status() -> str:
+    account = EksAccount(STACK.stack, REGION)
+    cluster = account.cluster()
+    assert cluster is not None
+    status = account.status(cluster)
+    [block] = [one.block for one in status.pools if one.block]
+    assert status.aws_time is not None
+    return block.sentence(status.aws_time)
+
+
+def _scheduled() -> BlockSchedule | None:
+    """Return the scheduled actions that `pulumi up` would make now."""
+    settings, facts = examine_aws(STACK).whole
+    return block_clock.schedule(settings.pools[0], facts)
 
 
 def _running() -> int:

@@ -68,7 +68,7 @@ NAME_LIMITS = {
 
 
 REFUSED: dict[Path, list[str]] = {}
-"""Stack file -> what `plan` refused before the stack was deployed."""
+"""Stack file -> problems that `plan` reported before the stack was deployed."""
 
 
 @cache

@@ -1,4 +1,4 @@
-"""ECR repositories for job images, and what short image names in jobs mean."""
+"""ECR repositories for job images, and the meaning of short image names in jobs."""
 
 import json
 from typing import Any

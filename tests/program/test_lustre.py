@@ -1,4 +1,4 @@
-"""FSx for Lustre: file system, network, data repository, and what nodes and jobs get."""
+"""FSx for Lustre: file system, network, data repository, and the settings of nodes and jobs."""
 
 import base64
 import re
@@ -73,7 +73,7 @@ def test_a_scratch_file_system_has_neither_key_nor_throughput() -> None:
 
 
 def test_file_servers_reach_each_other_before_the_file_system_is_created(usual: Deployment) -> None:
-    """FSx checks the security group at creation."""
+    """FSx checks the security group when it creates the file system."""
     before = usual.names_before(usual.only(engine.LUSTRE))
     assert {
         f"gpumpi-test-lustre-servers-{port}-{direction}" for port in (988, 1018) for direction in ("ingress", "egress")

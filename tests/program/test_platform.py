@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from infra.facts import Existing
 from infra.health import faults
 from infra.jobs.quantities import bytes_of, millis_of
-from infra.versions import LIVE_KUBERNETES_VERSIONS, cluster_autoscaler
 from tests.program import engine
 from tests.program.engine import Deployment
 from tests.program.platform_world import (
@@ -28,7 +26,7 @@ from tests.program.platform_world import (
     quotas,
     usual,
 )
-from tests.pure.world import facts, pool, settings
+from tests.pure.world import settings
 
 PRIVILEGED = "kube-system"
 
@@ -311,40 +309,6 @@ def test_crds_lose_only_their_descriptions(stack: Deployment) -> None:
     assert "mpiReplicaSpecs" in schema["properties"]["spec"]["properties"]
 
 
-# --- autoscaler
-
-
-def test_the_autoscaler_discovers_groups_by_their_tags(stack: Deployment) -> None:
-    (container,) = only(stack, "Deployment", "cluster-autoscaler")["spec"]["template"]["spec"]["containers"]
-    (flag,) = [one for one in container["command"] if one.startswith("--node-group-auto-discovery=")]
-    wanted = flag.removeprefix("--node-group-auto-discovery=asg:tag=").split(",")
-    for group in stack.created("aws:eks/nodeGroup:NodeGroup"):
-        assert set(wanted) <= set(group.inputs["tags"]), group.name
-    assert (
-        container["image"].endswith(f":{cluster_autoscaler('1.35')}")
-        and {"name": "AWS_REGION", "value": "us-west-2"} in container["env"]
-    )
-
-
-def test_the_autoscaler_knows_every_instance_type_that_ec2_has(stack: Deployment) -> None:
-    """Its compiled-in list lacks P5e, P6 and G7, whose pools would never grow from zero."""
-    (container,) = only(stack, "Deployment", "cluster-autoscaler")["spec"]["template"]["spec"]["containers"]
-    assert "--aws-use-static-instance-list=false" in container["command"]
-
-
-def test_the_autoscaler_uses_the_service_account_of_its_role(stack: Deployment) -> None:
-    association = stack.only("aws:eks/podIdentityAssociation:PodIdentityAssociation", "autoscaler").inputs
-    account = only(stack, "ServiceAccount", "cluster-autoscaler")["metadata"]
-    assert (association["namespace"], association["serviceAccount"]) == (account["namespace"], account["name"])
-
-
-def test_idle_nodes_are_kept_for_the_configured_time() -> None:
-    (container,) = only(deployed(asked(idleMinutes=3)), "Deployment", "cluster-autoscaler")["spec"]["template"]["spec"][
-        "containers"
-    ]
-    assert {"--scale-down-unneeded-time=3m", "--scale-down-delay-after-add=3m"} <= set(container["command"])
-
-
 # --- description
 
 
@@ -383,22 +347,6 @@ def test_every_user_can_read_the_description_and_nothing_else(stack: Deployment)
 
 
 # --- other stacks
-
-
-@pytest.mark.parametrize("version", LIVE_KUBERNETES_VERSIONS)
-def test_the_autoscaler_has_the_cluster_s_minor_version(version: str) -> None:
-    wanted = settings(pool(), target={**PUBLIC, "kubernetesVersion": version}, platform={"install": True, "queue": False})
-    from infra.facts import manifests
-    from infra.facts.gather import wanted_manifests
-    from infra.versions import addon_versions
-    from localcloud import mirror
-    from tests.program.engine import deploy
-
-    known = {name: frozenset({one}) for name, one in addon_versions(version).items()}
-    upstream = manifests.load(wanted_manifests(wanted), str(mirror.ensure(print)))
-    stack = deploy(wanted, facts(wanted, manifests=upstream, addon_versions=known, existing=Existing(version)))
-    (container,) = only(stack, "Deployment", "cluster-autoscaler")["spec"]["template"]["spec"]["containers"]
-    assert f":v{version}." in container["image"]
 
 
 def test_pools_and_their_plugins_follow_the_stack() -> None:

@@ -79,7 +79,7 @@ def test_node_exporter_does_not_run_as_root(stack: Deployment) -> None:
 
 
 def rules_of(stack: Deployment, account: str) -> list[Any]:
-    """Return the rules of all roles that are bound to an account."""
+    """Return the rules of all roles bound to a service account."""
     roles = {(one["kind"], one["metadata"]["name"], one["metadata"].get("namespace")): one for one in objects(stack)}
     found: list[Any] = []
     for binding in objects(stack, "RoleBinding", "ClusterRoleBinding"):
@@ -106,7 +106,7 @@ def test_prometheus_lists_pods_only_where_it_reads_metrics(stack: Deployment) ->
 
 
 def test_only_prometheus_reaches_metrics(stack: Deployment) -> None:
-    """Kueue and kubelets authorize clients. EKS's agent is in the node's network, where no policy applies."""
+    """Kueue and kubelets authorize clients. EKS's agent uses the host network, where no policy applies."""
     policies = [one for one in objects(stack, "NetworkPolicy") if one["metadata"]["namespace"] in (NAMESPACE, "kube-system")]
     guarded = {}
     for policy in policies:
@@ -150,7 +150,7 @@ def test_image_registry_applies_to_monitoring(stack: Deployment) -> None:
 
 
 def test_what_is_scraped_is_what_runs(stack: Deployment) -> None:
-    """A pod that is selected has the labels and the port of the configuration."""
+    """A selected pod has the labels and the port in the configuration."""
     running = {
         (one["metadata"]["namespace"], port["containerPort"]): one["spec"]["template"]["metadata"]["labels"]
         for one in objects(stack, "Deployment", "DaemonSet")
@@ -187,7 +187,7 @@ def test_alerts_are_about_the_parts_that_the_stack_has(stack: Deployment) -> Non
 
 
 def test_an_alert_names_the_object_of_its_part(stack: Deployment) -> None:
-    """EKS creates those of add-ons."""
+    """EKS creates the objects of add-ons."""
     running = {
         (one["kind"].lower(), one["metadata"]["namespace"], one["metadata"]["name"])
         for one in objects(stack, "Deployment", "DaemonSet")

@@ -176,7 +176,9 @@ def test_the_stack_chooses_the_queueing_strategy(order: str, strategy: str) -> N
 
 
 def test_the_queue_uses_nothing_that_is_broken_in_its_version(stack: Deployment) -> None:
-    """Each line is a row of the table in docs/operations.md. Before you use one of these, take a newer Kueue."""
+    """Each line corresponds to a row of the table in docs/operations.md. Before you use one of these features, upgrade
+    Kueue.
+    """
     text = only(stack, "ConfigMap", "kueue-manager-config")["data"]["controller_manager_config.yaml"]
     configuration, queue = yaml.safe_load(text), only(stack, "ClusterQueue", "default")["spec"]
     assert not any("topologyName" in flavor["spec"] for flavor in objects(stack, "ResourceFlavor"))

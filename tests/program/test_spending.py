@@ -52,7 +52,7 @@ VALUES = {
 
 @pytest.fixture(scope="module")
 def start() -> datetime:
-    """When the run starts. Facts have the time of the machine: the local AWS's calendar starts there, and stands still."""
+    """Start of the run. Facts use the machine's time: the local AWS's calendar starts at that time, and stands still."""
     return datetime.now(UTC).replace(microsecond=0)
 
 
@@ -79,7 +79,7 @@ def scale(pool: str, size: int) -> None:
     Clients(REGION).autoscaling.set_desired_capacity(
         AutoScalingGroupName=groups(pool)["AutoScalingGroupName"], DesiredCapacity=size
     )
-    clock.advance(timedelta())  # instances that were terminated now end now
+    clock.advance(timedelta())  # terminated instances end at this time
 
 
 def spent(settings: Settings, since: datetime | None = None) -> Spending:

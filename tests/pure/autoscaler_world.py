@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from localcloud.kubernetes.autoscaler import flags, objects
-from localcloud.kubernetes.autoscaler.cloud import Refused
+from localcloud.kubernetes.autoscaler.cloud import AwsRefused
 from localcloud.kubernetes.autoscaler.groups import Group, InstanceType
 from localcloud.kubernetes.autoscaler.loop import Loop
 from localcloud.kubernetes.autoscaler.objects import Node, Pod, Taint
@@ -127,7 +127,7 @@ class Account:
 
     def resize(self, group: Group, size: int) -> None:
         if self.refusal:
-            raise Refused(self.refusal)
+            raise AwsRefused(self.refusal)
         self.groups_[group.name] = replace(self.groups_[group.name], desired=size)
 
     def terminate(self, instance_id: str) -> None:

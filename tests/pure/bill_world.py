@@ -1,4 +1,4 @@
-"""Prices as in the worked bills that `infra.plan.bill` must reproduce, and stack files of this repository."""
+"""Prices from the worked examples that `infra.plan.bill` must reproduce, and stack files of this repository."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -43,7 +43,7 @@ def price(usd: str, *, verified: bool = True) -> Price:
 
 
 def prices(region: str = "us-east-1", **spot: str) -> Prices:
-    """Return the prices of a Region. Spot costs as much as on demand."""
+    """Return the prices of a Region. Spot prices equal on-demand prices."""
     ireland = region == "eu-west-1"
     instances = {name: price(usd) for name, usd in (IRELAND_INSTANCES if ireland else INSTANCES).items()}
     items = {name: price(usd) for name, usd in (IRELAND_ITEMS if ireland else ITEMS).items()}

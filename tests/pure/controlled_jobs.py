@@ -1,4 +1,4 @@
-"""Jobs as the job controller sees them, for the tests of its decisions."""
+"""Jobs from the job controller's perspective, for tests of its decisions."""
 
 import json
 from typing import Any
@@ -8,6 +8,7 @@ from infra.platform.job_controller.in_pod.actions import Action
 from infra.platform.job_controller.in_pod.job import JOB, LAUNCHER, POLICY, ROLE, ManagedJob
 from infra.platform.job_controller.in_pod.progress import Seen
 from infra.platform.job_controller.in_pod.record import Record
+from infra.platform.job_controller.in_pod.stacks import Dump
 
 Object = dict[str, Any]
 NODES = ("one", "two", "three")
@@ -39,7 +40,7 @@ def pod(
     deleting: bool = False,
     gpus: int = 8,
 ) -> Object:
-    """Return a pod. `code` is the exit code of its container, `target` the reason of its disruption."""
+    """Return a pod. `code` is the exit code of its container, `target` the reason for its disruption."""
     state: Object = {"running": {"startedAt": at(since + 5)}}
     if code is not None or phase in ("Succeeded", "Failed"):
         ended = {"exitCode": code or 0, "startedAt": at(since + 5), "finishedAt": at(until), "reason": reason}
@@ -102,15 +103,17 @@ def condition(kind: str, second: int, message: str = "") -> Object:
 
 
 class Controlled:
-    """A record that sees a job change, look by look."""
+    """A record that follows a job's changes, round by round."""
 
     def __init__(self) -> None:
         self.record: Record | None = None
         self.second = 0
 
-    def look(self, job: ManagedJob, second: int, *, alive: bool = True, seen: Seen | None = None) -> list[Action]:
-        """Let the controller look at the job and its log; `alive`: all kubelets have renewed their leases."""
-        self.record = reconcile.observe(self.record, job, at(second), seen)
+    def look(
+        self, job: ManagedJob, second: int, *, alive: bool = True, seen: Seen | None = None, dump: Dump | None = None
+    ) -> list[Action]:
+        """Let the controller look at the job, its log and its ranks; `alive`: all kubelets have renewed their leases."""
+        self.record = reconcile.observe(self.record, job, at(second), seen, dump)
         leases = {name: at(second) for name in NODES} if alive else {}
         return reconcile.decide(self.record, job, leases, at(second))
 

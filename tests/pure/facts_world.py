@@ -11,7 +11,7 @@ from moto import mock_aws
 
 ACCOUNT = "123456789012"
 KEY = "AKIALOCALCLOUDENGINE"
-"""moto accepts any access key, but once another test in this process has loaded the local AWS, only this one."""
+"""moto accepts any access key until another test in this process loads the local AWS; then it accepts only this one."""
 USER = f"arn:aws:iam::{ACCOUNT}:user/ada"
 
 
@@ -22,13 +22,15 @@ def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    # moto lacks DescribeCapacityReservations; tests/local_aws/test_facts.py reads what runs.
+    # moto lacks DescribeCapacityReservations; tests/local_aws/test_facts.py tests running instances.
     monkeypatch.setattr(sys.modules["infra.facts.gather"], "vcpus_in_use", lambda *_: {})
 
 
 @pytest.fixture(scope="module")
 def aws() -> Iterator[None]:
-    """One account for all tests, because resetting it takes longer than the tests. Each test creates what it needs."""
+    """All tests share one account, because resetting it takes longer than the tests. Each test creates the resources
+    that it needs.
+    """
     with mock_aws():
         yield
 

@@ -42,11 +42,11 @@ def test_prices_add_up() -> None:
 
 
 def test_a_price_that_is_not_listed_is_unknown_and_never_zero() -> None:
-    bill = Bill("us-west-2", {"g6.8xlarge": 2, "m7i.large": 1}, eks=False)
-    assert str(bill) == "unknown: 0.10 USD/h and the price of 2 x g6.8xlarge in us-west-2"
-    assert bill.as_json() == {"usdPerHour": None, "unknown": ["g6.8xlarge"], "instances": {"g6.8xlarge": 2, "m7i.large": 1}}
-    assert str(Bill("us-west-2", {"c7i.large": 4}, eks=False)) == "unknown: the price of 4 x c7i.large in us-west-2"
-    assert bill.lines() == ["2 x g6.8xlarge: unknown", "1 x m7i.large: 0.10 USD/h"]
+    bill = Bill("us-west-2", {"p5e.48xlarge": 2, "m7i.large": 1}, eks=False)
+    assert str(bill) == "unknown: 0.10 USD/h and the price of 2 x p5e.48xlarge in us-west-2"
+    assert bill.as_json() == {"usdPerHour": None, "unknown": ["p5e.48xlarge"], "instances": {"p5e.48xlarge": 2, "m7i.large": 1}}
+    assert str(Bill("us-west-2", {"c8g.large": 4}, eks=False)) == "unknown: the price of 4 x c8g.large in us-west-2"
+    assert bill.lines() == ["1 x m7i.large: 0.10 USD/h", "2 x p5e.48xlarge: unknown"]
     assert Bill("eu-west-1", {"p5.48xlarge": 1}, eks=True).unknown == ["p5.48xlarge"]
     assert str(Bill("mx-central-1", {}, eks=True)) == "unknown: the price of EKS in mx-central-1"
 
@@ -84,7 +84,7 @@ def test_the_cost_must_be_confirmed(answer: str, starts: bool) -> None:
 @pytest.mark.parametrize("typed", ["", "y", "yes", "loca", "LOCAL"])
 def test_destroying_needs_the_exact_name(typed: str) -> None:
     prompts.confirm_destroy("local", terminal=True, ask=lambda question: "local")
-    with pytest.raises(CommandError, match="nothing is destroyed"):
+    with pytest.raises(CommandError, match="nothing was started or destroyed"):
         prompts.confirm_destroy("local", terminal=True, ask=lambda question: typed)
     with pytest.raises(CommandError, match="--destroy needs a terminal"):
         prompts.confirm_destroy("local", terminal=False, ask=lambda question: "local")

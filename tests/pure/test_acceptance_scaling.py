@@ -1,4 +1,4 @@
-"""Scaling from zero and losing a worker, with a cluster that answers from lists."""
+"""Scaling from zero and losing a worker, with a cluster that returns prepared responses."""
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime

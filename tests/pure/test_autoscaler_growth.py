@@ -291,5 +291,5 @@ def test_a_group_whose_next_node_would_be_simulated_grows_only_for_pods_that_tol
 
     tolerant = gpu_pod(tolerations=[TOLERATION, {"key": SIMULATED.key, "operator": "Exists"}])
     assert [increases(one, False) for one in (gpu_pod(), tolerant)] == [{}, {"train": 1}]
-    assert increases(gpu_pod(), True) == {"train": 1}, "a node has left, and the tag with it"
+    assert increases(gpu_pod(), True) == {"train": 1}, "a node was removed, and so was the tag"
     assert len(tagged.tags) == 1

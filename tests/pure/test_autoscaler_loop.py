@@ -1,9 +1,12 @@
 """The autoscaler over time: it scales a pool 0 -> 2 -> 0, keeps needed nodes and gives up on failed launches."""
 
+import ssl
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from localcloud.kubernetes.autoscaler import kube
 from localcloud.kubernetes.autoscaler.objects import Pod, Taint
 from localcloud.kubernetes.autoscaler.scale_down import TO_BE_DELETED
 from tests.pure.autoscaler_world import Scene, gpu_pod, group, node, pod, system
@@ -316,12 +319,12 @@ def test_the_status_shows_each_group() -> None:
 
 
 def new(name: str, scene: Scene, *, gpus: bool = True) -> Pod:
-    """Return an unschedulable pod that was created just now."""
+    """Return an unschedulable pod that was just created."""
     return replace(gpu_pod(name) if gpus else pod(name), created=scene.now)
 
 
 def test_new_pods_with_gpus_wait_half_a_minute_for_more() -> None:
-    """The delay runs from the oldest pod, as in the real autoscaler."""
+    """The delay starts with the oldest pod, as in the real autoscaler."""
     scene = Scene(group())
     scene.cluster.pods_ = [new("worker-0", scene)]
     scene.look(10)
@@ -366,3 +369,18 @@ def test_a_shortened_delay_is_named_in_the_status() -> None:
     usual = Scene(group())
     usual.look()
     assert "shortened" not in usual.cluster.status
+
+
+def test_objects_are_listed_from_the_api_servers_cache_as_informers_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list without a resource version makes an API server with an old etcd read everything from etcd, every ten seconds."""
+    asked: list[str] = []
+
+    def send(_: kube.ApiServer, method: str, path: str) -> Any:
+        asked.append(f"{method} {path}")
+        return {"items": []}
+
+    monkeypatch.setattr(kube.ApiServer, "_send", send)
+    server = kube.ApiServer(kube.Connection("https://127.0.0.1:1", ssl.create_default_context()))
+    assert [*server.pods(), *server.nodes(), *server.daemons()] == []
+    paths = ("/api/v1/pods", "/api/v1/nodes", "/apis/apps/v1/daemonsets")
+    assert asked == [f"GET {path}?resourceVersion=0" for path in paths]

@@ -1,4 +1,4 @@
-"""The bill of a stack agrees with bills worked out by hand, and what is not known is not zero."""
+"""The bill of a stack agrees with manually calculated bills, and unknown values are not zero."""
 
 from dataclasses import replace
 from decimal import Decimal
@@ -153,3 +153,18 @@ def test_objects_in_the_bucket_linked_to_lustre_are_usage() -> None:
     linked = {"fsx": {"dataRepository": {"path": "s3://data"}}}
     names = {one.name for one in bill(settings(pool(), storage=linked), None, prices()).usage}
     assert "objects in the bucket linked to FSx" in names
+
+
+def test_a_bill_has_the_date_of_its_oldest_price() -> None:
+    old = replace(price("0.357"), date="2025-05-28")
+    known = prices()
+    assert bill(stack("08-ec2-mnist"), None, known).date == known.date
+    assert bill(stack("08-ec2-mnist"), None, replace(known, instances={**known.instances, "c7i.2xlarge": old})).date == old.date
+
+
+@pytest.mark.parametrize("name", ["01-single-g5", "02-p4d-efa", "06-closed-network", "08-ec2-mnist", "local", "local-ec2"])
+def test_the_snapshot_has_every_price_of_a_stack_file(name: str) -> None:
+    wanted = stack(name)
+    found = bill(wanted, None, snapshot(wanted.region))
+    assert [found.total(level).unknown for level in LEVELS] == [(), (), ()]
+    assert all(line.price and line.price.source and line.price.date for line in found.lines)

@@ -1,4 +1,4 @@
-"""The clock of a Capacity Block: when a pool grows and shrinks, and what `status` says about it."""
+"""The clock of a Capacity Block: when a pool grows and shrinks, and what `status` shows."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -84,3 +84,14 @@ def test_nothing_is_scheduled_in_the_past_or_without_a_block(changes: dict[str, 
 )
 def test_the_status_says_how_long_the_nodes_stay(state: str, now: datetime, sentence: str) -> None:
     assert BlockStatus("cr-1", state, START, END).sentence(now) == sentence
+
+
+@pytest.mark.parametrize(
+    ("state", "now", "sentence"),
+    [
+        ("scheduled", START - timedelta(hours=3), "Capacity Block cr-1 is scheduled: starts in 3 h"),
+        ("active", END - timedelta(hours=3), "Capacity Block cr-1: 3 h left"),
+    ],
+)
+def test_nodes_of_an_ec2_cluster_do_not_start_with_their_block(state: str, now: datetime, sentence: str) -> None:
+    assert BlockStatus("cr-1", state, START, END, moves_nodes=False).sentence(now) == sentence

@@ -1,4 +1,4 @@
-"""`local break JOB`: finds the processes of a rank, stops them, and lets them go on."""
+"""`local break JOB`: finds the processes of a rank, stops them, and lets them continue."""
 
 import os
 import subprocess
@@ -59,7 +59,7 @@ def test_a_slow_rank_stops_and_goes_on_again_and_again(two_ranks: dict[int, psut
 def test_a_missing_rank_is_one_sentence() -> None:
     with pytest.raises(ranks.NoSuchRank, match=r"^train: no rank 2; name one of: 0, 1$"):
         ranks.BrokenRanks().hang(found(), "train", 2)
-    with pytest.raises(ranks.NoSuchRank, match=r"^gone: no rank 0; name one of: none, no rank of the job runs$"):
+    with pytest.raises(ranks.NoSuchRank, match=r"^gone: no rank 0; name one of: none, because no rank of the job is running$"):
         ranks.BrokenRanks().slow({}, "gone", 0)
 
 

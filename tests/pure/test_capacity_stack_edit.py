@@ -1,4 +1,4 @@
-"""`capacity reserve` changes a stack file and keeps everything else in it."""
+"""`capacity reserve` edits a stack file and preserves everything else in it."""
 
 import difflib
 from pathlib import Path

@@ -38,6 +38,7 @@ def test_every_difference_has_a_path(ours: Any, theirs: Any, found: list[str]) -
         ("vpc-0123456789abcdef0 is in use", "vpc-0fedcba9876543210 is in use"),
         ({"metadata": {"uid": "a", "name": "x"}}, {"metadata": {"uid": "b", "name": "x"}}),
         ({"key": {SECRET_KEY: "x", "ciphertext": "a"}}, {"key": {SECRET_KEY: "x", "ciphertext": "b"}}),
+        ("key/9c4a87e9-42af-4ff8-bdaa-012345678901", "key/0ea81f0c-4c6d-4c1e-9f2b-0123456789ab"),
         ("at 2026-11-23T12:00:00Z", "at 2026-11-23T13:00:00Z"),
         ("role/gpumpi-local-cluster-role-39d8252", "role/gpumpi-local-cluster-role-9f9ccb4"),
         ('File "/a/pulumi-language-python-exec", line 1', 'File "/b/c/pulumi-language-python-exec", line 1'),
@@ -54,6 +55,12 @@ def test_kubernetes_objects_are_compared_as_they_live_in_the_cluster() -> None:
     token = "kubernetes:core/v1:ConfigMap"
     state = {"deployment": {"resources": [{"urn": "u", "type": token, "inputs": {}, "outputs": {"data": {"a": "b"}}}]}}
     assert resources(state) == {"u": {"inputs": {}, "outputs": {"data": {"a": "b"}}}}
+
+
+def test_the_settings_that_point_an_official_provider_at_the_local_aws_are_left_out() -> None:
+    inputs = {"region": "us-west-2", "endpoints": "[]", "s3UsePathStyle": "true"}
+    state = {"deployment": {"resources": [{"urn": "u", "type": "pulumi:providers:aws", "inputs": inputs}]}}
+    assert resources(state) == {"u": {"inputs": {"region": "us-west-2"}}}
 
 
 def test_a_stack_that_would_use_the_users_kubeconfig_is_never_run() -> None:

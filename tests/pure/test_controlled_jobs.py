@@ -1,4 +1,4 @@
-"""Jobs in clusters with a job controller: what their objects promise it, and how it releases jobs after `setup`."""
+"""Jobs in clusters with a job controller: what it relies on in their objects, and how it releases jobs after `setup`."""
 
 import ast
 import json
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from infra.jobs import standalone
+from infra.jobs import controlled, standalone
 from infra.jobs.in_pods import keeper
 from infra.jobs.model import Job
 from infra.jobs.pieces import Piece
@@ -43,13 +43,30 @@ def test_controller_and_program_agree_on_names() -> None:
 
 
 def test_the_controller_needs_only_the_standard_library() -> None:
-    for name, text in program.files().items():
+    modules_of_it = {name: text for name, text in program.files().items() if name.endswith(".py")}
+    for name, text in modules_of_it.items():
         for node in ast.walk(ast.parse(text)):
             modules = [one.name for one in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom) and not node.level:
                 modules = [node.module or ""]
             ours = {f"infra.health.{one.stem}" for one in program.HEALTH.glob("*.py")} | {"infra.health"}
             assert {one.partition(".")[0] for one in modules if one not in ours} <= sys.stdlib_module_names, name
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_ranks_on_gpus_record_their_collectives_if_the_job_may_be_found_to_hang(launcher: str) -> None:
+    name, wanted = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE", {"progress": {"pattern": "step (\\d+)", "within": "10m"}}
+    assert values(rendered(launcher=launcher, **wanted), name) == ["/tmp/nccl_dump_rank_"]
+    assert values(rendered(launcher=launcher, **wanted, env={name: "/shared/mine"}), name) == ["/shared/mine"]
+    assert values(rendered(launcher=launcher), name) == []
+    assert values(rendered(launcher=launcher, **wanted, gpusPerWorker=0, pool="system"), name) == []
+
+
+def values(pieces: list[Piece], variable: str) -> list[str]:
+    """Return the values of a variable in the workers' containers."""
+    found = [pod for piece in pieces for pod in controlled.pods_in(piece.manifest)]
+    workers = [one for pod in found for one in pod["containers"] if one["name"] == "worker"]
+    return [env["value"] for one in workers for env in one["env"] if env["name"] == variable]
 
 
 def test_the_controller_runs_from_the_files_that_the_pod_mounts(tmp_path: Path) -> None:
@@ -186,7 +203,7 @@ def test_a_failed_setup_fails_the_job() -> None:
 
 @pytest.mark.parametrize("was_started", [True, False])
 def test_a_job_that_never_started_gets_a_start_with_its_end(was_started: bool) -> None:
-    """The API server refuses the condition Failed of a Job without startTime, so a suspended Job would stay suspended."""
+    """The API server rejects the condition Failed of a Job without startTime, so a suspended Job would stay suspended."""
     sent: list[Any] = []
 
     class Recorder:
@@ -242,7 +259,9 @@ def test_the_cleanup_controller_watches_the_launchers_job() -> None:
 
 @pytest.mark.parametrize("end", ["failed", "deleted"])
 def test_the_cleanup_controller_ends_with_the_launchers_job(end: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stacks create the launcher's Job after the cleanup controller, and the Job of the previous run may still end."""
+    """Stacks create the launcher's Job after the cleanup controller, and the Job of the previous run may still be
+    terminating.
+    """
     unreachable = keeper.urllib.error.URLError("refused")
     failed: dict[str, Any] = {"metadata": {}, "status": {"conditions": [{"type": "Failed", "status": "True"}]}}
     previous = {**failed, "metadata": {"deletionTimestamp": "2026-11-23T00:00:00Z"}}

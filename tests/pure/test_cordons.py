@@ -1,4 +1,4 @@
-"""Which broken nodes the controller takes out of service, also if it is killed at any moment."""
+"""Which broken nodes the controller takes out of service, even if it is killed at any moment."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -28,7 +28,7 @@ def node(number: int, reason: str = "", *, kind: str = GPU_CONDITION, minute: in
 
 
 def patched(one: dict[str, Any], cordon: cordons.Cordon, now: datetime) -> None:
-    """Do what the API server does with the patch."""
+    """Apply the patch as the API server would."""
     change = cordon.patch(now)
     assert change["metadata"]["resourceVersion"] == one["metadata"]["resourceVersion"]
     one["metadata"]["annotations"] = {**one["metadata"].get("annotations", {}), **change["metadata"]["annotations"]}

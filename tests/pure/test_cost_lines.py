@@ -1,4 +1,4 @@
-"""`init` and `submit` say what a stack and a job cost."""
+"""`init` and `submit` print what a stack and a job cost."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def job(**more: Any) -> Job:
         ({}, {}, "cost: 2 x p4d.24xlarge: 43.92 USD per hour (snapshot, 2026-09-24, not verified)"),
         ({"gpusPerWorker": 4}, {}, "cost: 1 x p4d.24xlarge: 21.96 USD per hour (snapshot, 2026-09-24, not verified)"),
         ({}, {"market": "capacity-block"}, "cost: 2 x p4d.24xlarge, prepaid (Capacity Block)"),
-        ({}, {"region": "mx-central-1"}, "cost: 2 x p4d.24xlarge: unknown, there is no price in mx-central-1"),
+        ({}, {"region": "mx-central-1"}, "cost: 2 x p4d.24xlarge: unknown, because there is no price for mx-central-1"),
         ({}, {"region": ""}, None),
         ({}, {"instance_type": ""}, None),
     ],

@@ -23,7 +23,7 @@ REASON = "context ada may not list Nodes; ask for access"
 
 
 def shown(seen: Seen = SEEN) -> dict[str, Any]:
-    """Return the page's document as a browser reads it."""
+    """Return the page's document in the form that a browser receives."""
     document: dict[str, Any] = json.loads(json.dumps(page(seen, NOW)))
     return document
 
@@ -142,7 +142,7 @@ def test_what_no_source_reports_is_not_invented() -> None:
     job = row(document, "jobs", "llm-pretrain")
     assert (job["restarts"]["text"], job["hours"]["text"], job["progress"]["text"]) == ("?", "?", "not reported")
     assert job["time"]["parts"] == []
-    assert document["pools"]["notes"][0].startswith("GPU utilization: no source.")
+    assert document["pools"]["notes"][0].startswith("GPU utilization: no data source.")
     assert document["cost"]["rows"] == [] and document["cost"]["empty"] == "cost so far: unknown without a stack"
     assert document["tiles"][3]["value"] == "?"
 
@@ -186,9 +186,9 @@ def test_nodes_that_the_job_controller_took_out_come_before_healthy_ones_with_wh
     assert [one["text"] for one in cells] == ["not ready", "draining", "verifying", "healthy"]
     assert [one["tone"] for one in cells] == ["bad", "doubtful", "doubtful", "good"]
     assert NODES[4].taken_out is not None
-    recovered = replace(NODES[4], state="verifying", faults=(), next="takes jobs again at 12:00:30 UTC")
+    recovered = replace(NODES[4], state="verifying", faults=(), next="accepts jobs again at 12:00:30 UTC")
     what = row(shown(replace(SEEN, nodes=[recovered])), "nodes", recovered.name)["what"]
-    assert (what["text"], what["note"]) == ("NvidiaXID79Error, no fault now", "takes jobs again at 12:00:30 UTC")
+    assert (what["text"], what["note"]) == ("NvidiaXID79Error, no fault now", "accepts jobs again at 12:00:30 UTC")
 
 
 def test_thousands_of_nodes_leave_out_only_healthy_ones() -> None:

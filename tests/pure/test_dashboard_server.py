@@ -1,4 +1,4 @@
-"""The dashboard's server: who gets an answer, and what a browser may do with it."""
+"""The dashboard's server: who gets a response, and what a browser may do with it."""
 
 import hmac
 import http.client
@@ -48,7 +48,8 @@ def ask(server: DashboardServer, path: str, method: str = "GET", **headers: str)
     return answer.status, {name.lower(): value for name, value in answer.getheaders()}, body
 
 
-# --- who gets an answer -------------------------------------------------------------------------------------------------
+# --- who gets a response
+# -------------------------------------------------------------------------------------------------
 
 
 def test_the_url_of_the_command_gets_the_page_and_its_data(server: DashboardServer) -> None:

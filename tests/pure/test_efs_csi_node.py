@@ -1,9 +1,11 @@
 """The EFS CSI driver on a node, called over gRPC as the kubelet does."""
 
+import ctypes
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,8 @@ from localcloud.kubernetes.csi.node_server import Driver, MountRefused, Source, 
 from localcloud.kubernetes.efs_csi import handles
 from localcloud.kubernetes.efs_csi.handles import Handle, InvalidHandle
 from localcloud.kubernetes.efs_csi.volumes import EfsVolumes
+
+IN_MOVED_TO, IN_CREATE = 0x80, 0x100
 
 
 @pytest.mark.parametrize(
@@ -86,7 +90,7 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
     socket, registry = tmp_path / "plugins" / "csi.sock", tmp_path / "registry" / "reg.sock"
     with grpc.insecure_channel(f"unix:{socket}") as channel:
         scene = Scene(channel)
-        server = serve(Driver("i-1", socket, EfsVolumes(scene.resolve), scene), socket, registry)
+        server = serve(Driver("i-1", socket, registry, EfsVolumes(scene.resolve), scene))
         yield scene
         server.stop(0).wait()
 
@@ -97,6 +101,45 @@ def test_the_kubelet_learns_the_drivers_name_and_where_it_listens(tmp_path: Path
         info = scene.call("pluginregistration.Registration/GetInfo", answer="pluginregistration.PluginInfo")
     assert (info.type, info.name, info.endpoint) == ("CSIPlugin", "efs.csi.aws.com", str(tmp_path / "plugins" / "csi.sock"))
     assert list(info.supported_versions) == ["1.0.0"]
+
+
+@contextmanager
+def watched(folder: Path) -> Iterator[Callable[[], list[str]]]:
+    """Yield a function that returns the names that have appeared in the folder since its last call, as inotify reports them."""
+    libc = ctypes.CDLL(None)
+    descriptor = libc.inotify_init1(os.O_NONBLOCK)
+    assert libc.inotify_add_watch(descriptor, os.fsencode(folder), IN_CREATE | IN_MOVED_TO) >= 0
+
+    def appeared() -> list[str]:
+        names = []
+        with suppress(BlockingIOError):
+            events = os.read(descriptor, 4096)
+            while events:
+                length = int.from_bytes(events[12:16], sys.byteorder)
+                names.append(os.fsdecode(events[16 : 16 + length].rstrip(b"\0")))
+                events = events[16 + length :]
+        return names
+
+    try:
+        yield appeared
+    finally:
+        os.close(descriptor)
+
+
+@pytest.mark.parametrize(("registered", "appearances"), [(True, []), (False, ["reg.sock"])])
+def test_a_driver_that_the_kubelet_could_not_register_appears_again(
+    tmp_path: Path, scene: Scene, registered: bool, appearances: list[str]
+) -> None:
+    """The kubelet registers a driver when its socket appears in the watched folder. It tries only once."""
+    socket = tmp_path / "registry" / "reg.sock"
+    status = registration("RegistrationStatus")(plugin_registered=registered, error="" if registered else "API server away")
+    with watched(socket.parent) as appeared:
+        for _ in range(2):
+            with grpc.insecure_channel(f"unix:{socket}") as channel:
+                scene.channel = channel
+                name = "pluginregistration.Registration/NotifyRegistrationStatus"
+                scene.call(name, status, "pluginregistration.RegistrationStatusResponse")
+            assert [name for name in appeared() if not name.startswith(".")] == appearances
 
 
 def test_the_driver_tells_who_it_is_and_what_it_can(scene: Scene) -> None:
@@ -173,7 +216,7 @@ def test_volume_statistics_are_those_of_the_folder(scene: Scene, tmp_path: Path)
 def test_a_successor_takes_over_the_sockets(scene: Scene, tmp_path: Path) -> None:
     socket = tmp_path / "again.sock"
     socket.touch()
-    server = serve(Driver("i-2", socket, scene.resolve, scene), socket)
+    server = serve(Driver("i-2", socket, tmp_path / "again-reg.sock", EfsVolumes(scene.resolve), scene))
     with grpc.insecure_channel(f"unix:{socket}") as scene.channel:
         assert scene.call("csi.v1.Node/NodeGetInfo", answer="csi.v1.NodeGetInfoResponse").node_id == "i-2"
     server.stop(0).wait()

@@ -1,4 +1,4 @@
-"""Facts that decide whether nodes can launch, read from what AWS returns in partitions that the local AWS lacks."""
+"""Facts that determine whether nodes can launch, in partitions that the local AWS lacks."""
 
 from types import SimpleNamespace
 from typing import Any, cast

@@ -1,4 +1,4 @@
-"""What AWS does not report is named, or ends the run where nothing can be planned without it."""
+"""Missing facts are reported, or stop the program if nothing can be planned without them."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""States of jobs that other operators run: as `jobs`, `status` and `logs` show them."""
+"""States of jobs of other operators, as shown by `jobs`, `status` and `logs`."""
 
 from typing import Any
 

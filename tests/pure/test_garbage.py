@@ -1,4 +1,6 @@
-"""Garbage collection is off where a process keeps most of its objects; it would take up to a third of the CPU time."""
+"""Garbage collection is off in processes that keep most of their objects, where it would take up to a third of the CPU
+time.
+"""
 
 import gc
 import runpy

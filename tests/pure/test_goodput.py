@@ -60,7 +60,7 @@ def test_a_job_that_never_restarts_starts_and_trains() -> None:
 
 
 def test_repeated_steps_are_lost_and_the_way_to_them_is_recovering() -> None:
-    """The checkpoint has step 2. The second attempt has regained step 4 at second 130."""
+    """The checkpoint contains step 2. The second attempt has caught up with step 4 at second 130."""
     found = account_of(run({40: 1, 50: 2, 60: 3, 70: 4}, {120: 3, 130: 4, 140: 5}, end=150))
     assert seconds(found) == {"queued": 5, "starting": 35, "training": 30 + 20, "lost": 10, "recovering": 50}
     assert found.goodput == 50 / 145
@@ -119,7 +119,7 @@ def test_without_steps_the_phases_decide_and_lost_time_is_unknown() -> None:
 def test_lost_and_recovering_time_agree_with_the_steps_of_the_program(
     attempts: list[tuple[int, list[int], int]], ended: str
 ) -> None:
-    """The program notes when each step ended. A step that it has done before was lost the second time."""
+    """The program records when each step ended. A repeated step counts as lost."""
     second, step, reached = 40, 0, 0
     printed: list[dict[int, int]] = []
     lost = recovering = 0
@@ -170,7 +170,7 @@ attempts_of_any_kind = st.fixed_dictionaries(
 def test_the_phases_of_any_record_sum_to_the_wall_clock(
     times: list[str], names: list[str], attempts: list[Any], dropped: int, has_ended: bool
 ) -> None:
-    """Also if the clocks of the nodes are wrong, and if the record has only the sums of its oldest phases."""
+    """This also holds if the nodes' clocks are wrong, and if the record contains only the sums of its oldest phases."""
     ends = [*times[1:], times[-1] if has_ended else None]
     phases = [{"phase": name, "from": begin, "to": end} for name, begin, end in zip(names, times, ends, strict=False)]
     sums: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""From a broken node to a sound one: what the job controller writes and changes, also if it is killed at any moment."""
+"""From a broken node to a healthy one: what the job controller writes and changes, even if it is killed at any moment."""
 
 import copy
 import json
@@ -184,7 +184,7 @@ def test_a_job_leaves_a_broken_node_at_once_and_no_failure_is_counted() -> None:
     broken.nodes["one"] = out
     assert [one.name for one in leaving([out], [broken]) if hasattr(one, "name")] == ["train-worker-0"]
     ended = seen.look(broken, 30)
-    assert len(ended) == 2, "all ranks end, to start again together"
+    assert len(ended) == 2, "all ranks end and then restart together"
     assert (seen["failures"], seen["disruptions"]) == (0, 1)
     assert BUS in seen["attempts"][0]["cause"] and "taken out of service" in seen["attempts"][0]["cause"]
 
@@ -327,7 +327,7 @@ def test_killed_at_any_moment_it_cordons_no_node_twice_and_keeps_to_the_brake(
 @settings(deadline=None, max_examples=60)
 @given(st.integers(1, 12), st.integers(0, 25), st.integers(0, 25))
 def test_every_interrupted_look_is_completed_by_the_next_controller(size: int, first: int, second: int) -> None:
-    """Kill two controllers after any number of requests: the third ends where an undisturbed one ends."""
+    """Kill two controllers after any number of requests: the third reaches the same result as an undisturbed one."""
 
     def run(*kills: int) -> tuple[dict[str, str], list[str]]:
         cluster = Cluster(size)

@@ -1,4 +1,4 @@
-"""`import`: what it prints for each case of tests/corpus, and that nothing is lost silently."""
+"""`import`: its output for each case in tests/corpus, and that nothing is lost silently."""
 
 import os
 import subprocess
@@ -73,7 +73,7 @@ def test_every_case_has_a_source() -> None:
 def test_what_import_writes_is_the_job_that_submit_reads(case: str) -> None:
     parts = (CORPUS / f"{case}.out").read_text(encoding="utf-8").split("---\n")
     if len(parts) < 3 or parts[-1]:
-        pytest.skip("this case gives no job")
+        pytest.skip("this case has no job")
     content = {"namespace": "mpi-jobs", **yaml.safe_load(parts[1])}
     content |= {"pool": "train", "workers": min(content["workers"], 2), "volumes": []}
     content["resources"] = {"efa": 1}  # the share of a worker with one of eight GPUs is none

@@ -2,6 +2,7 @@
 
 import copy
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -158,7 +159,8 @@ def test_a_lost_node_does_not_count(kind: str) -> None:
     running = [*workers(), launcher()]
     seen.look(job(found, running), 30)
     failed = [*workers(), launcher(phase="Failed", code=1, until=40)]
-    assert seen.look(job(found, failed, lost="two"), 41) == []
+    (deleted,) = seen.look(job(found, failed, lost="two"), 41)
+    assert isinstance(deleted, DeletePod) and deleted.name == "train-worker-1", "the next attempt needs another one"
     assert seen.outcomes == [("Disrupted", "train-worker-1: its node two is not ready")]
     assert (seen["failures"], seen["disruptions"]) == (0, 1)
 
@@ -174,7 +176,7 @@ def test_a_node_that_is_noticed_as_lost_after_the_failure_does_not_count() -> No
 
 @pytest.mark.parametrize("how", ["not ready", "removed with its pod"])
 def test_a_node_may_be_noticed_as_lost_while_the_next_attempt_runs(how: str) -> None:
-    """Kubernetes repeats an attempt after 10 seconds, and notices a lost node after 50."""
+    """Kubernetes retries an attempt after 10 seconds, and notices a lost node after 50."""
     seen = Controlled()
     found, first = main(policy={"maxRestarts": 0}), launcher(phase="Failed", code=1, until=40)
     seen.look(job(found, [*workers(), launcher()]), 30)
@@ -182,8 +184,41 @@ def test_a_node_may_be_noticed_as_lost_while_the_next_attempt_runs(how: str) -> 
     again = [*workers(), first, launcher(5)]
     assert seen.look(job(found, again), 55, alive=False) == []
     later = job(found, again, lost="two") if how == "not ready" else job(found, [again[0], *again[2:]])
-    assert seen.look(later, 101, alive=False) == []
-    assert (seen["failures"], seen["disruptions"], seen["attempts"][0]["outcome"]) == (0, 1, "Disrupted")
+    ended = [one.name for one in seen.look(later, 101, alive=False) if isinstance(one, DeletePod)]
+    assert ended == (["train-launcher-5", "train-worker-1"] if how == "not ready" else [])
+    assert (seen["failures"], seen["attempts"][0]["outcome"]) == (0, "Disrupted")
+
+
+@pytest.mark.parametrize("kind", ["mpijob", "standalone"])
+@pytest.mark.parametrize("how", ["not ready", "gone"])
+def test_a_worker_whose_kubelet_is_silent_ends_the_attempt_although_its_ranks_run(kind: str, how: str) -> None:
+    """The node goes on running its containers. Without this, Kubernetes would replace the worker, and the job would go on
+    with ranks that nobody can end."""
+    seen = Controlled()
+    found, pods = main(kind, {"maxRestarts": 0}), [*workers(), launcher()]
+    seen.look(job(found, pods), 30)
+    lost = job(found, pods, lost="two")
+    if how == "gone":
+        lost = replace(lost, nodes={name: one for name, one in lost.nodes.items() if name != "two"})
+    actions = seen.look(lost, 90)
+    assert [(one.name, one.seconds) for one in actions if isinstance(one, DeletePod)] == [
+        ("train-launcher-1", None),
+        ("train-worker-1", None),
+    ], "the ranks on the other node get their time to save"
+    why = "is gone" if how == "gone" else "is not ready"
+    assert seen.outcomes == [("Disrupted", f"train-worker-1: its node two {why}")]
+    again = [pods[0], workers(since=100, uid="new")[1], launcher(11)]
+    assert seen.look(job(found, again), 130) == []
+    assert (seen["failures"], seen["disruptions"], seen["restarts"]) == (0, 1, 1)
+
+
+def test_a_launcher_whose_kubelet_is_silent_ends_with_all_its_workers() -> None:
+    """Its mpirun may still run, and the next one would start a second rank beside each of its ranks."""
+    seen = Controlled()
+    pods = [*workers(), launcher(node="three")]
+    seen.look(job(main(), pods), 30)
+    names = [one.name for one in seen.look(job(main(), pods, lost="three"), 90) if isinstance(one, DeletePod)]
+    assert names == ["train-launcher-1", "train-worker-0", "train-worker-1"]
 
 
 @pytest.mark.parametrize("why", ["PreemptionByScheduler", "EvictionByEvictionAPI", "DeletionByTaintManager"])

@@ -1,4 +1,4 @@
-"""The job controller learns steps from logs, and restarts a job that hangs."""
+"""The job controller reads steps from logs, and restarts a job that hangs."""
 
 import copy
 import itertools
@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from cli.records import JobRecord
-from infra.platform.job_controller.in_pod import following, logs, progress, reconcile, steps
+from infra.platform.job_controller.in_pod import following, logs, progress, reconcile, stacks, steps
 from infra.platform.job_controller.in_pod.actions import DeletePod, FailJob, Report
 from infra.platform.job_controller.in_pod.api import ApiError
 from infra.platform.job_controller.in_pod.logs import Logs, Source
 from infra.platform.job_controller.in_pod.progress import INDEX, Seen
 from infra.platform.job_controller.in_pod.record import Record
+from infra.platform.job_controller.in_pod.stacks import Dump, Rank
 from infra.platform.job_controller.in_pod.steps import Step
 from tests.docs.tables import ROOT
 from tests.pure.controlled_jobs import Controlled, Object, at, job, launcher, main, workers
@@ -21,10 +22,12 @@ from workloads import progress as helper
 
 WITHIN = {"progress": {"pattern": r"step (\d+)", "within": 60}}
 KINDS = ("mpijob", "standalone", "torchrun")
+DUMP = Dump((Rank(0, "S", ("    step (train.py:9)",)), Rank(1, "T", ("    load (data.py:7)",))))
+WHERE = "rank 0: step (train.py:9); rank 1: stopped in load (data.py:7)"
 
 
 def pods_of(kind: str, attempt: int = 1) -> list[Object]:
-    """Return the pods of an attempt that runs."""
+    """Return the pods of a running attempt."""
     named = workers(uid="") if attempt == 1 else workers(since=10 * attempt)
     for index, one in enumerate(named):
         one["metadata"]["uid"] = f"worker-{attempt}-{index}"
@@ -43,7 +46,7 @@ def seen_of(kind: str, *found: tuple[int, int], until: int, attempt: int = 1, ta
 
 
 def hanging(kind: str = "mpijob", **more: Any) -> Controlled:
-    """Return a job that is found to hang at second 91, after its step 7 in second 30."""
+    """Return a job whose hang is detected at second 91, after its step 7 at second 30."""
     seen = Controlled()
     found = job(main(kind, {**WITHIN, **more}), pods_of(kind))
     seen.look(found, 20)
@@ -55,13 +58,15 @@ def hanging(kind: str = "mpijob", **more: Any) -> Controlled:
 def test_a_job_without_a_new_step_is_ended_and_starts_again(kind: str) -> None:
     seen = hanging(kind)
     found = job(main(kind, WITHIN), pods_of(kind))
-    report, *deleted = seen.look(found, 91, seen=seen_of(kind, (30, 7), until=91, tail=("step 6", "step 7")))
+    (report,) = seen.look(found, 91, seen=seen_of(kind, (30, 7), until=91, tail=("step 6", "step 7")))
     cause = "hang: no new step for 61 s after step 7"
-    assert isinstance(report, Report)
+    same, *deleted = seen.look(found, 93, dump=DUMP)
+    assert isinstance(report, Report) and same == report
     assert (report.reason, report.message) == ("Hang", f"{cause}. All ranks are ended, which counts as a failure.")
     assert [one.uid for one in deleted if isinstance(one, DeletePod)] == [one["metadata"]["uid"] for one in pods_of(kind)]
     assert seen.outcomes == [("Failed", cause)]
-    assert seen["attempts"][0]["hang"] == {"at": at(91), "step": 7, "log": ["step 6", "step 7"]}
+    hang = {"at": at(91), "step": 7, "log": ["step 6", "step 7"], "where": WHERE}
+    assert {key: seen["attempts"][0]["hang"][key] for key in hang} == hang
     assert (seen["phase"], seen["failures"]) == ("Restarting", 1)
     again = job(main(kind, WITHIN), pods_of(kind, 12))
     assert seen.look(again, 130, seen=seen_of(kind, (128, 5), until=130, attempt=12)) == []
@@ -70,16 +75,22 @@ def test_a_job_without_a_new_step_is_ended_and_starts_again(kind: str) -> None:
 
 def test_jobs_and_status_show_why_the_job_restarted() -> None:
     seen = hanging()
-    seen.look(job(main(policy=WITHIN), pods_of("mpijob")), 91, seen=seen_of("mpijob", (30, 7), until=91))
+    found = job(main(policy=WITHIN), pods_of("mpijob"))
+    seen.look(found, 91, seen=seen_of("mpijob", (30, 7), until=91))
     assert seen.record is not None
-    assert JobRecord("train-record", seen.record).hang == "restarted after a hang: no new step for 61 s after step 7"
+    shown = JobRecord("train-record", seen.record)
+    assert shown.hang == "restarted after a hang: no new step for 61 s after step 7"
+    seen.look(found, 93, dump=DUMP)
+    assert JobRecord("train-record", seen.record).hang == f"{shown.hang}; {WHERE}"
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_hang_counts_toward_the_restarts(kind: str) -> None:
     seen = hanging(kind, maxRestarts=0)
     found = job(main(kind, {**WITHIN, "maxRestarts": 0}), pods_of(kind))
-    (action,) = seen.look(found, 92, seen=seen_of(kind, (30, 7), until=92))
+    (report,) = seen.look(found, 92, seen=seen_of(kind, (30, 7), until=92))
+    assert isinstance(report, Report), "the job fails after its ranks were asked what they do"
+    (action,) = seen.look(found, 94, dump=DUMP)
     assert isinstance(action, FailJob)
     message = "the job failed once, the last time with hang: no new step for 62 s after step 7; maxRestarts is 0"
     assert (action.reason, action.message) == ("MaxRestartsExceeded", message)
@@ -164,11 +175,12 @@ class World:
         self.events: set[str] = set()
 
     def run(self, second: int, limit: int) -> int:
-        """Look once, and be killed after `limit` writes and actions. Return how many there were."""
+        """Run one round, and get killed after `limit` writes and actions. Return the number of writes and actions."""
         first = self.pods[0]["metadata"]["uid"].startswith("worker-1-")
         log = seen_of(self.kind, (25, 6), (30, 7), until=second) if first else None
         found = job(main(self.kind, WITHIN), copy.deepcopy(self.pods))
-        after = reconcile.observe(self.record, found, at(second), log)
+        dump = DUMP if self.record and stacks.awaited(self.record, at(second)) else None
+        after = reconcile.observe(self.record, found, at(second), log, dump)
         actions = reconcile.decide(after, found, {}, at(second))
         done = 0
         if after != self.record:
@@ -351,8 +363,7 @@ def test_a_log_that_is_longer_than_a_request_is_read_in_several(monkeypatch: pyt
     monkeypatch.setattr(logs, "CHUNK_BYTES", 200)
     lines = [f"2026-11-23T12:{second // 60:02}:{second % 60:02}.5Z step {second}" for second in range(100)]
     made, _ = reading(lines)
-    found: list[str] = []
-    rounds = 0
+    found, rounds = list[str](), 0
     while not (new := read(made)).complete:
         found += [text for _, text in new.lines]
         rounds += 1
@@ -385,5 +396,5 @@ def test_a_new_controller_learns_the_steps_again() -> None:
     for one in follower._logs._readings.values():
         follower._logs._read(one)
     known = follower.look(found, seen.record)
-    assert [one.number for one in known.steps] == list(range(31, 60)), "the record knows the step of second 30"
+    assert [one.number for one in known.steps] == list(range(31, 60)), "the record contains the step of second 30"
     assert known.tail[-1] == "step 59" and known.complete

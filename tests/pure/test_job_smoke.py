@@ -221,7 +221,7 @@ def gpus(number: int = 4, **third: str) -> dict[str, Any]:
 
 
 def with_cuda(second: Any) -> list[Report]:
-    """Return reports in which the first rank of each worker tried its GPUs."""
+    """Return reports in which the first rank of each worker tested its GPUs."""
     return reports(change=lambda rank: {0: {"cuda": gpus()}, 4: {"cuda": second}}.get(rank, {}))
 
 
@@ -243,7 +243,7 @@ CUDA_FAULTS: dict[str, tuple[Any, str]] = {
         gpus(bus="0000:01:00.0"),
         "CUDA finds the same GPU more than once: 0000:00:00.0, 0000:01:00.0, 0000:01:00.0, 0000:03:00.0",
     ),
-    "nobody tried": (None, "no rank tried its GPUs"),
+    "nobody tried": (None, "no rank tested its GPUs"),
 }
 
 

@@ -177,7 +177,7 @@ def test_pods_that_the_api_server_refuses_are_explained_by_events() -> None:
     assert stuck(state, [], events) == said
     complete = [pod("a-worker-0", "worker"), pod("a-worker-1", "worker"), pod("a-launcher-x", "launcher")]
     assert stuck(state, complete, events) == "", "the pods exist now"
-    former = event("a", "MPIJobFailed", "of a former job with this name")
+    former = event("a", "MPIJobFailed", "an event of a former job with this name")
     assert waits_for(state, [], None, [former | {"lastTimestamp": "2026-11-21T09:00:00Z"}]) == "0 of 2 workers ready"
 
 

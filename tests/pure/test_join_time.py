@@ -1,4 +1,4 @@
-"""Time limit of workers to join, by the memory of their type."""
+"""Time limit for workers to join, by the memory of their type."""
 
 from dataclasses import replace
 
@@ -30,7 +30,9 @@ def test_no_time_limit_exceeds_that_of_a_lifecycle_hook() -> None:
 
 @pytest.mark.parametrize(("existing", "seconds"), [(None, 1080), (900, 900)])
 def test_an_existing_group_keeps_the_time_limit_of_its_hook(existing: int | None, seconds: int) -> None:
-    """`pulumi up` cannot change the hook, and a worker that gives up later would be terminated before it can tell why."""
+    """`pulumi up` cannot change the hook, and a worker that gives up later would be terminated before it can report the
+    reason.
+    """
     settings = world.plain_settings()
     facts = world.facts(settings)
     if existing is not None:

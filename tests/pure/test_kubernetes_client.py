@@ -19,17 +19,22 @@ SHUTTING_DOWN_SLOWLY = (429, "The apiserver is shutting down, please try again l
 
 
 @contextmanager
-def api_server(folder: Path, answers: list[Answer]) -> Iterator[Api]:
-    """Serve these answers in order and repeat the last one. Answers that remain in the list were not requested."""
+def api_server(folder: Path, answers: list[Answer], *, hangs_up: bool = False) -> Iterator[Api]:
+    """Serve these answers in order and repeat the last one. Answers that remain in the list were not requested. With
+    `hangs_up`, the server closes each connection after an answer, without announcing it.
+    """
 
     class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
         def do_GET(self) -> None:
             status, message = answers.pop(0) if len(answers) > 1 else answers[0]
-            body = json.dumps({"message": message}).encode()
+            body = json.dumps({"message": message, "client": self.client_address[1]}).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
+            self.close_connection = hangs_up
 
         def log_message(self, format: str, *args: object) -> None: ...
 
@@ -41,9 +46,11 @@ def api_server(folder: Path, answers: list[Answer]) -> Iterator[Api]:
         server.socket = context.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
+        api = Api(f"https://127.0.0.1:{server.server_port}", None, authority.certificate, own)
         try:
-            yield Api(f"https://127.0.0.1:{server.server_port}", None, authority.certificate, own)
+            yield api
         finally:
+            api.close()
             server.shutdown()
             thread.join()
 
@@ -51,7 +58,7 @@ def api_server(folder: Path, answers: list[Answer]) -> Iterator[Api]:
 @pytest.mark.parametrize("ending", [SHUTTING_DOWN, SHUTTING_DOWN_SLOWLY])
 def test_an_api_server_that_ends_is_asked_again(tmp_path: Path, ending: Answer) -> None:
     with api_server(tmp_path, [ending, ending, (200, "here again")]) as api:
-        assert api.get("/api/v1/nodes") == {"message": "here again"}
+        assert api.get("/api/v1/nodes")["message"] == "here again"
 
 
 @pytest.mark.parametrize("refusal", [(503, "etcd has no leader"), (429, "Cannot evict pod as it would violate the budget")])
@@ -61,3 +68,15 @@ def test_other_refusals_are_reported_at_once(tmp_path: Path, refusal: Answer) ->
         api.get("/api/v1/nodes")
     assert raised.value.status == refusal[0]
     assert len(answers) == 1
+
+
+def test_requests_share_a_connection_until_the_client_is_closed(tmp_path: Path) -> None:
+    with api_server(tmp_path, [(200, "")]) as api:
+        assert len({api.get("/api/v1/nodes")["client"] for _ in range(3)}) == 1
+        api.close()
+        assert len({api.get("/api/v1/nodes")["client"] for _ in range(3)}) == 3
+
+
+def test_a_connection_that_the_api_server_closed_is_replaced(tmp_path: Path) -> None:
+    with api_server(tmp_path, [(200, "")], hangs_up=True) as api:
+        assert len({api.get("/api/v1/nodes")["client"] for _ in range(3)}) == 3

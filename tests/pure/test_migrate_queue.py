@@ -22,7 +22,7 @@ def definition(kind: str, plural: str, *stored: str, group: str = "kueue.x-k8s.i
 
 
 class Cluster:
-    """An API server that records each write, and refuses to write the named objects."""
+    """An API server that records each write, and rejects writes to the named objects."""
 
     server = "https://10.0.0.1:6443"
 
@@ -100,5 +100,7 @@ def test_a_definition_that_changes_meanwhile_is_read_again(monkeypatch: pytest.M
 
 
 def test_without_kueue_the_setting_that_installs_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(CommandError, match=r"https://10\.0\.0\.1:6443 has no Kueue; `platform\.queue: true` installs it"):
+    with pytest.raises(
+        CommandError, match=r"Kueue is not installed on https://10\.0\.0\.1:6443; `platform\.queue: true` installs it"
+    ):
         run(monkeypatch, Cluster([definition("MPIJob", "mpijobs", "v1", group="kubeflow.org")]))

@@ -1,4 +1,4 @@
-"""Every fault of nodes and every part of the platform has an alert that fires, resolves, and has a runbook."""
+"""Every fault of nodes and every part of the platform has an alert that fires and resolves, and has a runbook."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -12,26 +12,28 @@ from infra.health import faults, xids
 from infra.monitoring import parts, rules, scrape
 from infra.monitoring.faults import CATCH_ALL, HEALTH_CODE, OF_APPLICATIONS
 from infra.monitoring.model import Alert, Monitored, RemoteWrite, anchor
-from infra.monitoring.runbooks import EVERYTHING, every_alert
+from infra.monitoring.runbooks import EVERYTHING
 from tests.pure import promtool
 
 ROOT = Path(__file__).parents[2]
-ALERTS = {one.name: one for one in every_alert()}
+ALERTS = {one.name: one for one in rules.alerts(EVERYTHING)}
 SECTION = "What the alerts mean"
 EXPORTER = {'up{job="kube-state-metrics"}': "1x60"}
 BROKEN = range(10, 30)
-"""Minutes in which something is broken in each case below."""
+"""Minutes during which a part is broken in each case below."""
 
 
 class Case(NamedTuple):
-    """What Prometheus sees while something is broken for 20 minutes, and works before and after."""
+    """Series that Prometheus scrapes while a part is broken for 20 minutes, and before and after that."""
 
     alert: str
     series: Mapping[str, str]
     labels: Mapping[str, str]
-    """Labels of the alert, besides its severity."""
+    """Labels of the alert, in addition to its severity."""
     over_at: int = 45
     """Minute at which the alert must have been resolved."""
+    queried: str = ""
+    """What the alert's summary takes from other metrics."""
 
 
 def broken(working: str, failing: str) -> str:
@@ -49,8 +51,13 @@ def counted(reason: str, values: str, severity: str = "Fatal") -> dict[str, str]
 
 GPU = condition(faults.GPU_CONDITION, "false", broken("0", "1"))
 SINCE_THE_FAULT = f"_x{BROKEN.start} 1x50"
-"""The agent's counter exists from the first fault on, and stays when the fault is over."""
+"""The agent's counter exists from the first fault, and remains when the fault is over."""
 NODE = {"node": "n1"}
+XIDS = {
+    **{'DCGM_FI_DEV_XID_ERRORS{node="n1",gpu="0"}': "0x60", 'DCGM_FI_DEV_XID_ERRORS{node="n1",gpu="1"}': broken("0", "79")},
+    'DCGM_FI_DEV_XID_ERRORS{node="n2",gpu="0"}': "119x60",
+}
+"""The last Xid of each GPU, also of another node."""
 
 
 def of_reasons() -> list[Case]:
@@ -59,7 +66,8 @@ def of_reasons() -> list[Case]:
         *(Case(one, {**GPU, **counted(one, SINCE_THE_FAULT)}, NODE) for one in lasting),
         Case("DCGMError", counted("DCGMError", SINCE_THE_FAULT), NODE),
         Case(HEALTH_CODE, {**GPU, **counted("DCGMHealthCode12", SINCE_THE_FAULT)}, NODE),
-        Case(CATCH_ALL, {**GPU, **counted("NewReason", SINCE_THE_FAULT)}, NODE),
+        Case(CATCH_ALL, {**GPU, **counted("NewReason", SINCE_THE_FAULT)}, NODE, queried=", for another reason"),
+        Case(CATCH_ALL, {**GPU, **XIDS}, NODE, queried=", last Xid 79"),
         Case(OF_APPLICATIONS, counted("NvidiaXID31Warning", SINCE_THE_FAULT, "Warning"), NODE),
         Case("NodeNotReady", condition("Ready", "true", broken("1", "0")), NODE),
         *(
@@ -110,7 +118,7 @@ CASES = [*of_reasons(), *of_parts(), *of_monitoring()]
 
 
 def test_the_cases_are_of_all_alerts() -> None:
-    assert sorted(case.alert for case in CASES) == sorted(ALERTS)
+    assert sorted({case.alert for case in CASES}) == sorted(ALERTS)
 
 
 def promtool_test(case: Case) -> dict[str, Any]:
@@ -119,6 +127,7 @@ def promtool_test(case: Case) -> dict[str, Any]:
     values = {"node": case.labels.get("node", ""), "job": case.labels.get("job", ""), "url": case.labels.get("url", "")}
     summary = re.sub(r"{{ \$labels\.(\w+) }}", lambda found: values[found[1]], alert.summary)
     deleted = any("stale" in series for series in case.series.values())
+    summary = re.sub(r"{{ range .*{{ end }}", case.queried, summary)
     summary = summary.replace("{{ $value }}", "1" if deleted else "2")
     firing = {"exp_labels": labels, "exp_annotations": {"summary": summary, "runbook": alert.runbook}}
     last = BROKEN.stop - 1 if alert.hold != "0m" or alert.severity != "info" else BROKEN.start + 5
@@ -175,7 +184,7 @@ def test_a_wrong_expectation_fails(tmp_path: Path) -> None:
 def test_every_reason_of_the_table_of_faults_has_an_alert_with_its_name() -> None:
     assert {*faults.reasons(), HEALTH_CODE} <= set(ALERTS)
     assert faults.decide(faults.GPU_CONDITION, f"{HEALTH_CODE}7").costs_node
-    assert len(ALERTS) == len(every_alert()), "two alerts with one name"
+    assert len(ALERTS) == len(rules.alerts(EVERYTHING)), "two alerts with one name"
 
 
 def test_a_fault_that_costs_no_node_needs_no_action() -> None:
@@ -221,7 +230,7 @@ def test_prometheus_accepts_the_configuration(cluster: Monitored, tmp_path: Path
     wanted = scrape.prometheus(cluster)
     (tmp_path / "rules.yml").write_text(yaml.safe_dump(rules.rule_file(cluster)))
     text = yaml.safe_dump({**wanted, "rule_files": ["rules.yml"]})
-    # Debian builds Prometheus without the discovery of Kubernetes's pods and nodes, whose fields it cannot check.
+    # Debian builds Prometheus without service discovery for Kubernetes, so it cannot check those fields.
     assert text.count("kubernetes_sd_configs") == len(wanted["scrape_configs"]) + 1
     text = re.sub(r"kubernetes_sd_configs:\n((\s*)- .*\n(\2  .*\n)*)", "static_configs: []\n", text)
     # The account's files exist only in a pod.

@@ -42,7 +42,7 @@ def of_nodes() -> dict[str, str]:
 
 
 def of_jobs() -> dict[str, str]:
-    """Return what is reported about a job with 6 GPUs on a node, and about the queue."""
+    """Return the metrics of a job with 6 GPUs on a node, and of the queue."""
     ended = 'namespace="mpi-jobs",pod="old"'
     requested = 'container="worker",node="n1",resource'
     containers = {

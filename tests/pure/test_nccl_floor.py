@@ -22,7 +22,7 @@ https://github.com/awslabs/awsome-distributed-ai/tree/main/micro-benchmarks/nccl
 
 BELOW = [
     ("p4d.24xlarge", 4, 29.6, "badly configured, measured at 1 GiB: https://github.com/NVIDIA/nccl/issues/527"),
-    ("p5.48xlarge", 2, 289.0, "at 128 MiB, where latency still counts: the same repository as above"),
+    ("p5.48xlarge", 2, 289.0, "at 128 MiB, where latency still matters: the same repository as above"),
 ]
 """Published results that are too slow, with the reason."""
 

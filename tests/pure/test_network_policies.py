@@ -1,4 +1,4 @@
-"""Network policies: the nftables rules that follow from policies and pods."""
+"""Network policies: the nftables rules derived from policies and pods."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -150,7 +150,7 @@ def is_peer(world: World, peer: Json, pod: Pod, other: Pod) -> bool:
 
 
 def is_port(port: Json, target: Pod, packet: Packet, named: bool) -> bool:
-    """Names of ports are known only with a selector, as EKS's controller resolves them."""
+    """Port names are resolved only with a selector, as in EKS's controller."""
     if port["protocol"] != packet.protocol:
         return False
     wanted = port.get("port")

@@ -42,7 +42,7 @@ def test_the_table_covers_every_xid() -> None:
 @pytest.mark.parametrize("xid", sorted(xids.APPLICATION))
 def test_a_fault_of_the_application_costs_no_node(xid: int) -> None:
     assert of_xid(xid) == NOTHING and of_xid(xid).on_existing() == NOTHING
-    # also if a later agent reports it as the user guide says
+    # even if a later agent reports it as described in the user guide
     assert decide(GPU_CONDITION, f"NvidiaXID{xid}Error") == NOTHING
 
 

@@ -124,7 +124,7 @@ def test_the_local_cloud_repairs_by_its_calendar() -> None:
 
 def test_a_failure_of_the_monitoring_is_no_fault_of_a_gpu() -> None:
     found = health(node("a", READY, condition(GPU_CONDITION, "False", "DCGMError")))
-    assert found.next == "see the log of the node monitoring agent: this says nothing about the GPUs"
+    assert found.next == "see the log of the node monitoring agent: this does not mean that a GPU is broken"
 
 
 def test_a_withdrawn_gpu_is_a_fault_also_without_a_condition() -> None:
@@ -133,7 +133,7 @@ def test_a_withdrawn_gpu_is_a_fault_also_without_a_condition() -> None:
 
 
 def test_a_cordoned_node_says_how_it_takes_jobs_again() -> None:
-    assert health(node("a", cordoned=True)).next == "takes jobs again after `kubectl uncordon a`"
+    assert health(node("a", cordoned=True)).next == "accepts jobs again after `kubectl uncordon a`"
     assert health(node("a", READY, BUS, cordoned=True)).words == "broken, cordoned"
 
 
@@ -312,9 +312,9 @@ def taken_out(state: str, *, cordoned: bool = True, drains: bool = True, **more:
         ),
         (
             taken_out("repairing", labels={}),
-            "repair it, then restart the program that reports its conditions: it takes jobs again without a fault",
+            "repair it, then restart the program that reports its conditions: it accepts jobs again without a fault",
         ),
-        (taken_out("verifying"), "takes jobs again at 12:00:30 UTC if it has no fault until then"),
+        (taken_out("verifying"), "accepts jobs again at 12:00:30 UTC if it has no fault until then"),
     ],
 )
 def test_a_node_that_the_controller_took_out_shows_its_state_and_what_is_next(one: dict[str, Any], following: str) -> None:

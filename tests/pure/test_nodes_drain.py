@@ -1,4 +1,6 @@
-"""Draining of nodes: which pods leave, which stay, and what a forced update of a node group does with those."""
+"""Draining of nodes: which pods are evicted, which stay, and what a forced update of a node group does with those that
+stay.
+"""
 
 from types import SimpleNamespace
 from typing import Any, cast

@@ -1,4 +1,4 @@
-"""`make outdated`: every pin is listed, and what no registry answers is unknown, with the reason."""
+"""`make outdated`: every pin is listed, and versions that no registry reports are unknown, with the reason."""
 
 import http.server
 import json
@@ -41,7 +41,7 @@ class Index(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def registries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Configure `pip` and `go` for an address at which the index answers. Yields the address."""
+    """Configure `pip` and `go` to use the index at this address. Yields the address."""
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Index) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()

@@ -1,4 +1,4 @@
-"""`plan` counts what `pulumi preview` reports and names what replacements do to running jobs."""
+"""`plan` counts the changes that `pulumi preview` reports, and shows the effects of replacements on running jobs."""
 
 from typing import Any
 
@@ -43,10 +43,17 @@ def test_a_new_size_restarts_nothing() -> None:
     assert of_preview({"steps": [step("update", GROUP, "train", diffReasons=["scalingConfig"])]}).notable == ()
 
 
-@pytest.mark.parametrize("type_name", ["aws:efs/fileSystem:FileSystem"])
-def test_deleted_files_are_named(type_name: str) -> None:
-    found = of_preview({"steps": [step("delete", type_name, "storage")]})
-    assert [one.effect for one in found.notable] == ["the shared files are deleted"]
+@pytest.mark.parametrize(
+    ("type_name", "effect"),
+    [
+        ("aws:efs/fileSystem:FileSystem", "the shared files are deleted"),
+        ("aws:fsx/lustreFileSystem:LustreFileSystem", "the files on FSx for Lustre are deleted"),
+    ],
+)
+@pytest.mark.parametrize("operation", ["delete", "replace"])
+def test_deleted_files_are_named(type_name: str, effect: str, operation: str) -> None:
+    found = of_preview({"steps": [step(operation, type_name, "storage")]})
+    assert [one.effect for one in found.notable] == [effect]
 
 
 def test_nothing_to_do_is_no_changes() -> None:

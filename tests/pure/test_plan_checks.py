@@ -1,4 +1,6 @@
-"""`plan` answers from the rules of `validate`: each rule is in one check, and what could not be read is unknown."""
+"""`plan` answers from the rules of `validate`: each rule is in one check, and the answer is unknown if data could not
+be read.
+"""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""Number of pods per node: as EKS counts them, and as many as get an address."""
+"""Number of pods per node: EKS's number, limited to the pods that get an address."""
 
 import pytest
 

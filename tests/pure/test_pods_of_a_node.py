@@ -1,4 +1,4 @@
-"""A drain lists the pods of its node without load on etcd."""
+"""A drain lists the pods of its node without causing load on etcd."""
 
 from typing import Any, cast
 

@@ -1,4 +1,4 @@
-"""Whether `pulumi up` can use the Kubernetes API: connection, credentials, and one sentence if it cannot."""
+"""Whether `pulumi up` can use the Kubernetes API: connection, credentials, and the error message if it cannot."""
 
 import base64
 import http.server

@@ -1,4 +1,4 @@
-"""Images are looked up in their registry, without a login, and what it does not answer is unknown."""
+"""Images are looked up anonymously in their registry; without a response, the answer is unknown."""
 
 import json
 import threading

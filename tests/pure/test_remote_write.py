@@ -42,7 +42,7 @@ def prometheus(folder: Path, config: dict[str, Any], *flags: str) -> Iterator[st
 
 @contextmanager
 def guard(receiver: str, refused: list[str]) -> Iterator[str]:
-    """Run a proxy that lets only the right bearer token pass, as a hosted receiver does; yield its URL."""
+    """Run a proxy that accepts only the right bearer token, like a hosted receiver; yield its URL."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -69,7 +69,7 @@ def guard(receiver: str, refused: list[str]) -> Iterator[str]:
 
 
 def rendered(url: str, secret: str | None, token: Path, own: str) -> dict[str, Any]:
-    """Return the configuration of a cluster. It reads only itself, because there are no pods here."""
+    """Return the configuration of a cluster. It scrapes only itself, because there are no pods here."""
     config = scrape.prometheus(Monitored("gpumpi-demo", parts.PARTS, remote_write=RemoteWrite(url, secret)))
     found = json.loads(json.dumps(config).replace(TOKEN, str(token)))
     quick = {**found["global"], "scrape_interval": "1s", "evaluation_interval": "1s"}

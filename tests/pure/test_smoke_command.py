@@ -1,4 +1,4 @@
-"""`scripts/cluster smoke` as a user sees it: table, JSON and exit code, with a cluster that returns recorded logs."""
+"""Output of `scripts/cluster smoke`: table, JSON and exit code, with a cluster that returns recorded logs."""
 
 import json
 from dataclasses import dataclass, field
@@ -172,7 +172,7 @@ def test_a_job_that_fails_without_a_reason_is_no_success(shell: Shell) -> None:
 REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
     "torchrun": (
         ("--launcher", "torchrun"),
-        "--launcher: torchrun starts no MPI ranks, and every level of smoke runs MPI ranks. Use mpijob or standalone",
+        "--launcher: torchrun does not start MPI ranks, which every level of smoke needs. Use mpijob or standalone",
     ),
     "pool without GPUs": (
         ("--pool", "system", "--level", "cuda"),

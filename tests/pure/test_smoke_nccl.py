@@ -1,4 +1,4 @@
-"""The NCCL level of smoke: each fault in NCCL's log or nccl-tests' table fails one check alone.
+"""The NCCL level of smoke: each fault in NCCL's log or nccl-tests' table fails exactly one check.
 
 The lines have the wording of NCCL 2.30.7 and aws-ofi-nccl 1.21 (sources: infra/jobs/in_pods/nccl.py) and of published logs, such
 as https://github.com/NVIDIA/nccl/issues/1597. NOT VERIFIED on GPUs (2026-11-23).
@@ -203,7 +203,7 @@ STUB = """#!/bin/sh
 [ "$*" = "-b 8 -e 2G -f 2 -g 1" ] && cat "$TABLE"
 exit "${CODE:-0}"
 """
-"""Prints the recorded output. The table goes to the standard output, as in nccl-tests."""
+"""Prints the recorded output. As with nccl-tests, the table goes to standard output."""
 
 
 def ran(folder: Path, **more: str) -> tuple[int, list[NetworkReport]]:

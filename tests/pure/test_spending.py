@@ -1,4 +1,4 @@
-"""Spending so far: instance-hours times prices, what jobs used, and GPUs that no job used."""
+"""Spending so far: instance-hours times prices, the share of jobs, and GPUs that no job used."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -182,4 +182,4 @@ def test_validate_recognizes_a_manifest_and_names_its_template_variables(
     (problem,) = document["problems"]
     assert problem["path"] == "PyTorchJob a: spec.Worker.template.spec.containers[0].image"
     assert "IMAGE_URI is a template variable, which nothing expands" in problem["message"]
-    assert document["unchecked"], "without a cluster, it says what was not checked"
+    assert document["unchecked"], "without a cluster, it reports what was not checked"

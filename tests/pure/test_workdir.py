@@ -1,4 +1,4 @@
-"""Folders that `submit --workdir` sends: what is chosen, and that only changed files travel."""
+"""Folders that `submit --workdir` sends: the chosen files, and that only changed files are sent."""
 
 import subprocess
 from collections.abc import Sequence
@@ -111,7 +111,7 @@ def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
 
 
 class Here:
-    """A place on this machine. It counts the bytes that are sent."""
+    """A destination on this machine. It counts the sent bytes."""
 
     def __init__(self) -> None:
         self.sizes: list[int] = []
@@ -128,7 +128,7 @@ class Here:
 
 
 def sent(source: Path, jobs: Path, job: str) -> int:
-    """Send a folder; return the number of files that traveled."""
+    """Send a folder; return the number of sent files."""
     return send(select(source), Here(), str(jobs), str(jobs / job)).files
 
 

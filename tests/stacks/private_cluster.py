@@ -1,4 +1,6 @@
-"""The running cluster of a stack without a route to the internet: break one of its ways to AWS, try, restore it."""
+"""The running cluster of a stack without a route to the internet: break one of its connections to AWS, try it, restore
+it.
+"""
 
 import http.client
 import itertools
@@ -55,13 +57,13 @@ class PrivateCluster:
         return "; ".join(issue["message"] for issue in made["health"]["issues"])
 
     def pull(self) -> str:
-        """Let the real node pull an image of EKS's account. Return the error of the pull, or "" if it succeeds."""
+        """Make the real node pull an image from EKS's account. Return the error of the pull, or "" if it succeeds."""
         with self._pod() as pod:
             status = wait_until(lambda: self._container(pod), lambda one: one.get("imageID") or _waits_for_image(one))
         return "" if status.get("imageID") else str(status["state"]["waiting"]["message"])
 
     def credentials(self) -> dict[str, Any] | str:
-        """Ask the Pod Identity agent for credentials of a pod. Return the agent's error if it refuses."""
+        """Request credentials for a pod from the Pod Identity agent. Return the agent's error if there is one."""
         with self._pod() as pod:
             bound = {"kind": "Pod", "apiVersion": "v1", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
             wanted = {"spec": {"audiences": [AUDIENCE], "boundObjectRef": bound}}
@@ -75,7 +77,7 @@ class PrivateCluster:
         return json.loads(text) if answer.status == 200 else text
 
     def call(self, service: str) -> str:
-        """Call a service as a pod does. Return the message of the error, or "" if there is none."""
+        """Call a service as a pod would. Return the message of the error, or "" if there is none."""
         keys = self.credentials()
         assert isinstance(keys, dict), keys
         client = boto3.client(
@@ -118,7 +120,7 @@ class PrivateCluster:
 
     @contextmanager
     def without_ingress(self) -> Iterator[None]:
-        """Remove the rule that lets nodes into the endpoints."""
+        """Remove the rule that admits nodes to the endpoints."""
         group = self._endpoint("ec2")["Groups"][0]["GroupId"]
         found = self.ec2.describe_security_groups(GroupIds=[group])["SecurityGroups"][0]["IpPermissions"]
         rules = [{key: one[key] for key in ("IpProtocol", "FromPort", "ToPort")} | _sources(one) for one in found]
@@ -136,7 +138,9 @@ class PrivateCluster:
 
     @contextmanager
     def without_access_entry(self) -> Iterator[None]:
-        """Give the node role an entry that does not admit nodes. A node group keeps it; it adds only a missing entry."""
+        """Give the node role an entry that does not admit nodes. A node group keeps this entry, because it adds only a
+        missing one.
+        """
         which = {"clusterName": self.name, "principalArn": self.system["nodeRole"]}
 
         def become(kind: str) -> None:

@@ -38,7 +38,7 @@ OTHER_NAMESPACE = (
     ),
     updates("job-controller-deployment"),
 )
-"""What a namespace `vision` instead of `research` changes."""
+"""Changes caused by a namespace `vision` instead of `research`."""
 MORE = {
     "name": "more",
     "launcher": "torchrun",
@@ -257,7 +257,7 @@ def test_up_from_outside_a_private_cluster_reports_the_fix(closed: Closed) -> No
     assert not refused.ok
     told = next((error for error in refused.errors if "cannot be reached from here" in error), refused.output)
     assert "run `pulumi up` from inside its network" in told and "set `platform: {install: false}`" in told
-    # Who repairs broken nodes changes with the platform. The engine may have begun with that before the check ended.
+    # The platform determines who repairs broken nodes. The engine may have started this before the check ended.
     assert editing.operations(refused) in ({}, {"update": {"gpumpi-06-closed-network-train"}}), "nothing else was started"
 
 
@@ -300,7 +300,7 @@ def test_without_an_endpoint_nodes_do_not_join(private: PrivateCluster, service:
     ],
 )
 def test_without_an_endpoint_images_cannot_be_pulled(private: PrivateCluster, service: str, host: str) -> None:
-    """Layers from S3 are not tested here, because the node keeps them: see test_eks_endpoints_of_nodes.py."""
+    """Layers from S3 are not tested here, because the node caches them: see test_eks_endpoints_of_nodes.py."""
     with private.without_endpoint(service):
         reason = private.pull()
     assert f"{host} cannot be reached" in reason

@@ -1,4 +1,4 @@
-"""Effect of changing the file systems of a deployed cluster, and the subnets if its VPC is an existing one.
+"""Effects of changing the file systems of a deployed cluster, and the subnets of an existing VPC.
 
 The tests create one cluster in an existing VPC, with a new EFS and a new FSx for Lustre file system, and preview changes.
 """

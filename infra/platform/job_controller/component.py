@@ -18,7 +18,7 @@ NAME: Final = "gpumpi-job-controller"
 LEASE: Final = NAME
 PORT: Final = 8080
 MEMORY: Final = "128Mi"
-"""docs/measurements.md has its use."""
+"""Its actual usage is in docs/measurements.md."""
 LOST_NODE_SECONDS: Final = 30
 """How long the controller's pod stays bound to a lost node."""
 READ: Final = ["get", "list", "watch"]
@@ -34,7 +34,7 @@ class JobControllerArgs:
     system_namespace: pulumi.Resource
     mpi_operator: bool
     nodes: str = ""
-    """Which nodes the controller may take out of service, as JSON (`in_pod/nodes.py`); empty for none."""
+    """Nodes that the controller may take out of service, as JSON (`in_pod/nodes.py`); empty for none."""
     after: tuple[pulumi.Resource, ...] = ()
     """Resources that the controller's pod needs: nodes."""
 
@@ -43,7 +43,7 @@ class JobController(pulumi.ComponentResource):
     """Creates:
     - an immutable ConfigMap with the program, named after its checksum
     - a service account that may read and patch nodes, read their leases and the jobs and pods of the job namespaces, and
-      there write records and events, read logs, delete pods, and release and end jobs
+      there write records and events, read logs, run commands in pods, delete pods, and release and end jobs
     - the Deployment; a Lease makes sure that only one controller acts
     """
 
@@ -172,6 +172,7 @@ def _job_rules(*, mpi_operator: bool) -> Any:
         _rule("", ["configmaps"], [*READ, "create", "update", "delete"]),
         _rule("", ["pods"], [*READ, "delete"]),
         _rule("", ["pods/log"], ["get"]),
+        _rule("", ["pods/exec"], ["get", "create"]),
         _rule("", ["events"], ["create"]),
         _rule("apps", ["statefulsets"], [*READ, "patch"]),
         _rule("batch", ["jobs"], [*READ, "patch"]),

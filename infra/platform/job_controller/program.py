@@ -1,4 +1,4 @@
-"""Source text of the controller's program. It runs from a ConfigMap, so no image of ours has to be published."""
+"""Source text of the controller's program. It runs from a ConfigMap, so no image has to be published."""
 
 import hashlib
 from collections.abc import Mapping
@@ -15,13 +15,13 @@ MOUNT: Final = "/opt/gpumpi"
 
 @cache
 def files() -> Mapping[str, str]:
-    """Return key in the ConfigMap -> source of each module."""
+    """Return the source of each module by its key in the ConfigMap."""
     return {key: path.read_text(encoding="utf-8") for key, path in _modules().items()}
 
 
 @cache
 def items() -> list[dict[str, str]]:
-    """Return where each module is in the pod, relative to MOUNT. Keys of a ConfigMap have no slashes."""
+    """Return the path of each module in the pod, relative to MOUNT. Keys of a ConfigMap cannot contain slashes."""
     return [
         {"key": key, "path": f"infra/health/{path.name}" if path.parent == HEALTH else f"{PACKAGE}/{path.name}"}
         for key, path in _modules().items()
@@ -29,7 +29,7 @@ def items() -> list[dict[str, str]]:
 
 
 def _modules() -> Mapping[str, Path]:
-    own = {path.name: path for path in sorted(FOLDER.glob("*.py"))}
+    own = {path.name: path for path in sorted(FOLDER.glob("*.*")) if path.suffix in (".py", ".sh")}
     return {**own, **{f"infra.health.{path.name}": path for path in sorted(HEALTH.glob("*.py"))}}
 
 

@@ -33,7 +33,7 @@ def kube_state_metrics() -> list[Any]:
 
 
 def within_monitoring() -> Any:
-    """Only pods of the namespace reach its pods. `kubectl port-forward` does too: it connects inside the pod."""
+    """Only pods of the namespace reach its pods. `kubectl port-forward` also works: it connects from inside the pod."""
     return {"pod_selector": {}, "policy_types": ["Ingress"], "ingress": [{"from_": [{"pod_selector": {}}]}]}
 
 

@@ -10,7 +10,7 @@ from infra.platform.pods import EVERY_TAINT, RESTRICTED_CONTAINER, RESTRICTED_PO
 from infra.platform.site import Site
 
 COLLECTORS: Final = ("cpu", "diskstats", "filesystem", "infiniband", "loadavg", "meminfo", "netclass", "vmstat")
-"""`netdev` would show the pod's own interfaces: the pod is not in the node's network, where job pods could reach it."""
+"""`netdev` would show the pod's own interfaces: the pod does not use the host network, where job pods could reach it."""
 NOT_DISKS: Final = "^/(dev|proc|run|sys|var/lib/(containerd|kubelet))($|/)"
 POD_RESOURCES: Final = "/var/lib/kubelet/pod-resources"
 
@@ -50,8 +50,10 @@ def node_exporter(site: Site) -> Any:
 
 
 def dcgm_exporter(site: Site, selectors: Sequence[Mapping[str, str]]) -> Any:
-    """NOT VERIFIED on a GPU. NVIDIA's chart adds SYS_ADMIN, which only profiling metrics need; this pod has no capability.
-    The NVIDIA runtime gives it all GPUs because its image sets NVIDIA_VISIBLE_DEVICES, and prepares its root file system."""
+    """NOT VERIFIED on a GPU. NVIDIA's chart adds SYS_ADMIN, which only profiling metrics need; this pod has no
+    capability. The NVIDIA runtime prepares its root file system and gives it all GPUs, because its image sets
+    NVIDIA_VISIBLE_DEVICES.
+    """
     return {
         "automount_service_account_token": False,
         "priority_class_name": "system-node-critical",

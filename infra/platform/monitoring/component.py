@@ -135,7 +135,7 @@ class Monitoring(pulumi.ComponentResource):
         configured = [self._create_config_map(PROMETHEUS.job, watched), self._create_config_map(ALERTMANAGER.job, routes)]
         after = [*needs, *configured]
         for target, pod in pods.items():
-            # Alertmanager does not notice a new configuration.
+            # Alertmanager does not reload a changed configuration by itself.
             notes = {"gpumpi.io/configuration": _digest(routes)} if target is ALERTMANAGER else {}
             self._create_deployment(target, pod, notes, after)
         kubernetes.core.v1.Service(

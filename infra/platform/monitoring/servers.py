@@ -14,7 +14,7 @@ RETENTION: Final = "15d"
 DATA_GIB: Final = 8
 TELEMETRY_PORT: Final = 8081
 RESOURCES: Final = ("daemonsets", "deployments", "jobs", "nodes", "pods")
-"""What kube-state-metrics reads. By default it reads all kinds, Secrets too."""
+"""What kube-state-metrics reads. By default it reads all kinds, including Secrets."""
 
 
 def prometheus(site: Site, cluster: Monitored) -> Any:
@@ -100,6 +100,6 @@ def kube_state_metrics(site: Site) -> Any:
 
 
 def _add_secret(mounts: list[Any], volumes: list[Any], secret: str, file: str) -> None:
-    """Mount a user's Secret. The pod starts without it, and sees it once it exists."""
+    """Mount a user's Secret. The pod starts without it, and gets it once it exists."""
     mounts.append({"name": "secret", "mount_path": file.rpartition("/")[0], "read_only": True})
     volumes.append({"name": "secret", "secret": {"secret_name": secret, "optional": True}})

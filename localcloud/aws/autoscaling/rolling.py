@@ -22,7 +22,7 @@ _CAUSE = "in response to an instance refresh"
 
 @dataclass(frozen=True)
 class Batch:
-    """Numbers of one batch."""
+    """Sizes of one batch."""
 
     replaced: int
     first: int
@@ -33,7 +33,7 @@ def next_batch(desired: int, left: int, least: int, most: int | None) -> Batch:
     """Return the next batch for `left` old instances of a group of `desired` ones.
 
     `least` and `most` are MinHealthyPercentage and MaxHealthyPercentage. Without `most`, a batch has at least one
-    instance, which is terminated while its replacement launches. With it, a batch that would be empty launches an
+    instance, which is terminated while its replacement launches. With `most`, a batch that would be empty launches an
     instance first.
 
     >>> next_batch(10, 10, 90, None), next_batch(10, 10, 100, None)
@@ -100,7 +100,7 @@ class Rolling:
         self._when_in_service(lambda: self._schedule(self._warmup(), self._next))
 
     def _when_in_service(self, then: Callable[[], None]) -> None:
-        """Go on when all instances are in service. Launches that EC2 refused are retried."""
+        """Continue when all instances are in service. Launches that EC2 rejected are retried."""
 
         def is_complete() -> bool:
             wanted = launch_data.target(self.group) + self.group.launched_first
@@ -126,7 +126,7 @@ class Rolling:
         reason: Callable[[], str],
         gate: Callable[[], bool] | None = None,
     ) -> None:
-        """Go on when the condition holds; fail if it does not hold within AWS's hour."""
+        """Continue when the condition holds; fail if it does not hold within AWS's hour."""
         deadline = durations.current() + durations.seconds(PATIENCE_SECONDS)
 
         def decide() -> None:

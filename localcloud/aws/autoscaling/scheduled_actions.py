@@ -1,7 +1,7 @@
-"""Scheduled actions of groups: they change the sizes of a group at a date.
+"""Scheduled actions of groups, which change the sizes of a group at a given time.
 
-https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-scheduled-scaling.html. moto stores actions by name
-alone, although every group has names of its own, and never runs them.
+https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-scheduled-scaling.html. moto never runs actions,
+and stores them by name alone, although names are only unique within a group.
 """
 
 from collections.abc import Iterator
@@ -31,11 +31,11 @@ class Action:
     start: datetime
     sizes: dict[str, int]
     reservation_id: str | None = None
-    """Capacity Block that EKS added the action for."""
+    """Capacity Block for which EKS added the action."""
 
 
 class Actions:
-    """Actions of one account and Region, by group and name. One that has run is gone."""
+    """Actions of one account and Region, by group and name. Actions that have run are removed."""
 
     def __init__(self) -> None:
         self.of_group: dict[str, dict[str, Action]] = {}

@@ -1,7 +1,7 @@
 """KMS keys of the volumes of an Auto Scaling launch.
 
-Auto Scaling's service-linked role may use the key of AWS, but a customer managed key only if its policy or a grant allows
-it. Otherwise EC2 terminates the instance right after the launch:
+Auto Scaling's service-linked role may use the AWS managed key, but a customer managed key only if the key's policy or a
+grant allows it. Otherwise EC2 terminates the instance right after the launch:
 https://docs.aws.amazon.com/autoscaling/ec2/userguide/ts-as-instancelaunchfailure.html
 """
 
@@ -32,7 +32,9 @@ def check(ec2: Any, data: Mapping[str, Any]) -> None:
 
 
 def _may(key: Any, operation: str, ec2: Any) -> bool:
-    """Permissions of the account's root do not count: they let IAM policies decide, and the role's policy allows no key."""
+    """Permissions of the account's root do not count: they delegate to IAM policies, and the role's policy allows no
+    key.
+    """
     role = f"arn:aws:iam::{ec2.account_id}:{SERVICE_ROLE}"
     context = {
         "aws:principalaccount": ec2.account_id,

@@ -19,7 +19,7 @@ from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation, state_of
 
 EARLIEST, LATEST = timedelta(days=56), timedelta(hours=1)
-"""An extension can be bought at most and at least this long before the end of the block."""
+"""Earliest and latest time before the end of the block at which an extension can be bought."""
 LONGEST = timedelta(days=182)
 
 
@@ -66,7 +66,7 @@ def describe_capacity_block_extension_offerings(call: Call) -> dict[str, Any]:
 def purchase_capacity_block_extension(call: Call) -> dict[str, Any]:
     """https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_PurchaseCapacityBlockExtension.html
 
-    That an unknown offering has this code is NOT VERIFIED (2026-11-23).
+    NOT VERIFIED (2026-11-23): the code for an unknown offering.
     """
     check_region(call)
     backend, wanted = call.backend, call.params["CapacityBlockExtensionOfferingId"]

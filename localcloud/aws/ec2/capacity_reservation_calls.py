@@ -36,7 +36,7 @@ def create_capacity_reservation(call: Call) -> dict[str, Any]:
     end_dry_run(call)
     wanted = instance_types.facts(params["InstanceType"])
     if wanted is not None:
-        # That this is EC2's error for reservations too is NOT VERIFIED (2026-11-23).
+        # NOT VERIFIED (2026-11-23): EC2 reports this error for reservations, too.
         limits.refuse_vcpus(backend, wanted, "on-demand", None, params["InstanceCount"])
     launch_capacity.refuse_where_scarce(call.region, params["InstanceType"], zone, "on-demand", None)
     reservation = CapacityReservation(

@@ -51,7 +51,7 @@ def reset_ebs_default_kms_key_id(call: Call) -> dict[str, Any]:
 
 
 def default_key(backend: Any) -> str:
-    """Return the ARN of the key for volumes without a key of their own. AWS creates its own key on first use.
+    """Return the ARN of the key for volumes that name no key. AWS creates its own key on first use.
 
     https://docs.aws.amazon.com/ebs/latest/userguide/how-ebs-encryption-works.html
     """

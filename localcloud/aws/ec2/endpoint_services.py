@@ -23,7 +23,7 @@ _SERVICES = frozenset(AWS_ENDPOINT_SERVICES)
 
 @dataclass
 class NotOffered:
-    """Exceptions: on AWS, a service may be missing in a Region, or in a zone of it. Tests add to them."""
+    """Exceptions: on AWS, a service may be missing in a Region or in some of its zones. Tests add to them."""
 
     in_region: set[str] = field(default_factory=set)
     in_zones: set[tuple[str, str]] = field(default_factory=set)

@@ -66,6 +66,21 @@ def _reservation_shown(reservation: Any) -> dict[str, Any]:
     }
 
 
+def install() -> None:
+    """Find instances without moto's copies of all reservations. A group has one reservation per instance."""
+    from moto.ec2.exceptions import InvalidInstanceIdError
+    from moto.ec2.models.instances import InstanceBackend
+
+    def find_one(self: Any, instance_id: str) -> Any:
+        for reservation in self.reservations.values():
+            for instance in reservation.instances:
+                if instance.id == instance_id:
+                    return instance
+        raise InvalidInstanceIdError(instance_id)
+
+    InstanceBackend.get_instance = find_one  # type: ignore[method-assign]
+
+
 def every(backend: Any) -> list[Any]:
     """Return all instances, including terminated ones. Safe to call while another thread launches instances."""
     return [instance for reservation in list(backend.reservations.values()) for instance in reservation.instances]

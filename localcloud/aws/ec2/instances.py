@@ -19,7 +19,7 @@ moto uses only the device index.
 
 
 def ended_by_user() -> str:
-    """Return the `StateTransitionReason` of an instance that is stopped or terminated now."""
+    """Return the `StateTransitionReason` of an instance that is being stopped or terminated."""
     return f"User initiated ({clock.now():%Y-%m-%d %H:%M:%S} GMT)"
 
 
@@ -139,7 +139,7 @@ class LaunchedInstance(Instance):
             return previous
         self._reason = ended_by_user()
         self.state_reason = StateReason("Client.UserInitiatedShutdown: User initiated shutdown", "Client.UserInitiatedShutdown")
-        # EC2 has no state for a failed termination. Whatever the instance still holds makes the deletion of that fail.
+        # EC2 has no state for a failed termination. Resources that the instance still holds cannot be deleted.
         failed = durations.fails_as(self, "state_name", "terminated")
         kind, release = "ec2-instance-terminate", self._release_resources
         durations.schedule(self, "state_name", "shutting-down", "terminated", kind, release, self.is_settled, failed)

@@ -1,4 +1,4 @@
-"""Quotas of the account, enforced when EC2 creates something.
+"""Quotas of the account, enforced when EC2 creates a resource.
 
 Codes: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
 Texts are from public logs, except that of network interfaces, which is NOT VERIFIED (2026-11-23).
@@ -51,7 +51,9 @@ def quota_of(name: str, market: str) -> str | None:
 
 
 def refuse_vcpus(backend: Any, wanted: TypeFacts, market: str, reservation: CapacityReservation | None, count: int) -> None:
-    """Raise EC2's error if a launch exceeds the vCPU quota. Launches into a reservation use no quota: it used some itself."""
+    """Raise EC2's error if a launch exceeds the vCPU quota. Launches into a reservation use no quota: the reservation
+    itself already uses it.
+    """
     code = quota_of(wanted.name, market)
     if code is None or reservation is not None:
         return

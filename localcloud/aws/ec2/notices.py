@@ -1,4 +1,4 @@
-"""What EC2 announces to an instance: the interruption of a Spot Instance, and a retirement.
+"""Events that EC2 announces for an instance: the interruption of a Spot Instance, and a retirement.
 
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/monitoring-instances-status-check_sched.html
@@ -33,7 +33,7 @@ _listeners: list[Listener] = []
 
 @dataclass
 class Notices:
-    """What EC2 has announced to one instance."""
+    """Events that EC2 has announced for one instance."""
 
     interruption: datetime | None = None
     """When EC2 ends the Spot Instance."""
@@ -50,7 +50,7 @@ def of(instance: Any) -> Notices:
 
 
 def _note(instance: Any) -> Notices:
-    """Return the notices of an instance, to be changed."""
+    """Return the notices of an instance; callers may change them."""
     return _given.setdefault(instance.id, (instance, Notices()))[1]
 
 
@@ -61,7 +61,7 @@ def on_interruption(listener: Listener) -> Listener:
 
 
 def metadata(instance: Any) -> dict[str, str]:
-    """Return what IMDS reports of the notices, by path."""
+    """Return what IMDS reports about the notices, by path."""
     found, texts = of(instance), {}
     if found.interruption is not None:
         at = _text(found.interruption)
@@ -76,10 +76,10 @@ def metadata(instance: Any) -> dict[str, str]:
 
 @control_actions.action("POST", "instances/{name}/interruption")
 def interrupt(_: Any, name: str) -> dict[str, str]:
-    """Give a Spot Instance its notice. EC2 ends it two minutes later."""
+    """Give a Spot Instance its notice. EC2 terminates it two minutes later."""
     instance = _running(name)
     if instance.lifecycle != "spot":
-        raise ValueError(f"{name} is no Spot Instance, so EC2 does not interrupt it")
+        raise ValueError(f"{name} is not a Spot Instance, so EC2 does not interrupt it")
     notices = _note(instance)
     if notices.interruption is None:
         notices.interruption = clock.now() + INTERRUPTION

@@ -1,4 +1,4 @@
-"""Which services an instance reaches: its DNS, route table, security groups, and the VPC endpoints of its VPC.
+"""Determines which services an instance can reach: DNS, route table, security groups and VPC endpoints.
 
 https://docs.aws.amazon.com/vpc/latest/privatelink/create-interface-endpoint.html,
 https://docs.aws.amazon.com/vpc/latest/privatelink/gateway-endpoints.html,
@@ -21,7 +21,7 @@ ANYWHERE = IPv4Network("0.0.0.0/0")
 
 @dataclass(frozen=True)
 class Origin:
-    """An instance, as the start of a connection."""
+    """An instance as the source of a connection."""
 
     ec2: Any
     vpc: Any
@@ -55,13 +55,13 @@ def instance_at(ec2: Any, vpc_id: str, address: str) -> Any | None:
 
 
 def service_problem(origin: Origin, service: str, host: str) -> str:
-    """Return why the instance does not reach an AWS service (`ecr.api`), or "" if it does. The reason names the host."""
+    """Return why the instance cannot reach an AWS service (`ecr.api`), or "" if it can. The reason names the host."""
     reason = _service_problem(origin, service)
     return f"{host} cannot be reached from {origin.subnet.id}: {reason}" if reason else ""
 
 
 def host_problem(origin: Origin, host: str) -> str:
-    """Return why the instance does not reach a host on the internet, or "" if it does."""
+    """Return why the instance cannot reach a host on the internet, or "" if it can."""
     reason = _dns_problem(origin) or _internet_problem(origin)
     return f"{host} cannot be reached from {origin.subnet.id}: {reason}" if reason else ""
 
@@ -163,7 +163,7 @@ def _gateway_problem(origin: Origin, endpoint: Any) -> str:
 
 
 def policy_problem(origin: Origin, service: str, host: str, request: Request) -> str:
-    """Return why the policy of the service's endpoint refuses the request, or "" if it does not."""
+    """Return why the policy of the service's endpoint denies the request, or "" if it does not."""
     endpoint = _interface_endpoint(origin, service) or _gateway_endpoint(origin, service)
     if endpoint is None or not endpoint.policy_document or allows(request, document(endpoint.policy_document)):
         return ""

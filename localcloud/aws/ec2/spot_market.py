@@ -3,8 +3,8 @@
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeSpotPriceHistory.html
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_GetSpotPlacementScores.html
 
-AWS's market is not known. A zone's price is the snapshot's spot price, or else 30 to 45 % of its on-demand price; the zone
-decides which. Scores depend on the zone too. Both are the same in every run.
+AWS's market is unknown. A zone's price is the snapshot's spot price, or else 30 to 45 % of its on-demand price,
+depending on the zone. Scores also depend on the zone. Both are the same in every run.
 """
 
 import hashlib
@@ -84,7 +84,7 @@ def _prices(region: str, name: str) -> Iterator[tuple[str, Decimal]]:
 
 
 def price(region: str, name: str, zone: str) -> Decimal | None:
-    """Return the spot price per hour of an instance type in a zone; None if it is not known."""
+    """Return the spot price per hour of an instance type in a zone; None if it is unknown."""
     return dict(_prices(region, name)).get(zone)
 
 
@@ -107,7 +107,7 @@ def get_spot_placement_scores(call: Call) -> dict[str, Any]:
         raise invalid_value(params["TargetCapacityUnitType"], "TargetCapacityUnitType", f"Use one of {', '.join(_UNITS)}.")
     regions = params.get("RegionNames") or [call.region]
     if len(regions) > _BEST:
-        raise invalid_value(len(regions), "RegionNames", "At most 10 Regions are possible.")
+        raise invalid_value(len(regions), "RegionNames", "At most 10 Regions are allowed.")
     end_dry_run(call)
     by_zone = bool(params.get("SingleAvailabilityZone"))
     scores = [score for region in regions for score in _scores(region, names, by_zone)]

@@ -1,4 +1,4 @@
-"""Calls of pods to AWS: they fail if the pod's node does not reach the service.
+"""Calls of pods to AWS, which fail if the pod's node cannot reach the service.
 
 https://docs.aws.amazon.com/eks/latest/userguide/private-clusters.html
 """
@@ -23,7 +23,7 @@ def place(session: Any, instance_id: str) -> None:
 
 
 def check(call: Call) -> None:
-    """Reject the call if it comes from an instance that does not reach the service. On AWS, such a call times out."""
+    """Reject the call if it comes from an instance that cannot reach the service. On AWS, such a call times out."""
     session = identity.session_of(call) if call.access_key else None
     instance_id = getattr(session, "local_cloud_instance", None)
     ec2 = backend_of("ec2", call.account, call.region)

@@ -1,16 +1,18 @@
-"""What keeps an instance from becoming a Ready node: its role, its access entry, and its routes to AWS's services.
+"""What can keep an instance from becoming a Ready node: its role, its access entry, and its routes to AWS's services.
 
-The order is that of a boot: nodeadm, the kubelet's registration, then the images and credentials of EKS's own DaemonSets.
+The checks are in boot order: nodeadm, the kubelet's registration, then the images and credentials of EKS's own
+DaemonSets.
 
-- nodeadm waits for ec2:DescribeInstances: awslabs/amazon-eks-ami@054479d:nodeadm/internal/api/status.go. It calls no EKS
-  API, because the user data has all details of the cluster.
+- nodeadm waits for ec2:DescribeInstances: awslabs/amazon-eks-ami@054479d:nodeadm/internal/api/status.go. It calls no
+  EKS API, because the user data contains all details of the cluster.
 - Policies of the node role: https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html
 - Access entries: https://docs.aws.amazon.com/eks/latest/userguide/access-entries.html
 - Endpoints: https://docs.aws.amazon.com/eks/latest/userguide/private-clusters.html. Without one for ecr.api, nodes do not
   become Ready: https://github.com/awsdocs/amazon-eks-user-guide/issues/110
-- publicAccessCidrs that leave the nodes out: https://github.com/terraform-aws-modules/terraform-aws-eks/issues/2149
+- publicAccessCidrs that do not include the nodes:
+  https://github.com/terraform-aws-modules/terraform-aws-eks/issues/2149
 
-An instance is judged once, when it boots. On AWS, it would try again. NOT VERIFIED in an account (2026-11-23).
+An instance is checked once, when it boots. On AWS, it would retry. NOT VERIFIED in an account (2026-11-23).
 """
 
 import re
@@ -93,7 +95,9 @@ def node_named(cluster: Cluster, name: str) -> Any | None:
 
 
 def pull_problem(cluster: Cluster, address: str, registry: str, *, is_layer: bool) -> str:
-    """Return why the node with this address cannot pull from a registry, or "" if it can. Clients that are no nodes can."""
+    """Return why the node with this address cannot pull from a registry, or "" if it can. Clients that are not nodes
+    can.
+    """
     ec2 = backend_of("ec2", cluster.account, cluster.region)
     instance = reachability.instance_at(ec2, cluster.record["resourcesVpcConfig"]["vpcId"], address)
     role_arn = _role_of(cluster, instance)
@@ -106,7 +110,7 @@ def pull_problem(cluster: Cluster, address: str, registry: str, *, is_layer: boo
 
 
 def credentials_problem(cluster: Cluster, instance: Any) -> str:
-    """Return why the Pod Identity agent of a node gets no credentials, or "" if it does."""
+    """Return why the Pod Identity agent of a node cannot get credentials, or "" if it can."""
     role_arn = _role_of(cluster, instance)
     if role_arn is None:
         return ""
@@ -218,7 +222,7 @@ def host(region: str, service: str) -> str:
 
 
 def _api_problem(cluster: Cluster, origin: Origin) -> str:
-    """Return why the node does not reach the Kubernetes API, or "" if it does.
+    """Return why the node cannot reach the Kubernetes API, or "" if it can.
 
     https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html: in the VPC, the name of a private endpoint
     resolves to the control plane's interfaces, even if the endpoint is public too.

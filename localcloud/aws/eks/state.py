@@ -55,7 +55,7 @@ class NodeGroup:
     """Name of the instance profile that contains the node role."""
     updates: dict[str, Record] = field(default_factory=dict)
     repairs: dict[str, str] = field(default_factory=dict)
-    """Instances that node auto repair works on, and its action."""
+    """Instances under node auto repair, with the action."""
 
     @property
     def name(self) -> str:

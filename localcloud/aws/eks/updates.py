@@ -38,7 +38,8 @@ def start(
 ) -> Record:
     """Create an update that ends after its duration, once the gate is open.
 
-    `apply` applies the change, or calls `fail`. If it raises, the update fails and `failed` ends the owner's UPDATING.
+    `apply` applies the change, or calls `fail`. If it raises, the update fails, and `failed` ends the owner's state
+    UPDATING.
     """
     update = new(updates, update_type, params)
 

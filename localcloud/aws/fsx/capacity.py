@@ -70,5 +70,7 @@ def default_version(deployment: str) -> str:
 
 
 def servers(size: int) -> int:
-    """Return the number of network interfaces: one of the metadata server and one for each started 2.4 TiB (estimate)."""
+    """Return the number of network interfaces: one for the metadata server, and one for every 2.4 TiB or part thereof
+    (estimate).
+    """
     return 1 + -(-size // _STEP)

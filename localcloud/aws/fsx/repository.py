@@ -29,7 +29,7 @@ _DIRECTORY_MODE, _FILE_MODE = 0o755, 0o755
 _linked: dict[str, Association] = {}
 """Available associations of all accounts and Regions."""
 _stopping: threading.Event | None = None
-"""Stops the thread that is running, if there is one."""
+"""Stops the running thread, if there is one."""
 
 
 def problem(association: Association) -> str:
@@ -44,7 +44,7 @@ def problem(association: Association) -> str:
 
 
 def link(association: Association) -> None:
-    """Create the directory, import the objects if the association asks for it, and keep both sides the same from now on."""
+    """Create the directory, import the objects if the association requests it, and keep both sides in sync from now on."""
     if contents.root() is None:
         return
     folder_of(association).mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
@@ -54,7 +54,7 @@ def link(association: Association) -> None:
 
 
 def unlink(association: Association) -> None:
-    """Export what changed, and leave files and objects as they are."""
+    """Export changes, and leave files and objects as they are."""
     if _linked.pop(association.association_id, None) is not None:
         synchronize(association)
 
@@ -70,7 +70,7 @@ def folder_of(association: Association) -> Path:
 
 
 def synchronize(association: Association, *, importing: bool = False) -> None:
-    """Import and export what changed on either side since the last call. `importing`: import objects that are not known."""
+    """Import and export all changes on either side since the last call. `importing`: import unknown objects."""
     bucket = backend_of("s3", association.account, association.region).buckets.get(association.bucket)
     folder = folder_of(association)
     if bucket is None or not folder.is_dir():
@@ -79,14 +79,14 @@ def synchronize(association: Association, *, importing: bool = False) -> None:
     imports = association.events(_IMPORT) | ({"NEW"} if importing else set())
     objects, files = _objects(association, bucket), dict(_files(folder))
     for path in sorted(objects.keys() | files.keys() | association.known.keys()):
-        with suppress(FileNotFoundError):  # a job has deleted the file meanwhile
+        with suppress(FileNotFoundError):  # a job has deleted the file in the meantime
             _reconcile(association, path, objects.get(path), files.get(path), imports)
 
 
 def _reconcile(
     association: Association, path: str, found: Any | None, file: str | None, imports: frozenset[str] | set[str]
 ) -> None:
-    """Bring one path to the same state on both sides, as far as the association's events allow. The bucket wins."""
+    """Synchronize one path, as far as the association's events allow. The bucket wins."""
     before = association.known.get(path)
     etag = found.etag if found is not None else None
     changed = etag is not None and (before is None or before[0] != etag)
@@ -110,8 +110,8 @@ def _reconcile(
 
 
 def _objects(association: Association, bucket: Any) -> dict[str, Any]:
-    """Return path below the directory -> object."""
-    from moto.s3.models import FakeDeleteMarker
+    """Return the objects by their path below the directory."""
+    from moto.s3.models import FakeDeleteMarker  # slow to import
 
     prefix = association.prefix
     return {
@@ -127,7 +127,7 @@ def _is_path(name: str) -> bool:
 
 
 def _files(folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield path below the folder and version of each file; directories end with a slash."""
+    """Yield the path and version of each file below the folder; directories end with a slash."""
     for parent, directories, names in os.walk(folder):
         for name in directories:
             path = Path(parent, name)
@@ -144,7 +144,7 @@ def _files(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def _import(path: Path, found: Any) -> str:
-    """Write the object as a file, or make the directory. Return the file's version."""
+    """Write the object as a file, or create the directory. Return the file's version."""
     metadata = found.metadata
     owner = int(metadata.get(f"{_METADATA}file-owner", 0)), int(metadata.get(f"{_METADATA}file-group", 0))
     mode = int(metadata.get(f"{_METADATA}file-permissions", f"{_FILE_MODE:o}"), 8) & 0o7777
@@ -189,7 +189,7 @@ def _delete(path: Path) -> None:
 
 
 def _start() -> None:
-    """Start the thread that keeps linked directories and buckets the same. The caller holds the gateway's lock."""
+    """Start the thread that keeps linked directories and buckets in sync. The caller holds the gateway's lock."""
     global _stopping
     if _stopping is None:
         _stopping = threading.Event()
@@ -210,7 +210,7 @@ def _run(stopping: threading.Event) -> None:
             for association in list(_linked.values()):
                 try:
                     synchronize(association)
-                except OSError as error:  # a job changes files meanwhile; the next round tries again
+                except OSError as error:  # a job is changing files; the next round retries
                     log.warning("synchronizing %s: %r", association.association_id, error)
 
 

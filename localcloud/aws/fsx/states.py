@@ -49,7 +49,7 @@ class Association:
     lifecycle: str = "CREATING"
     failure: str = ""
     known: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Path below the directory -> the object's ETag and the file's version, when both were last the same."""
+    """Path below the directory -> the object's ETag and the file's version when both were last in sync."""
 
     @property
     def bucket(self) -> str:

@@ -1,8 +1,9 @@
 """Permissions: every request of every service needs policies that allow it.
 
-A request needs one or more actions on one or more resources (`needs`). Each of them is decided by the caller's identity
-policies, permissions boundary and session policy, by the policy of the resource, and by the policies of the VPC endpoints
-on the way (`decisions`), given the condition keys of the request (`keys`). docs/local-cloud.md lists what is not judged.
+A request needs one or more actions on one or more resources (`needs`). Each of them is checked against the caller's
+identity policies, permissions boundary and session policy, the policy of the resource, and the policies of the VPC
+endpoints in the path (`decisions`), given the condition keys of the request (`keys`). docs/local-cloud.md lists what is
+not checked.
 """
 
 from localcloud.aws import identity, service_linked_roles
@@ -30,7 +31,7 @@ def check(call: Call) -> None:
             request = Request(need.action, resource, known, principal)
             try:
                 reason = decisions.refusal(call, request, resource_policies.of(call, request))
-            except UnknownPolicyElement as error:  # never kinder than AWS: what is not supported does not allow
+            except UnknownPolicyElement as error:  # never kinder than AWS: an unsupported element never allows a request
                 reason = f"because the local cloud does not support an element of a policy: {error}"
             if reason:
                 raise denials.denied(call, request, need, reason)

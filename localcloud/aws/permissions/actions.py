@@ -1,6 +1,6 @@
 """IAM's names of actions: https://docs.aws.amazon.com/service-authorization/latest/reference/
 
-Most are called like the operation, after the service's prefix. `resource_types.yaml` lists the types of resources that
+Most have the name of the operation, after the service's prefix. `resource_types.yaml` lists the types of resources that
 actions have. An action that is not listed there is allowed only by statements for all resources.
 """
 
@@ -45,7 +45,7 @@ def name_of(call: Call) -> str:
 
 @cache
 def resource_types() -> Mapping[str, tuple[str, ...]]:
-    """Return action -> types of its resources. A type that every request of the action has ends with `+`."""
+    """Return action -> types of its resources. A `+` marks a type that every request for the action has."""
     by_service: dict[str, dict[str, str | None]] = yaml.load(RESOURCE_TYPES.read_text(), _LOADER)
     return {
         f"{prefix}:{name}": tuple((types or "").split())

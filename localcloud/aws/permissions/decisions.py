@@ -17,7 +17,7 @@ from localcloud.aws.policy_evaluation import Decision, Policy, Request, decide, 
 
 
 def refusal(call: Call, request: Request, of_resource: ResourcePolicy) -> str | None:
-    """Return the reason why AWS refuses the request, in AWS's words, or None if the policies permit it.
+    """Return the reason why AWS denies the request, in AWS's wording, or None if the policies allow it.
 
     Reasons: https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html
     """
@@ -38,10 +38,11 @@ def refusal(call: Call, request: Request, of_resource: ResourcePolicy) -> str | 
 
 
 def _missing(request: Request, of_resource: ResourcePolicy, decisions: dict[str, Decision], signed: bool) -> str | None:
-    """Return the kind of policy that should allow the request and does not.
+    """Return the kind of policy that would have to allow the request but does not.
 
-    A resource policy that names the caller allows alone. One that names the account lets the identity policies decide.
-    On AWS, a resource policy that names a role's session also overrides boundaries; here, boundaries always count.
+    A resource policy that names the caller is sufficient. One that names the account delegates to the identity
+    policies. On AWS, a resource policy that names a role's session also overrides boundaries; here, boundaries always
+    count.
     """
     allowed = {kind for kind, decision in decisions.items() if decision == "allow"}
     directly = bool(of_resource.policy) and decide(replace(request, via_account=False), of_resource.policy or {}) == "allow"
@@ -56,7 +57,7 @@ def _missing(request: Request, of_resource: ResourcePolicy, decisions: dict[str,
 
 
 def _own(call: Call) -> str:
-    """Return the prefix of the service's own actions. Requests of services to other services pass no endpoint."""
+    """Return the prefix of the service's own actions. Requests between services do not pass through endpoints."""
     return f"{prefix_of(call.service)}:"
 
 

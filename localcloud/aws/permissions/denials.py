@@ -17,7 +17,7 @@ EKS's own AccessDeniedException has 403: https://docs.aws.amazon.com/eks/latest/
 
 
 def denied(call: Call, request: Request, need: Need, reason: str) -> AwsError:
-    """Return the error, in the words of
+    """Return the error, in the wording of
     https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html.
     """
     where = f" on resource: {request.resource}" if request.resource else ""
@@ -51,7 +51,8 @@ def unsigned(call: Call) -> AwsError:
 def encoded(call: Call, request: Request) -> str:
     """Return the details of a denial as STS decodes them (DecodeAuthorizationMessage).
 
-    The members are a part of AWS's: https://docs.aws.amazon.com/STS/latest/APIReference/API_DecodeAuthorizationMessage.html
+    It contains some of AWS's members:
+    https://docs.aws.amazon.com/STS/latest/APIReference/API_DecodeAuthorizationMessage.html
     """
     conditions = [{"key": key, "values": value} for key, value in sorted(request.context.items())]
     details = {
@@ -67,7 +68,7 @@ def encoded(call: Call, request: Request) -> str:
 
 
 def decoded(text: str) -> str:
-    """Return the details in a message that `encoded` made. Raise AwsError for other texts."""
+    """Return the details in a message that `encoded` created. Raise AwsError for other texts."""
     try:
         return zlib.decompress(base64.urlsafe_b64decode(text)).decode()
     except (ValueError, zlib.error):

@@ -1,8 +1,8 @@
 """Dependent actions: what AWS also checks with the caller's permissions when it carries out a request.
 
 https://docs.aws.amazon.com/service-authorization/latest/reference/reference_policies_actions-resources-contextkeys.html
-lists most of them per action. The others have their source here. A request that needs a service-linked role needs the
-permission to create it, also where the role exists: a policy has to work in a new account too.
+lists most of them per action. The sources of the others are below. A request that needs a service-linked role needs the
+permission to create it, even if the role exists: a policy must also work in a new account.
 """
 
 from collections import defaultdict
@@ -204,7 +204,7 @@ def _node_template(call: Call) -> Iterator[Need]:
 
 
 def _pod_identity(call: Call) -> Iterator[Need]:
-    """Not verified: the service to which the role is passed (2026-11-23). It is the one that the role trusts."""
+    """Not verified: the service to which the role is passed (2026-11-23). It is the service that the role trusts."""
     associations = call.params.get("podIdentityAssociations", ())
     for role in (call.params.get("roleArn"), *(one.get("roleArn") for one in associations)):
         yield from _pass_role(call, role, "pods.eks.amazonaws.com")

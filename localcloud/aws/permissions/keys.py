@@ -1,7 +1,7 @@
 """Condition keys of requests.
 
-https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html. Only these keys have values; a
-condition on another one does not hold, as if the key were missing.
+https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html. Only these keys have values;
+for any other condition key, the key counts as missing.
 """
 
 from collections.abc import Iterator, Mapping

@@ -10,7 +10,7 @@ from localcloud.aws.policy_evaluation import Values
 class Need:
     action: str
     resources: tuple[str | None, ...] = ("*",)
-    """ARNs that all have to be allowed; None for a resource whose ARN is not known."""
+    """ARNs that must all be allowed; None for a resource whose ARN is unknown."""
     keys: Mapping[str, Values] = field(default_factory=dict)
     """Condition keys that only this action has."""
     error: tuple[str, str] | None = None

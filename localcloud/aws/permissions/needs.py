@@ -1,4 +1,4 @@
-"""The actions that a request needs, and their resources: its own action, and those that AWS checks with it."""
+"""The actions that a request needs, with their resources: its own action, and those that AWS checks in addition."""
 
 from collections.abc import Iterator
 

@@ -12,14 +12,14 @@ from localcloud.aws.policy_evaluation import Policy, Request, document
 class ResourcePolicy:
     policy: Policy | None = None
     must_allow: bool = False
-    """Whether the policy has to allow a request, even if an identity policy does."""
+    """Whether the policy must allow a request even if an identity policy does."""
 
 
 def of(call: Call, request: Request) -> ResourcePolicy:
     """Return the policy of the resource that a request acts on."""
     prefix, name = request.action.split(":")
     find = _FINDERS.get(prefix)
-    if prefix == "sts" and request.resource is None:  # a role whose name is no ARN trusts nobody
+    if prefix == "sts" and request.resource is None:  # a role whose name is not an ARN trusts nobody
         return ResourcePolicy(must_allow=True)
     if find is None or request.resource is None or request.resource == "*" or name == "CreateBucket":
         return ResourcePolicy()
@@ -32,8 +32,8 @@ def _bucket(call: Call, arn: str) -> ResourcePolicy:
 
 
 def _key(call: Call, arn: str) -> ResourcePolicy:
-    """A key policy has to allow every use of its key:
-    https://docs.aws.amazon.com/kms/latest/developerguide/key-policies.html. Grants are not judged.
+    """A key policy must allow every use of its key:
+    https://docs.aws.amazon.com/kms/latest/developerguide/key-policies.html. Grants are not checked.
     """
     found = call.backend_of("kms").keys.get(arn.rsplit("/", 1)[-1]) if ":key/" in arn else None
     if found is None or found.key_manager == "AWS":  # the key policies of AWS managed keys are not emulated
@@ -54,7 +54,7 @@ def _repository(call: Call, arn: str) -> ResourcePolicy:
 
 
 def _trust(call: Call, arn: str) -> ResourcePolicy:
-    """A role's trust policy has to allow every session: https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles.html"""
+    """A role's trust policy must allow every session: https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles.html"""
     roles = backend_of("iam", arn.split(":")[4], call.region).roles.values()
     role = next((role for role in roles if role.arn == arn), None)
     return ResourcePolicy(document(role.assume_role_policy_document) if role else None, must_allow=True)

@@ -1,7 +1,7 @@
 """ARNs of the resources that a request names.
 
-The types are those of `resource_types.yaml`. A resource that the request creates has the ARN that AWS judges before the
-resource exists: its name, or `*` in place of its ID.
+The types are those of `resource_types.yaml`. For a resource that the request creates, this is the ARN that AWS checks
+before the resource exists: with its name, or with `*` in place of its ID.
 """
 
 import re
@@ -32,7 +32,7 @@ _EC2_TYPES = {
 
 
 def of(call: Call, action: str) -> tuple[str | None, ...]:
-    """Return the ARNs of a call's resources, None for each that is not known, or `*` for an action without types."""
+    """Return the ARNs of a call's resources, None for each unknown one, or `*` for an action without types."""
     if action == "ec2:RunInstances":
         return of_launch(call, launch_data(call, call.params))
     types = actions.resource_types().get(action)

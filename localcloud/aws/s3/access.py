@@ -1,4 +1,6 @@
-"""moto's own check of bucket policies, which ignores conditions: the gateway has already judged every request."""
+"""Replaces moto's own check of bucket policies, which ignores conditions: the gateway has already checked every
+request.
+"""
 
 from typing import Any
 

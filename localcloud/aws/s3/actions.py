@@ -9,7 +9,7 @@ from localcloud.aws.call import Call
 from localcloud.aws.permissions.need import Need
 from localcloud.aws.policy_evaluation import Values
 
-_ACTIONS = {
+ACTIONS = {
     "CompleteMultipartUpload": "PutObject",
     "CopyObject": "PutObject",
     "CreateMultipartUpload": "PutObject",
@@ -52,7 +52,7 @@ _OF_NO_BUCKET = ("ListBuckets",)
 
 
 def needs(call: Call) -> Iterator[Need]:
-    action = f"s3:{_ACTIONS.get(call.operation, call.operation)}"
+    action = f"s3:{ACTIONS.get(call.operation, call.operation)}"
     if call.operation in _OF_NO_BUCKET:
         yield Need(action)
         return

@@ -16,8 +16,9 @@ class Canceled(Exception):
 class Cancellation:
     """Set once, when the engine cancels the operation.
 
-    The official provider passes one context to all requests and cancels it, so a request in flight fails at once. The API
-    server may process the request nevertheless. pulumi-kubernetes@94977969d:provider/pkg/provider/provider.go (Cancel, Create)
+    The official provider passes one context to all requests and cancels it, so a request in flight fails at once. The
+    API server may still process the request. pulumi-kubernetes@94977969d:provider/pkg/provider/provider.go (Cancel,
+    Create)
     """
 
     def __init__(self) -> None:
@@ -30,12 +31,13 @@ class Cancellation:
             self.requested.set()
             in_flight = list(self._in_flight)
         for one in in_flight:
-            with suppress(InvalidStateError):  # it has been answered
+            with suppress(InvalidStateError):  # the response has arrived
                 one.set_exception(Canceled("context canceled"))
 
     def run(self, send: Callable[[], T]) -> T:
-        """Send a request and return its answer. Raises Canceled at once when the operation is canceled; the request itself
-        goes on."""
+        """Send a request and return its response. Raises Canceled as soon as the operation is canceled; the request
+        itself continues.
+        """
         answer: Future[T] = Future()
         with self._lock:
             if self.requested.is_set():

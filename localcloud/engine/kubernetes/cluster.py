@@ -9,7 +9,7 @@ from typing import Any
 from localcloud.engine.kubernetes.api import APPLY, JSON, JSON_PATCH, Api, ApiError, Unreachable
 from localcloud.engine.kubernetes.cancellation import Canceled, Cancellation
 from localcloud.engine.kubernetes.credentials import Credentials
-from localcloud.engine.kubernetes.discovery import Discovery, NoSuchKind, Place
+from localcloud.engine.kubernetes.discovery import Discovery, KindPaths, NoSuchKind
 from localcloud.engine.kubernetes.kubeconfig import BadKubeconfig, Kubeconfig
 from localcloud.engine.kubernetes.objects import Object, name, namespace
 from localcloud.engine.kubernetes.settings import Settings
@@ -92,14 +92,15 @@ class Cluster:
         return self._place(obj).collection(namespace(obj))
 
     def _change(self, method: str, path: str, query: Mapping[str, str] | None, body: Any, content_type: str = JSON) -> Object:
-        """Send a request that changes an object. Raises ApiError, or Unreachable, also if the engine cancels the
-        operation."""
+        """Send a request that changes an object. Raises ApiError or Unreachable, and Canceled if the engine cancels the
+        operation.
+        """
         try:
             return self.cancellation.run(lambda: self.api.request(method, path, query, body, content_type))
         except Canceled as error:
             raise Unreachable(f'{method.capitalize()} "{self.server}{path}": {error}') from error
 
-    def _place(self, obj: Mapping[str, Any]) -> Place:
+    def _place(self, obj: Mapping[str, Any]) -> KindPaths:
         return self.discovery.find(Kind.of(obj))
 
     def _path(self, obj: Mapping[str, Any]) -> str:

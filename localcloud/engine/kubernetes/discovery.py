@@ -60,7 +60,7 @@ class NoSuchKind(Exception):
 
 
 @dataclass(frozen=True)
-class Place:
+class KindPaths:
     """URL paths of a kind's objects."""
 
     root: str
@@ -82,11 +82,11 @@ class Discovery:
 
     def __init__(self, api: Api | None) -> None:
         self._api = api
-        self._known: dict[str, dict[str, Place]] = {}
+        self._known: dict[str, dict[str, KindPaths]] = {}
         self._announced: dict[Kind, bool] = {}
         self._lock = threading.Lock()
 
-    def find(self, kind: Kind) -> Place:
+    def find(self, kind: Kind) -> KindPaths:
         """Return the URL paths of a kind's objects. Raises NoSuchKind."""
         with self._lock:
             places = self._known.get(kind.api_version, {})
@@ -132,7 +132,7 @@ class Discovery:
         with self._lock:
             self._known.clear()
 
-    def _query(self, kind: Kind) -> dict[str, Place]:
+    def _query(self, kind: Kind) -> dict[str, KindPaths]:
         if self._api is None:
             raise NoSuchKind(kind)
         root = f"/apis/{kind.api_version}" if kind.group else f"/api/{kind.version}"
@@ -143,7 +143,7 @@ class Discovery:
                 raise NoSuchKind(kind) from error
             raise
         places = {
-            entry["kind"]: Place(root, entry["name"], bool(entry["namespaced"]))
+            entry["kind"]: KindPaths(root, entry["name"], bool(entry["namespaced"]))
             for entry in answer.get("resources") or []
             if "/" not in entry["name"]
         }

@@ -13,7 +13,7 @@ from localcloud.engine.kubernetes.tokens import PACKAGE, Kind, NotServed, must_b
 NAMESPACE = "default"
 
 
-class Refused(Exception):
+class ObjectRefused(Exception):
     """The program registered an object that an API server would reject."""
 
 
@@ -29,15 +29,15 @@ class Recorder:
         self._made: set[tuple[Kind, str]] = set()
 
     def make(self, token: str, logical: str, inputs: Mapping[str, Any], seed: bytes) -> tuple[str, Object]:
-        """Record an object, and return its id and state. Raises Refused."""
+        """Record an object, and return its id and state. Raises ObjectRefused."""
         try:
             kind = must_be_served(token, inputs)
             manifest = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {}, **objects.from_pulumi(inputs)}
             obj = naming.named(objects.normalized(manifest), {}, logical, seed=seed, proposed="", disabled=False)
         except (NotServed, naming.Unnamed) as error:
-            raise Refused(f"{token} {logical}: {error}") from error
+            raise ObjectRefused(f"{token} {logical}: {error}") from error
         if wrong := mistakes(obj):
-            raise Refused(f"{token} {logical}: " + "; ".join(wrong))
+            raise ObjectRefused(f"{token} {logical}: " + "; ".join(wrong))
         if kind == DEFINITION:
             self._discovery.announce(obj)
         if not has_unknowns(obj["metadata"]):
@@ -50,6 +50,6 @@ class Recorder:
         obj = objects.with_metadata(obj, namespace=where)
         key = (kind, objects.identity(obj))
         if key in self._made:
-            raise Refused(f"{title}: {kind.kind} {objects.identity(obj)} already exists")
+            raise ObjectRefused(f"{title}: {kind.kind} {objects.identity(obj)} already exists")
         self._made.add(key)
         return obj

@@ -77,7 +77,7 @@ def _value(value: Any, wanted: str, path: Path) -> Iterator[tuple[Path, str]]:
         if not _fits(value, wanted, path):
             yield path, f"must be of type {wanted}, not {type(value).__name__}"
     else:
-        import kubernetes.client.models as models
+        import kubernetes.client.models as models  # slow to import
 
         if isinstance(value, Mapping):
             yield from _object(value, getattr(models, wanted), path)

@@ -16,7 +16,7 @@ class Access(Part):
         return api_server.flags(folder, self.cluster.control_url, self.cluster.region, self.cluster.name)
 
     def ready(self) -> None:
-        """Let the API server query the token webhook once, so that the first user does not wait for it."""
+        """Make the API server query the token webhook once, so that the first user does not have to wait for it."""
         review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": "k8s-aws-v1.none"}}
-        with suppress(OSError, ApiError):  # the request is only a warm-up; users see errors of their own
+        with suppress(OSError, ApiError):  # the request is only a warm-up; users get their own errors
             self.cluster.api.create("/apis/authentication.k8s.io/v1/tokenreviews", review)

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from localcloud.kubernetes.autoscaler import flags, kube
-from localcloud.kubernetes.autoscaler.cloud import Aws, Refused
+from localcloud.kubernetes.autoscaler.cloud import AwsCloud, AwsRefused
 from localcloud.kubernetes.autoscaler.loop import Loop, shortened_delay
 
 log = logging.getLogger("cluster-autoscaler")
@@ -30,7 +30,7 @@ def main() -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ending.set())
     connection = kube.by_kubeconfig(options.kubeconfig) if options.kubeconfig else kube.in_cluster()
-    loop = Loop(kube.ApiServer(connection), Aws(options.discovery, options.region), options)
+    loop = Loop(kube.ApiServer(connection), AwsCloud(options.discovery, options.region), options)
     alive = Alive()
     alive.serve(options.port)
     while not ending.is_set():
@@ -38,7 +38,7 @@ def main() -> int:
             loop.run_once()
             alive.note()
         except Exception as error:  # may be transient, e.g. a restart of the API server or expired credentials
-            log.error("this pass failed: %s", error, exc_info=not isinstance(error, (OSError, Refused, kube.ApiError)))
+            log.error("this pass failed: %s", error, exc_info=not isinstance(error, (OSError, AwsRefused, kube.ApiError)))
         ending.wait(options.scan_interval)
     return 0
 

@@ -9,7 +9,7 @@ _ENDING = ("Terminating", "Terminated", "Detaching", "Detached")
 _ARCHITECTURES = {"x86_64": "amd64", "arm64": "arm64"}
 
 
-class Refused(Exception):
+class AwsRefused(Exception):
     """AWS rejected a request. The message is AWS's own."""
 
 
@@ -23,19 +23,21 @@ class Cloud(Protocol):
     def failure(self, group: Group, since: float) -> str: ...
 
 
-class Aws:
+class AwsCloud:
     """Calls AWS with boto3, using the Pod Identity credentials from the environment."""
 
     def __init__(self, discovery: Sequence[Mapping[str, str | None]], region: str | None) -> None:
-        import boto3
+        import boto3  # slow to import
 
         session = boto3.session.Session(region_name=region)
         self._region = str(session.region_name)
         self._autoscaling, self._ec2 = session.client("autoscaling"), session.client("ec2")
         self._discovery = discovery
         self._types: dict[str, InstanceType] = {}
-        self._types_refused: Refused | None = None
-        """Why DescribeInstanceTypes failed. As in the real program, which calls it only at its start, this is final."""
+        self._types_refused: AwsRefused | None = None
+        """Why DescribeInstanceTypes failed. This is final, as in the real program, which calls the operation only at
+        startup.
+        """
         self._templates: dict[tuple[str, str], str] = {}
 
     def groups(self) -> list[Group]:
@@ -92,7 +94,7 @@ class Aws:
             if overrides and overrides[0].get("InstanceType"):
                 return str(overrides[0]["InstanceType"])
         if template is None:
-            raise Refused(f"group {raw['AutoScalingGroupName']} has no launch template")
+            raise AwsRefused(f"group {raw['AutoScalingGroupName']} has no launch template")
         key = template["LaunchTemplateId"], str(template.get("Version") or "$Default")
         if key not in self._templates:
             found = self._call(self._ec2.describe_launch_template_versions, LaunchTemplateId=key[0], Versions=[key[1]])
@@ -107,15 +109,15 @@ class Aws:
 
         Without it, the template of a group without nodes is unknown, and the whole pass fails, as in the real program
         (GenerateEC2InstanceTypes and getAsgTemplate in kubernetes/autoscaler@cluster-autoscaler-1.35.0:
-        cluster-autoscaler/cloudprovider/aws). The real program still knows the types of its compiled-in list.
+        cluster-autoscaler/cloudprovider/aws). The real program still knows the types in its compiled-in list.
         """
         if self._types_refused is not None:
             raise self._types_refused
         if name not in self._types:
             try:
                 found = self._call(self._ec2.describe_instance_types, InstanceTypes=[name])["InstanceTypes"][0]
-            except Refused as refused:
-                self._types_refused = Refused(f"the size of {name} is unknown, so no group can grow: {refused}")
+            except AwsRefused as refused:
+                self._types_refused = AwsRefused(f"the size of {name} is unknown, so no group can grow: {refused}")
                 raise self._types_refused from None
             architecture = found["ProcessorInfo"]["SupportedArchitectures"][0]
             self._types[name] = InstanceType(
@@ -133,7 +135,7 @@ class Aws:
         try:
             return operation(**parameters)
         except ClientError as error:
-            raise Refused(str(error)) from error
+            raise AwsRefused(str(error)) from error
 
 
 def _tags(raw: Mapping[str, Any]) -> dict[str, str]:

@@ -10,7 +10,7 @@ _ALWAYS = ("cpu", "memory", "ephemeral-storage", "pods")
 """Resources that are not checked if the node does not declare them. For example, group templates declare no disk."""
 
 
-class Place:
+class FilledNode:
     """A node with the pods placed on it so far."""
 
     def __init__(self, node: Node, pods: Iterable[Pod] = ()) -> None:

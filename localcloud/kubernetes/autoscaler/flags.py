@@ -16,7 +16,8 @@ _DURATION = re.compile(r"(?:(?P<h>\d+(?:\.\d+)?)h)?(?:(?P<m>\d+(?:\.\d+)?)m)?(?:
 _DISCOVERY = re.compile(r"asg:tag=(?P<tags>.+)")
 POD_DELAY, GPU_POD_DELAY = 2.0, 30.0
 """How old the oldest unschedulable pod (with GPUs) must be before a scale-up. These are constants of the real program:
-kubernetes/autoscaler@006685c:cluster-autoscaler/core/static_autoscaler.go (unschedulablePodTimeBuffer)."""
+kubernetes/autoscaler@006685c:cluster-autoscaler/core/static_autoscaler.go (unschedulablePodTimeBuffer).
+"""
 _IGNORED = (
     "alsologtostderr",
     "aws-use-static-instance-list",
@@ -141,7 +142,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--kubeconfig", type=Path)
     add("--aws-region", help="AWS region; default: AWS_REGION")
     add("--address", default=":8085", help="listen address of the health check")
-    add("--local-gpu-pod-delay", type=seconds, default=GPU_POD_DELAY, help="only here: a shorter delay, for tests")
+    add("--local-gpu-pod-delay", type=seconds, default=GPU_POD_DELAY, help="only in this emulator: a shorter delay, for tests")
     add("--expander", choices=sorted(EXPANDERS), default="least-waste")
     for name, default in (
         ("scan-interval", 10.0),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from localcloud.kubernetes.autoscaler import scale_down, scale_up
-from localcloud.kubernetes.autoscaler.cloud import Cloud, Refused
+from localcloud.kubernetes.autoscaler.cloud import AwsRefused, Cloud
 from localcloud.kubernetes.autoscaler.flags import GPU_POD_DELAY, POD_DELAY, Options
 from localcloud.kubernetes.autoscaler.groups import GPU, Group, is_complete
 from localcloud.kubernetes.autoscaler.kube import ApiError, Kube
@@ -77,9 +77,9 @@ class Loop:
         return plan
 
     def _is_too_early(self, view: View, plan: Plan) -> bool:
-        """Return whether the pods that need new nodes are so new that more pods are likely to follow.
+        """Return whether the pods that need new nodes are so recent that more pods are likely to follow.
 
-        As `allPodsAreNew` in cluster-autoscaler/core/static_autoscaler.go of kubernetes/autoscaler@006685c.
+        Like `allPodsAreNew` in cluster-autoscaler/core/static_autoscaler.go of kubernetes/autoscaler@006685c.
         """
         pods = [pod for helped in plan.helped.values() for pod in helped] + [pod for pod, _ in plan.hopeless]
         with_gpus = [pod.created for pod in pods if GPU in pod.requests]
@@ -95,7 +95,7 @@ class Loop:
         change = f"{group.name} {group.desired}->{group.desired + count} (max: {group.maximum})"
         try:
             self._cloud.resize(group, group.desired + count)
-        except Refused as error:
+        except AwsRefused as error:
             self._pause(view, group, f"AWS rejected the scale-up: {error}")
             return
         self._grown[group.name] = self._last_add = view.now
@@ -140,7 +140,7 @@ class Loop:
             log.info("%s: lowering desired size from %d to %d", group.name, group.desired, size)
             try:
                 self._cloud.resize(group, size)
-            except Refused as error:
+            except AwsRefused as error:
                 log.warning("%s: %s", group.name, error)
 
     def _pause(self, view: View, group: Group, reason: str) -> None:
@@ -235,7 +235,7 @@ class Loop:
         log.info("scale-down: terminating instance %s: %s", instance_id, reason)
         try:
             self._cloud.terminate(instance_id)
-        except Refused as error:
+        except AwsRefused as error:
             log.warning("could not terminate %s: %s", instance_id, error)
             return False
         return True
@@ -280,7 +280,7 @@ class Loop:
 
 
 def shortened_delay(gpu_pod_delay: float) -> str:
-    """Return a sentence about a delay that is not the real one, else an empty text."""
+    """Return a sentence about a delay that differs from the real one, or an empty text."""
     if gpu_pod_delay == GPU_POD_DELAY:
         return ""
     return f"shortened: new pods with GPUs wait {gpu_pod_delay:g} s for more pods; the real autoscaler waits {GPU_POD_DELAY:g} s"

@@ -6,7 +6,7 @@ https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md#h
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from localcloud.kubernetes.autoscaler.fitting import Place
+from localcloud.kubernetes.autoscaler.fitting import FilledNode
 from localcloud.kubernetes.autoscaler.groups import GPU, Group
 from localcloud.kubernetes.autoscaler.objects import SAFE_TO_EVICT, SCALE_DOWN_DISABLED, Node, Pod, Taint
 from localcloud.kubernetes.autoscaler.scale_up import group_of
@@ -39,7 +39,9 @@ def judge(nodes: Sequence[Node], pods: Sequence[Pod], groups: Sequence[Group], r
 
     Pods that must move from unneeded nodes take up room on the remaining nodes.
     """
-    places = {node.name: Place(node, (pod for pod in pods if pod.node == node.name and not pod.is_finished)) for node in nodes}
+    places = {
+        node.name: FilledNode(node, (pod for pod in pods if pod.node == node.name and not pod.is_finished)) for node in nodes
+    }
     members = [(node, group) for node in nodes if (group := group_of(node, groups)) is not None]
     verdicts: list[Verdict] = []
     for node, group in sorted(members, key=lambda member: (len(_own_pods(places[member[0].name])), member[0].name)):
@@ -49,7 +51,7 @@ def judge(nodes: Sequence[Node], pods: Sequence[Pod], groups: Sequence[Group], r
     return verdicts
 
 
-def _judge_one(place: Place, group: Group, others: Sequence[Place], rules: Rules) -> Verdict:
+def _judge_one(place: FilledNode, group: Group, others: Sequence[FilledNode], rules: Rules) -> Verdict:
     node, own = place.node, _own_pods(place)
     if node.annotations.get(SCALE_DOWN_DISABLED) == "true":
         return Verdict(node, group, f"it has the annotation {SCALE_DOWN_DISABLED}")
@@ -67,10 +69,10 @@ def _judge_one(place: Place, group: Group, others: Sequence[Place], rules: Rules
     return _move(node, group, own, others)
 
 
-def _move(node: Node, group: Group, own: Sequence[Pod], others: Sequence[Place]) -> Verdict:
+def _move(node: Node, group: Group, own: Sequence[Pod], others: Sequence[FilledNode]) -> Verdict:
     """Plan to move all pods to other nodes, or none of them if one does not fit."""
-    trial = [(place, Place(place.node, place.pods)) for place in others]
-    moves: list[tuple[Place, Pod]] = []
+    trial = [(place, FilledNode(place.node, place.pods)) for place in others]
+    moves: list[tuple[FilledNode, Pod]] = []
     for pod in own:
         moving = replace(pod, node=None)
         found = next(((real, copy) for real, copy in trial if not copy.refusals(moving)), None)
@@ -83,7 +85,7 @@ def _move(node: Node, group: Group, own: Sequence[Pod], others: Sequence[Place])
     return Verdict(node, group, to_move=tuple(own))
 
 
-def utilization(place: Place) -> float:
+def utilization(place: FilledNode) -> float:
     """Return the share of GPUs in use or, for a node without GPUs, the larger of the CPU and memory shares in use."""
     names = (GPU,) if place.node.allocatable.get(GPU) else ("cpu", "memory")
     shares = [1 - place.free[name] / place.node.allocatable[name] for name in names if place.node.allocatable.get(name)]
@@ -126,5 +128,5 @@ def allowed(verdicts: Sequence[Verdict], ending: Mapping[str, int]) -> list[Verd
     return chosen
 
 
-def _own_pods(place: Place) -> list[Pod]:
+def _own_pods(place: FilledNode) -> list[Pod]:
     return [pod for pod in place.pods if not pod.goes_with_its_node]

@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from localcloud.kubernetes.autoscaler.fitting import Place, selection_refusals, taint_refusals
+from localcloud.kubernetes.autoscaler.fitting import FilledNode, selection_refusals, taint_refusals
 from localcloud.kubernetes.autoscaler.groups import Group, is_complete
 from localcloud.kubernetes.autoscaler.objects import Node, Pod
 
@@ -20,7 +20,7 @@ class Plan:
     expected: Mapping[str, str] = field(default_factory=dict)
     """Name of an existing or future node that fits the pod, by pod. The scheduler should place the pod there soon."""
     is_held: bool = False
-    """Whether the pods are so new that the scale-up waits for more of them."""
+    """Whether the pods are so recent that the scale-up waits for more of them."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Option:
     """A possible scale-up: a group, its new nodes and the pods that fit on them."""
 
     group: Group
-    places: tuple[Place, ...]
+    places: tuple[FilledNode, ...]
     pods: tuple[Pod, ...]
 
     @property
@@ -100,7 +100,7 @@ def existing_places(
     groups: Sequence[Group],
     daemons: Sequence[Pod] = (),
     lost: Collection[str] = (),
-) -> list[Place]:
+) -> list[FilledNode]:
     """Return the nodes that accept pods, plus the future nodes that each group needs to reach its desired size."""
     places, here = [], {group.name: 0 for group in groups}
     for node in nodes:
@@ -110,7 +110,7 @@ def existing_places(
             continue
         if not node.is_ready or (group is not None and not is_complete(node, group)):
             continue
-        places.append(Place(node, (pod for pod in pods if pod.node == node.name and not pod.is_finished)))
+        places.append(FilledNode(node, (pod for pod in pods if pod.node == node.name and not pod.is_finished)))
         if group is not None:
             here[group.name] += 1
     for group in groups:
@@ -122,10 +122,10 @@ def group_of(node: Node, groups: Iterable[Group]) -> Group | None:
     return next((group for group in groups if node.instance_id in group.instances), None)
 
 
-def new_place(group: Group, daemons: Iterable[Pod]) -> Place:
+def new_place(group: Group, daemons: Iterable[Pod]) -> FilledNode:
     """Return a future node with the DaemonSet pods that will run on it."""
     template = group.template
-    return Place(template, (pod for pod in daemons if not _keeps_away(pod, template)))
+    return FilledNode(template, (pod for pod in daemons if not _keeps_away(pod, template)))
 
 
 def why_pending(pod: Pod, groups: Sequence[Group], daemons: Sequence[Pod], paused: Mapping[str, str]) -> str:
@@ -151,7 +151,7 @@ def why_pending(pod: Pod, groups: Sequence[Group], daemons: Sequence[Pod], pause
 
 
 def _option(group: Group, pods: Sequence[Pod], daemons: Sequence[Pod], room: int) -> Option | None:
-    places: list[Place] = []
+    places: list[FilledNode] = []
     helped: list[Pod] = []
     for pod in pods:
         if _put(pod, places):
@@ -165,8 +165,8 @@ def _option(group: Group, pods: Sequence[Pod], daemons: Sequence[Pod], room: int
     return Option(group, tuple(places), tuple(helped)) if helped else None
 
 
-def _put(pod: Pod, places: Iterable[Place]) -> Place | None:
-    """Place the pod on the first node with room for it and return that node; None if no node has room."""
+def _put(pod: Pod, places: Iterable[FilledNode]) -> FilledNode | None:
+    """FilledNode the pod on the first node with room for it and return that node; None if no node has room."""
     for place in places:
         if not place.refusals(pod):
             place.put(pod)

@@ -1,9 +1,10 @@
-"""What the emulators of CSI drivers share: gRPC services on nodes, mounts, and the part that runs a driver with its add-on.
+"""Shared code for emulators of CSI drivers: gRPC services on nodes, mounts, and the part that runs a driver with its
+add-on.
 
     messages.py      protobuf messages of CSI and of the kubelet's plugin registration
     node_server.py   a driver on a node, over gRPC;  mounts.py: its system calls;  __main__.py: its process, one per node
     part.py          runs a driver while its EKS add-on is installed
 
-The packages efs_csi and fsx_csi add what differs: how a volume is named, and which request to the local AWS finds its files.
-Files are bind-mounted from the local cloud's folder (localcloud/aws/efs/contents.py).
+The packages efs_csi and fsx_csi add the differences: how a volume is named, and which request to the local AWS finds
+its files. Files are bind-mounted from the local cloud's folder (localcloud/aws/efs/contents.py).
 """

@@ -44,9 +44,9 @@ def main() -> int:
         signal.signal(number, end)
     endpoint = KUBELET / "plugins" / arguments.driver / "csi.sock"
     registration = KUBELET / "plugins_registry" / f"{arguments.driver}-reg.sock"
-    aws = Aws(arguments.aws, arguments.region, arguments.instance)
+    aws = MountClient(arguments.aws, arguments.region, arguments.instance)
     volumes: Volumes = EfsVolumes(aws.efs) if arguments.driver == EfsVolumes.driver else LustreVolumes(aws.lustre)
-    server = serve(Driver(arguments.instance, endpoint, volumes, mounts), endpoint, registration)
+    server = serve(Driver(arguments.instance, endpoint, registration, volumes, mounts))
     ending.wait()
     # the kubelet unregisters a driver when its registration socket is deleted
     registration.unlink(missing_ok=True)
@@ -54,7 +54,7 @@ def main() -> int:
     return 0
 
 
-class Aws:
+class MountClient:
     """Client of the local AWS: asks whether the node may mount a volume, and where its files are."""
 
     def __init__(self, url: str, region: str, instance: str) -> None:

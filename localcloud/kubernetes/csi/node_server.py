@@ -63,8 +63,10 @@ class Mounter(Protocol):
 class Driver:
     """Implements the gRPC calls. CallFailed exceptions become gRPC errors."""
 
-    def __init__(self, node_id: str, endpoint: Path, volumes: Volumes, mounter: Mounter) -> None:
-        self._node_id, self._endpoint, self._volumes, self._mounter = node_id, endpoint, volumes, mounter
+    def __init__(self, node_id: str, endpoint: Path, registration: Path, volumes: Volumes, mounter: Mounter) -> None:
+        """`endpoint`: socket of the driver. `registration`: socket by which the kubelet finds the driver."""
+        self.sockets = endpoint, registration
+        self._node_id, self._volumes, self._mounter = node_id, volumes, mounter
 
     def calls(self) -> Mapping[str, tuple[Any, Callable[[Any], Any]]]:
         """Return the request class and the handler of each gRPC call, keyed by the call's full name."""
@@ -128,7 +130,7 @@ class Driver:
 
     def _info(self, _: Any) -> Any:
         return registration("PluginInfo")(
-            type="CSIPlugin", name=self._volumes.driver, endpoint=str(self._endpoint), supported_versions=["1.0.0"]
+            type="CSIPlugin", name=self._volumes.driver, endpoint=str(self.sockets[0]), supported_versions=["1.0.0"]
         )
 
     def _registered(self, status: Any) -> Any:
@@ -136,7 +138,20 @@ class Driver:
             log.info("the kubelet registered the driver")
         else:
             log.error("the kubelet failed to register the driver: %s", status.error)
+            self._reappear()
         return registration("RegistrationStatusResponse")()
+
+    def _reappear(self) -> None:
+        """Make the kubelet register the driver again: it tries once for each appearance of the registration socket.
+
+        It fails while the API server is away, and while its Node object does not exist yet. The real driver's registrar
+        then exits, and its container restarts:
+        https://github.com/kubernetes-csi/node-driver-registrar/blob/master/cmd/csi-node-driver-registrar/node_register.go
+        The kubelet ignores names that begin with a dot.
+        """
+        socket = self.sockets[1]
+        hidden = socket.rename(socket.with_name(f".{socket.name}"))
+        hidden.rename(socket)
 
 
 class CallFailed(Exception):
@@ -166,10 +181,10 @@ def _handler(name: str, request_class: Any, answer: Callable[[Any], Any]) -> Any
     )
 
 
-def serve(driver: Driver, *sockets: Path) -> grpc.Server:
-    """Serve on the Unix sockets. Replace stale sockets left by an earlier process."""
+def serve(driver: Driver) -> grpc.Server:
+    """Serve on the driver's Unix sockets. Replace stale sockets left by an earlier process."""
     server = grpc.server(ThreadPoolExecutor(_THREADS), handlers=[_Handlers(driver.calls())])
-    for path in sockets:
+    for path in driver.sockets:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)
         server.add_insecure_port(f"unix:{path}")

@@ -15,7 +15,7 @@ from localcloud.kubernetes.efs_csi import DRIVER, handles, provisioning
 from localcloud.kubernetes.efs_csi.handles import Handle
 from localcloud.kubernetes.efs_csi.provisioning import Json, Unprovisionable
 from localcloud.kubernetes.pod_identity import credentials
-from localcloud.kubernetes.pod_identity.credentials import Pod, Refused
+from localcloud.kubernetes.pod_identity.credentials import CredentialsRefused, Pod
 from localcloud.kubernetes.running import RunningCluster
 
 log = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ class Controller:
             if storage_class is None:
                 return
             handle = self._create(storage_class, claim)
-        except (Unprovisionable, Refused, ClientError, BotoCoreError) as error:
+        except (Unprovisionable, CredentialsRefused, ClientError, BotoCoreError) as error:
             message = f'failed to provision volume with StorageClass "{claim["spec"]["storageClassName"]}": {error}'
             self._record_event(claim, "ProvisioningFailed", message, "Warning")
             return
@@ -99,7 +99,7 @@ class Controller:
         handle = handles.parse(volume["spec"]["csi"]["volumeHandle"])
         try:
             self._efs().delete_access_point(AccessPointId=handle.access_point)
-        except (Refused, ClientError, BotoCoreError) as error:
+        except (CredentialsRefused, ClientError, BotoCoreError) as error:
             if "AccessPointNotFound" not in str(error):
                 self._record_event(volume, "VolumeFailedDelete", str(error), "Warning")
                 return
@@ -112,7 +112,7 @@ class Controller:
 
     def _efs(self) -> Any:
         """Return an EFS client that has the IAM role of the controller's service account, like the real controller."""
-        import boto3
+        import boto3  # slow to import
 
         cluster = self._cluster
         pod = Pod("kube-system", SERVICE_ACCOUNT, "efs-csi-controller", "efs-csi-controller")

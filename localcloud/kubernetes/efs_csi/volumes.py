@@ -1,4 +1,4 @@
-"""EFS volumes, as the driver on a node sees them."""
+"""EFS volumes, from the perspective of the driver on a node."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Lustre volumes, as the driver on a node sees them.
+"""Lustre volumes, from the perspective of the driver on a node.
 
 https://github.com/kubernetes-sigs/aws-fsx-csi-driver/blob/master/pkg/driver/node.go (NodePublishVolume)
 """
@@ -26,7 +26,7 @@ class LustreVolumes:
         self._resolve = resolve
 
     def parse(self, request: Any) -> str:
-        """Return the source of the mount. The real driver does not compare it with the volume handle either."""
+        """Return the source of the mount. Like the real driver, it does not compare the source with the volume handle."""
         if not request.volume_id:
             raise InvalidVolume("Volume ID not provided")
         dns_name = request.volume_context.get(DNS_NAME, "")

@@ -68,7 +68,7 @@ class Agent:
         self._namespaces: Cache[Any] = Cache(api, "/api/v1/namespaces", parse_labels, self._changed)
         self._policies: Cache[Any] = Cache(api, "/apis/networking.k8s.io/v1/networkpolicies", parse_policy, self._changed)
         self._applied: dict[str, tuple[int, str]] = {}
-        """Namespace's inode and rules of each node. A namespace of the same name may be a new one."""
+        """Namespace's inode and rules of each node. A network namespace with the same name may be a new one."""
 
     def end(self) -> None:
         self._ending = True
@@ -108,7 +108,7 @@ class Agent:
     def _apply_to(self, name: str, commands: str) -> None:
         try:
             wanted = network.path_of(name).stat().st_ino, commands
-        except FileNotFoundError:  # the node is gone
+        except FileNotFoundError:  # the node was removed
             return
         if self._applied.get(name) != wanted:
             nft.apply(self._nft, name, commands)
@@ -120,8 +120,9 @@ class Agent:
 
 
 def cluster_dns(addresses: Addresses) -> tuple[Pod, Service]:
-    """Return the pod and the service of CoreDNS as EKS has them. Here CoreDNS is a process behind a service without a
-    selector."""
+    """Return CoreDNS's pod and service as they are on EKS. Here, CoreDNS is a process behind a service without a
+    selector.
+    """
     labels = {"k8s-app": "kube-dns"}
     ports = (("UDP", "dns", 53), ("TCP", "dns-tcp", 53))
     pod = Pod("kube-system", labels, str(addresses.router), ports)

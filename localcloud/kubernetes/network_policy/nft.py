@@ -21,7 +21,9 @@ class NftError(Exception):
 
 
 def apply(nft: Path, namespace: str, commands: str) -> None:
-    """Run the commands in one transaction in a network namespace. Do nothing if the namespace is gone. Raises NftError."""
+    """Run the commands in one transaction in a network namespace. Do nothing if the namespace no longer exists. Raises
+    NftError.
+    """
     path = network.path_of(namespace)
     try:
         _run(["nsenter", f"--net={path}", "--", str(nft)], commands)

@@ -1,4 +1,4 @@
-"""The objects that network policies are about, reduced to what the agent needs. Pure."""
+"""The objects that network policies refer to, reduced to what the agent needs. Pure."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ Labels = Mapping[str, str]
 Port = int | str
 """Number or name of a port."""
 ENDED = ("Succeeded", "Failed")
-"""Phases of pods that no longer have their address."""
+"""Phases of pods that have released their address."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Service:
 def pod_parser(networks: tuple[IPv4Network, ...]) -> Callable[[Json], Pod | None]:
     """Return a function that parses a pod. It returns None unless the pod has an address in one of the networks.
 
-    Addresses of simulated pods are in no network of the cluster.
+    Addresses of simulated pods are outside the cluster's networks.
     """
 
     def parse(item: Json) -> Pod | None:

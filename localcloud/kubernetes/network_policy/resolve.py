@@ -1,4 +1,4 @@
-"""Resolves network policies: which connections each isolated pod may have. Pure.
+"""Resolves network policies into the connections that each isolated pod may open or accept. Pure.
 
 It resolves peers as EKS's controller does:
 https://github.com/aws/amazon-network-policy-controller-k8s/blob/03e22b5/pkg/resolvers/endpoints.go
@@ -37,7 +37,9 @@ class Allow:
 
 @dataclass(frozen=True)
 class Isolation:
-    """What an isolated pod may do in each direction. None: the pod is not isolated in this direction."""
+    """Connections of an isolated pod that are allowed in each direction. None: the pod is not isolated in this
+    direction.
+    """
 
     ingress: frozenset[Allow] | None
     egress: frozenset[Allow] | None
@@ -72,7 +74,7 @@ def resolve(world: World) -> dict[str, Isolation]:
 
 
 def directions(spec: Json) -> Sequence[Direction]:
-    """Return the directions in which a policy isolates pods. The API server sets `policyTypes` where a user does not."""
+    """Return the directions in which a policy isolates pods. The API server sets `policyTypes` if a user does not."""
     given: Sequence[Direction] | None = spec.get("policyTypes")
     return given if given is not None else ("Ingress", "Egress") if spec.get("egress") else ("Ingress",)
 
@@ -95,7 +97,7 @@ def _allowed(world: World, policy: Json, pod: Pod, direction: Direction) -> Iter
 
 
 def _blocks(network: str, excluded: tuple[str, ...], ports: Sequence[Json]) -> Iterator[Allow]:
-    """A named port has no number here: no pod is known that it could belong to."""
+    """A named port has no number here, because no pod is known to which it could belong."""
     if ":" in network:  # rules for IPv6 have no effect in an IPv4 cluster
         return
     if not ports:
@@ -133,8 +135,9 @@ def _selected(world: World, own: str, peer: Json) -> Iterator[Pod]:
 
 
 def _services(world: World, own: str, peer: Json, ports: Sequence[Json]) -> Iterator[Allow]:
-    """Allow the addresses of services whose own selector matches, because egress is judged before kube-proxy chooses a
-    pod. A policy names the target port; what is allowed is the service's port."""
+    """Allow the addresses of services whose own selector matches, because egress rules apply before kube-proxy chooses
+    a pod. A policy names the target port; the rule allows the service's port.
+    """
     namespaces, selector = _namespaces(world, own, peer), peer.get("podSelector") or {}
     for service in world.services:
         if service.namespace not in namespaces or not matches(selector, service.selector):
@@ -149,7 +152,7 @@ def _services(world: World, own: str, peer: Json, ports: Sequence[Json]) -> Iter
 
 
 def _service_port(world: World, service: Service, protocol: str, wanted: Port) -> int | None:
-    """Return the first port of the service whose target is the wanted port, directly or in a pod of the service."""
+    """Return the first port of the service whose target is the given port, directly or in a pod of the service."""
     offered = [(number, target) for known, number, target in service.ports if known == protocol]
     direct = next((number for number, target in offered if target == wanted), None)
     if direct is not None:

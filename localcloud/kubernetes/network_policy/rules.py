@@ -1,9 +1,10 @@
-"""nftables rules of one node, which let isolated pods have only the connections that policies allow. Pure.
+"""nftables rules of one node, which limit isolated pods to the connections that policies allow. Pure.
 
 https://wiki.nftables.org/wiki-nftables/index.php/Main_Page
 
-Only forwarded packets are judged, so the node always reaches its own pods. Each isolated pod jumps to a chain per
-direction, which returns if a policy allows the packet and drops it otherwise. Pods with the same isolation share chains.
+The rules apply only to forwarded packets, so the node always reaches its own pods. Each isolated pod jumps to a chain
+per direction, which returns if a policy allows the packet and drops it otherwise. Pods with the same isolation share
+chains.
 """
 
 from collections import defaultdict

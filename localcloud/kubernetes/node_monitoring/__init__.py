@@ -3,6 +3,7 @@
     part.py     runs node-problem-detector (localcloud/tools/node-problem-detector) on each real node with GPUs
     rules.py    which line of the node's kernel log is which condition and reason (pure)
 
-The agent on AWS learns of Xids from DCGM. Here they come from the node's kernel log (nodes/kernel_log.py), where the driver
-writes them, too. There are no conditions of other systems, such as NetworkingReady, and none on nodes without GPUs.
+The agent on AWS gets Xids from DCGM. Here they come from the node's kernel log (nodes/kernel_log.py), to which the
+driver also writes them. There are no conditions of other systems, such as NetworkingReady, and none on nodes without
+GPUs.
 """

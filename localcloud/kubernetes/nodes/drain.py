@@ -27,7 +27,9 @@ def limit() -> float:
 
 
 def drain(api: Api, node: str, is_over: Callable[[], bool], seconds: float) -> list[str]:
-    """Drain the node until its pods are gone, `seconds` have passed or `is_over` returns true. Return the pods left."""
+    """Drain the node until its pods are gone, `seconds` have passed or `is_over` returns true. Return the remaining
+    pods.
+    """
     _patch(api, node, {"spec": {"unschedulable": True}})
     evicted: set[str] = set()
 
@@ -58,7 +60,7 @@ def uncordon(api: Api, node: str) -> None:
 
 
 def delete_pods(api: Api, node: str) -> None:
-    """Delete the pods that a drain left behind, without regard to disruption budgets."""
+    """Delete the pods that a drain left behind, ignoring disruption budgets."""
     for pod in _evictable(api, node):
         api.delete(_path(pod))
 

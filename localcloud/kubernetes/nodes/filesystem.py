@@ -19,7 +19,9 @@ OWN = ("etc", "run", "var")
 """Top-level folders that nodes do not share: each node has its own."""
 KERNEL = ("proc", "sys")
 EXTENDED = "opt"
-"""Top-level folder in which a node has the machine's entries and can create its own: device plugins create /opt/aws."""
+"""Top-level folder that shows the machine's entries to a node and lets the node create its own: device plugins create
+/opt/aws.
+"""
 _ETC = (
     *("alternatives", "ca-certificates", "ethertypes", "group", "host.conf", "ld.so.cache", "ld.so.conf", "ld.so.conf.d"),
     *("localtime", "networks", "nsswitch.conf", "os-release", "passwd", "protocols", "rpc", "services", "ssl"),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class RunningNode:
-    """A real node, as its folder shows it."""
+    """A real node, found by its folder."""
 
     name: str
     instance: str
@@ -16,7 +16,7 @@ class RunningNode:
 
 
 class NoSuchNode(Exception):
-    """The local cloud has no such node. The message names the ones that there are."""
+    """The local cloud has no such node. The message names the existing ones."""
 
 
 def find(clusters: Path, node: str) -> RunningNode:

@@ -91,13 +91,13 @@ class Fleet(Part):
         return replace(found, problem=found.problem or lost[0], ready=(found.ready or 0) - len(lost)) if lost else found
 
     def _lost(self, node_group: str) -> list[str]:
-        """Return, for each node that was Ready, the crash after which it no longer is."""
+        """Return, for each node that was Ready, the crash that made it NotReady."""
         crashes = {crash.name: str(crash) for crash in self.cluster.supervisor.crashes()}
         daemons = [member.node.daemons.values() if member.node else (KWOK,) for member in self._roster.ready(node_group)]
         return [next(crashes[name] for name in names if name in crashes) for names in daemons if {*names} & crashes.keys()]
 
     def mend(self) -> None:
-        """Start real nodes again whose PID 1 has ended: all their processes ended with it. Raises StartError."""
+        """Restart real nodes whose PID 1 has ended: all their processes ended with it. Raises StartError."""
         crashed = {crash.name for crash in self.cluster.supervisor.crashes()}
         for member in self._roster.all():
             with member.turn:
@@ -108,7 +108,7 @@ class Fleet(Part):
                         raise StartError(member.problem)
 
     def _reboot(self, member: Member) -> None:
-        """Start a node's processes again. A reboot resets its GPUs, and its agent starts with a healthy condition."""
+        """Restart a node's processes. A reboot resets its GPUs, and its agent starts with a healthy condition."""
         if member.node is not None and member.phase == "ready":
             self._switch_off(member)
             self._start(member)
@@ -189,7 +189,7 @@ class Fleet(Part):
         self._roster.settle(member, "ready")
 
     def _obstacle(self, member: Member) -> str:
-        """Return why EKS would not let the instance join, or "" if it would."""
+        """Return why the instance could not join on EKS, or "" if it could."""
         found = joining.cluster_named(self.cluster.account, self.cluster.region, self.cluster.name)
         obstacle = joining.obstacle_of(found, member.machine.id) if found is not None else None
         return f"node {member.machine.name}: {obstacle.reason}" if obstacle else ""
@@ -287,8 +287,10 @@ class Fleet(Part):
 
     def _gone(self, member: Member) -> None:
         self._roster.remove(member)
-        self.cluster.publish()
-        if member.is_real and not self._ending.is_set():
+        if not member.is_real:
+            return
+        self.cluster.publish()  # there is room for a real node
+        if not self._ending.is_set():
             self._promote(member.machine.kind)
 
     def _promote(self, kind: machine.Kind) -> None:

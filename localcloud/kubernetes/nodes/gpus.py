@@ -1,4 +1,4 @@
-"""The GPUs of a local node, as localcloud/tools/nvml describes them to NVIDIA's programs."""
+"""The GPUs of a local node, which localcloud/tools/nvml presents to NVIDIA's programs."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +13,7 @@ FOLDER: Final = Path("var/lib/kubelet/device-plugins/gpumpi")
 """Folder of the files on the node. It is in a subfolder because a starting kubelet deletes all files directly in
 device-plugins."""
 OF_EXPORTERS: Final = Path("var/lib/kubelet/pod-resources/gpumpi")
-"""The same files again, for exporters: they mount only pod-resources."""
+"""The same files for exporters, which mount only pod-resources."""
 GPUS_FILE: Final = "gpus"
 XIDS_FILE: Final = "xids"
 """Faults of GPUs, one per line: index of the GPU, Xid. Append to it to break a GPU."""
@@ -32,27 +32,29 @@ UNKNOWN_CAPABILITY: Final = "0.0"
 
 
 def uuids(machine: Machine) -> list[str]:
-    """Return the UUIDs of the node's NVIDIA GPUs. A GPU keeps its UUID as long as its instance lives."""
+    """Return the UUIDs of the node's NVIDIA GPUs. A GPU keeps its UUID as long as its instance exists."""
     gpus = machine.type.gpus if machine.type.has_nvidia_gpus else 0
     return [f"GPU-{uuid5(NAMESPACE_URL, f'{machine.id}/{index}')}" for index in range(gpus)]
 
 
 def description(machine: Machine) -> str:
-    """Return the text of the file of GPUs, whose format stands in localcloud/tools/nvml/nvml.c."""
+    """Return the contents of the file of GPUs; its format is documented in localcloud/tools/nvml/nvml.c."""
     name = machine.type.gpu_name or ""
     rest = f"{machine.type.gpu_memory_mib} {CAPABILITIES.get(name, UNKNOWN_CAPABILITY)} NVIDIA {name}"
     return "".join(f"{uuid} 00000000:{0x10 + index:02x}:00.0 {rest}\n" for index, uuid in enumerate(uuids(machine)))
 
 
 def write(machine: Machine, folder: Path) -> None:
-    """Write the files that the NVML of a node reads. A node without GPUs has none: its NVML cannot be initialized."""
+    """Write the files that the NVML of a node reads. A node without GPUs has no such files: its NVML cannot be
+    initialized.
+    """
     if text := description(machine):
         (folder / GPUS_FILE).write_text(text)
         (folder / XIDS_FILE).touch()
 
 
 def share(own: Path) -> None:
-    """Show the files in `FOLDER` of a node's file system to exporters, too."""
+    """Also show the files in `FOLDER` of a node's file system to exporters."""
     folder = own / OF_EXPORTERS
     folder.mkdir(parents=True)
     for name in (GPUS_FILE, XIDS_FILE):
@@ -61,11 +63,11 @@ def share(own: Path) -> None:
 
 
 class NoSuchGpu(Exception):
-    """The node has no such GPU. The message names the ones that it has."""
+    """The node has no such GPU. The message names the existing ones."""
 
 
 def break_gpu(node: RunningNode, index: int, xid: int) -> str:
-    """Let a GPU of a node report an Xid, in NVML and in the kernel log, and return its UUID. Raises NoSuchGpu."""
+    """Make a GPU of a node report an Xid, in NVML and in the kernel log, and return its UUID. Raises NoSuchGpu."""
     described = node.own / FOLDER / GPUS_FILE
     gpus = described.read_text().splitlines() if described.exists() else []
     if not 0 <= index < len(gpus):

@@ -1,4 +1,4 @@
-"""The kernel log of a local node. The machine has one kernel for all nodes, so each node has a file of its own."""
+"""The kernel log of a local node. All nodes share the machine's kernel, so each node has its own file."""
 
 from datetime import datetime
 from pathlib import Path

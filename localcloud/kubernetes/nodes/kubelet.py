@@ -52,7 +52,7 @@ def config(
         "serializeImagePulls": False,
         # Half the default, so that the node reports a device plugin's resources sooner.
         "nodeStatusUpdateFrequency": "5s",
-        # As nodeadm sets them since Kubernetes 1.34: https://github.com/awslabs/amazon-eks-ami/pull/2390
+        # The values that nodeadm sets since Kubernetes 1.34: https://github.com/awslabs/amazon-eks-ami/pull/2390
         "shutdownGracePeriod": f"{logind.DELAY_SECONDS}s",
         "shutdownGracePeriodCriticalPods": f"{logind.CRITICAL_SECONDS}s",
         "cgroupDriver": "cgroupfs",

@@ -8,11 +8,11 @@ from localcloud.tools.catalogue import KUBELET, KUBELET_BEFORE, Tool
 
 VARIABLE: Final = "GPUMPI_LOCAL_KUBELETS"
 OLDER: Final[Mapping[str, Tool]] = {"1.34": KUBELET_BEFORE}
-"""Kubernetes version of an AMI -> its kubelet. Each takes minutes to compile, so nodes run it only on request."""
+"""Kubernetes version of an AMI -> its kubelet. Compiling a kubelet takes minutes, so nodes run these only on request."""
 
 
 class BadVersion(Exception):
-    """The variable names a version without a kubelet. The message names the versions that have one."""
+    """The variable names a version without a kubelet. The message names the versions with a kubelet."""
 
 
 def of(version: str | None, environment: Mapping[str, str] = os.environ) -> Tool:

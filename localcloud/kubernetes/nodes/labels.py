@@ -49,8 +49,8 @@ SIMULATED = Taint(SIMULATED_TAINT, "true", "NoSchedule")
 
 
 def at_registration(machine: Machine) -> dict[str, str]:
-    """Return the labels with which the kubelet registers: labels from user data, plus instance type and location. One more
-    marks nodes with devices, which are always emulated.
+    """Return the labels with which the kubelet registers: labels from user data, plus instance type and location.
+    Another label marks nodes with devices, which are always emulated.
 
     On EKS the cloud controller adds the location shortly afterwards. NodeRestriction lets a kubelet set it, too.
     """

@@ -15,7 +15,7 @@ INTERFACE = "eth0"
 
 
 @dataclass(frozen=True)
-class Place:
+class NodeNetwork:
     """Network namespace and addresses of a node."""
 
     namespace: str
@@ -33,10 +33,10 @@ class Wiring:
 
     def __init__(self, cluster_namespace: str, addresses: Addresses) -> None:
         self._cluster, self._addresses = cluster_namespace, addresses
-        self._places: list[Place] = []
+        self._places: list[NodeNetwork] = []
         self._lock = threading.Lock()
 
-    def connect(self, place: Place) -> None:
+    def connect(self, place: NodeNetwork) -> None:
         """Create the node's namespace and link it to the bridge."""
         with self._lock:
             network.create(place.namespace)
@@ -48,12 +48,12 @@ class Wiring:
             for namespace in (self._cluster, *(other.namespace for other in others)):
                 _add_routes(namespace, [place])
 
-    def set_link(self, place: Place, *, up: bool) -> None:
+    def set_link(self, place: NodeNetwork, *, up: bool) -> None:
         """Set the end of the node's link on the bridge up or down. The node's own end keeps its address and routes."""
         with self._lock:
             network.inside(self._cluster, lambda: _set_link(place, "up" if up else "down"))
 
-    def disconnect(self, place: Place) -> None:
+    def disconnect(self, place: NodeNetwork) -> None:
         """Remove the node's namespace, its link and the routes to it. Skip any that do not exist."""
         with self._lock:
             if place in self._places:
@@ -65,15 +65,15 @@ class Wiring:
             network.remove(place.namespace)
 
 
-def _set_link(place: Place, state: str) -> None:
-    from pyroute2 import IPRoute
+def _set_link(place: NodeNetwork, state: str) -> None:
+    from pyroute2 import IPRoute  # slow to import
 
     with IPRoute() as route:
         for index in route.link_lookup(ifname=_link_name(place)):
             route.link("set", index=index, state=state)
 
 
-def _make_link(place: Place) -> None:
+def _make_link(place: NodeNetwork) -> None:
     """Create the veth pair and attach its outer end to the bridge."""
     from pyroute2 import IPRoute
 
@@ -88,7 +88,7 @@ def _make_link(place: Place) -> None:
         os.close(target)
 
 
-def _remove_link(place: Place) -> None:
+def _remove_link(place: NodeNetwork) -> None:
     from pyroute2 import IPRoute
 
     with IPRoute() as route:
@@ -96,12 +96,12 @@ def _remove_link(place: Place) -> None:
             route.link("del", index=index)
 
 
-def _link_name(place: Place) -> str:
+def _link_name(place: NodeNetwork) -> str:
     """Return the name of the veth end on the bridge. Interface names are limited to 15 characters."""
     return "n" + hashlib.sha256(str(place.address).encode()).hexdigest()[:12]
 
 
-def _make_interface(place: Place, addresses: Addresses) -> None:
+def _make_interface(place: NodeNetwork, addresses: Addresses) -> None:
     """Configure the veth end inside the node's namespace."""
     from pyroute2 import IPRoute
 
@@ -114,7 +114,7 @@ def _make_interface(place: Place, addresses: Addresses) -> None:
     Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
 
 
-def _add_routes(namespace: str, places: Iterable[Place]) -> None:
+def _add_routes(namespace: str, places: Iterable[NodeNetwork]) -> None:
     """Add routes from the namespace to the pods of the given nodes."""
     wanted = list(places)
 
@@ -129,7 +129,7 @@ def _add_routes(namespace: str, places: Iterable[Place]) -> None:
         network.inside(namespace, add)
 
 
-def _remove_route(namespace: str, place: Place) -> None:
+def _remove_route(namespace: str, place: NodeNetwork) -> None:
     def remove() -> None:
         from pyroute2 import IPRoute
         from pyroute2.netlink.exceptions import NetlinkError

@@ -1,7 +1,8 @@
-"""The part of a node's systemd-logind that its kubelet asks: what delays a shutdown, and that a shutdown begins.
+"""The part of a node's systemd-logind that its kubelet uses: inhibitors that delay a shutdown, and the announcement of
+a shutdown.
 
-On EKS's AMIs for Kubernetes 1.34 and newer, the kubelet ends pods gracefully before the instance shuts down: at once, it
-reports its node as NotReady, and gives pods their grace period.
+On EKS's AMIs for Kubernetes 1.34 and newer, the kubelet ends pods gracefully before the instance shuts down: it
+immediately reports its node as NotReady, and gives pods their grace period.
 https://github.com/awslabs/amazon-eks-ami/pull/2390
 https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/
 """
@@ -21,7 +22,7 @@ from jeepney.wrappers import DBusAddress
 
 SOCKET: Final = Path("/run/dbus/system_bus_socket")
 DELAY_SECONDS: Final = 150
-"""Longest delay of a shutdown. nodeadm asks for 2 min 30 s: EC2 gives an instance several minutes."""
+"""Longest delay of a shutdown. nodeadm requests 2 min 30 s: EC2 gives an instance several minutes."""
 CRITICAL_SECONDS: Final = 30
 """The part of it that is reserved for critical pods."""
 POLL_SECONDS: Final = 0.2
@@ -31,7 +32,7 @@ ANSWERS: Final = {
     b"DATA": b"OK 00000000000000000000000000000000",
     b"NEGOTIATE_UNIX_FD": b"AGREE_UNIX_FD",
 }
-"""How a server lets a client in whom its socket already identifies: the dialog of godbus, which the kubelet uses."""
+"""How a server authenticates a client that its socket already identifies: the dialog of godbus, which the kubelet uses."""
 UNKNOWN: Final = "org.freedesktop.DBus.Error.UnknownMethod"
 
 
@@ -50,7 +51,7 @@ class Logind:
         threading.Thread(target=self._accept, name=f"logind {path}", daemon=True).start()
 
     def shut_down(self, is_over: Callable[[], bool], seconds: float = DELAY_SECONDS) -> None:
-        """Announce the shutdown, and wait until nothing delays it any more."""
+        """Announce the shutdown, and wait until no inhibitor delays it."""
         with self._lock:
             clients = list(self._clients)
         for client in clients:
@@ -130,7 +131,7 @@ class Logind:
         client.sendall(answer.serialise(serial=1))
 
     def _inhibit(self, client: socket.socket, message: Message) -> None:
-        """Answer with a file that delays the shutdown until its last copy is closed."""
+        """Return a file that delays the shutdown until its last copy is closed."""
         mine, theirs = os.pipe()
         with self._lock:
             self._clients[client].append(mine)
@@ -144,12 +145,14 @@ class Logind:
 
 
 def _is_released(file: int) -> bool:
-    """Return whether the other end of a pipe is closed: then it can be read without waiting."""
+    """Return whether the other end of a pipe is closed: if so, a read does not block."""
     return bool(select.select([file], [], [], 0)[0])
 
 
 def _authenticate(client: socket.socket) -> bytes:
-    """Speak the server's side of SASL; return what follows it. https://dbus.freedesktop.org/doc/dbus-specification.html"""
+    """Handle the server side of SASL; return the bytes that follow it.
+    https://dbus.freedesktop.org/doc/dbus-specification.html
+    """
     rest = b""
     while True:
         while b"\r\n" not in rest:

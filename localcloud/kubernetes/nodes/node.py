@@ -24,7 +24,7 @@ from localcloud.kubernetes.nodes import (
     logind,
     pod_network,
 )
-from localcloud.kubernetes.nodes.links import Place, Wiring, namespace_of_node
+from localcloud.kubernetes.nodes.links import NodeNetwork, Wiring, namespace_of_node
 from localcloud.kubernetes.nodes.logind import Logind
 from localcloud.kubernetes.nodes.machine import Machine
 from localcloud.kubernetes.nodes.programs import Programs
@@ -61,7 +61,7 @@ class Node:
         self._cgroups = Cgroups()
         self._logind: Logind | None = None
         namespace, pods = namespace_of_node(cluster.namespace, number), cluster.addresses.pods_of_node(number)
-        self.place = Place(namespace, IPv4Address(machine.address), pods)
+        self.place = NodeNetwork(namespace, IPv4Address(machine.address), pods)
 
     @property
     def title(self) -> str:
@@ -124,11 +124,11 @@ class Node:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def stop_kubelet(self) -> None:
-        """Stop the kubelet until `start_kubelet`. This is no crash, so `local start` does not restart it."""
+        """Stop the kubelet until `start_kubelet`. This is not a crash, so `local start` does not restart it."""
         self._cluster.supervisor.stop(self.daemons["kubelet"])
 
     def start_kubelet(self) -> None:
-        """Start a stopped kubelet. Do nothing if it runs."""
+        """Start a stopped kubelet. Do nothing if it is running."""
         if self.process("kubelet") is None:
             self._cluster.supervisor.restart(self.daemons["kubelet"])
 

@@ -1,4 +1,6 @@
-"""Ranks of jobs among the processes of local nodes: a rank hangs or becomes slow, as with a broken GPU or a busy node."""
+"""Finds ranks of jobs among the processes of local nodes, and makes them hang or slow, like a broken GPU or a busy node
+would.
+"""
 
 import re
 import signal
@@ -18,11 +20,11 @@ Ranks = Mapping[int, Sequence[psutil.Process]]
 
 
 class NoSuchRank(ValueError):
-    """The job has no such rank here. The message names the ones that it has."""
+    """The job has no such rank on these nodes. The message names the existing ones."""
 
 
 def rank_of(environment: Mapping[str, str], job: str) -> int | None:
-    """Return the number of a process's rank; None if it is no rank of the job.
+    """Return the number of a process's rank; None if the process is not a rank of the job.
 
     >>> rank_of({"MASTER_ADDR": "train-worker-0.train.mpi-jobs.svc", "OMPI_COMM_WORLD_RANK": "3"}, "train")
     3
@@ -59,13 +61,13 @@ class BrokenRanks:
         _send(_wanted(ranks, job, rank), signal.SIGSTOP)
 
     def slow(self, ranks: Ranks, job: str, rank: int) -> None:
-        """Stop a rank for a share of the time, until it ends or is restored. Raises NoSuchRank."""
+        """Pause a rank for a share of each period, until it ends or is restored. Raises NoSuchRank."""
         processes = _wanted(ranks, job, rank)
         over = self._slow.setdefault(job, threading.Event())
         threading.Thread(target=_slow_down, args=(processes, over), daemon=True, name=f"slow {job} {rank}").start()
 
     def restore(self, ranks: Ranks, job: str) -> None:
-        """Let all ranks of a job go on."""
+        """Let all ranks of a job continue."""
         over = self._slow.pop(job, None)
         if over is not None:
             over.set()
@@ -75,13 +77,15 @@ class BrokenRanks:
 
 def _wanted(ranks: Ranks, job: str, rank: int) -> Sequence[psutil.Process]:
     if rank not in ranks:
-        names = ", ".join(map(str, sorted(ranks))) or "none, no rank of the job runs"
+        names = ", ".join(map(str, sorted(ranks))) or "none, because no rank of the job is running"
         raise NoSuchRank(f"{job}: no rank {rank}; name one of: {names}")
     return ranks[rank]
 
 
 def _send(processes: Iterable[psutil.Process], number: signal.Signals) -> bool:
-    """Send a signal. Return whether a process got it; psutil does not send it to a later process with the same pid."""
+    """Send a signal. Return whether a process received it; psutil does not send it to a later process with the same
+    pid.
+    """
     sent = False
     for process in processes:
         with suppress(psutil.NoSuchProcess):

@@ -52,12 +52,14 @@ class Roster:
             return member
 
     def refuse(self, instance_id: str, node_group: str, problem: str) -> None:
-        """Add an instance of a node group that cannot become a node. It counts as a failed member until it is gone."""
+        """Add an instance of a node group that cannot become a node. It counts as a failed member until it is
+        terminated.
+        """
         with self._lock:
             self._refused[instance_id] = node_group, problem
 
     def let_go(self, instance_id: str) -> Member | None:
-        """Mark a member as leaving and return it. Return None if it is unknown, refused or already leaving."""
+        """Mark a member as leaving and return it. Return None if it is unknown, was rejected, or is already leaving."""
         with self._lock:
             self._refused.pop(instance_id, None)
             member = self._members.get(instance_id)

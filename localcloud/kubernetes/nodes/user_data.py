@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from email import message_from_bytes
 from email.message import Message
+from functools import lru_cache
 from typing import Any
 
 import yaml
@@ -27,7 +28,7 @@ class UserData:
     cluster: str | None = None
     """Name of the cluster to join; None if user data contains none."""
     missing: tuple[str, ...] = ()
-    """Fields that nodeadm requires beside the cluster's name, but user data lacks."""
+    """Fields that nodeadm requires in addition to the cluster's name, but that the user data lacks."""
     runs_bootstrap_script: bool = False
     """Whether a script runs the bootstrap script of Amazon Linux 2."""
     kubelet_flags: tuple[str, ...] = ()
@@ -48,7 +49,7 @@ class UserData:
 
     @property
     def maximum_pods(self) -> int | None:
-        """Limit on pods from the kubelet's flags or configuration; None if there is none."""
+        """Maximum number of pods in the kubelet's flags or configuration; None if there is none."""
         given = next(iter(self._flag_items("--max-pods")), self.kubelet_config.get("maxPods"))
         return None if given is None else int(given)
 
@@ -62,8 +63,12 @@ class UserData:
         return [item for item in values[-1].split(",") if item] if values else []
 
 
+@lru_cache(maxsize=256)
 def read(user_data: str | None) -> UserData:
-    """Parse user data as EC2 stores it: a base64-encoded MIME document, NodeConfig or script."""
+    """Parse user data as EC2 stores it: a base64-encoded MIME document, NodeConfig or script.
+
+    The result is cached, because all instances of a node group have the same user data, and each is read repeatedly.
+    """
     if not user_data:
         return UserData()
     configs, scripts = [], []

@@ -16,7 +16,7 @@ TARGET_ROLE_TIME = timedelta(hours=1)
 """Maximum session duration for role chaining: https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles.html"""
 
 
-class Refused(Exception):
+class CredentialsRefused(Exception):
     """EKS refuses to issue credentials. The message contains EKS's error code and the reason."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
@@ -46,18 +46,18 @@ def association(account: str, region: str, cluster: str, namespace: str, service
 
 
 def assume(account: str, region: str, cluster: str, pod: Pod) -> dict[str, str]:
-    """Return credentials in the format that AWS SDKs expect. Raises Refused."""
+    """Return credentials in the format that AWS SDKs expect. Raises CredentialsRefused."""
     record = association(account, region, cluster, pod.namespace, pod.service_account)
     found = _cluster(account, region, cluster)
     if record is None or found is None:
         who = f"service account {pod.service_account} in namespace {pod.namespace}"
-        raise Refused(404, "ResourceNotFoundException", f"There is no association for {who} in cluster {cluster}")
+        raise CredentialsRefused(404, "ResourceNotFoundException", f"There is no association for {who} in cluster {cluster}")
     node = joining.node_named(found, pod.node) if pod.node else None
     if node is not None and (problem := joining.credentials_problem(found, node)):
-        raise Refused(500, "InternalServerException", problem)
+        raise CredentialsRefused(500, "InternalServerException", problem)
     tags = {} if record.get("disableSessionTags") else _tags(found, pod)
     role, name, subnets = record["roleArn"], _session_name(cluster, pod), found.record["resourcesVpcConfig"]["subnetIds"]
-    # AWS does not document aws:SourceArn for Pod Identity, so a condition on it is not met.
+    # AWS does not document aws:SourceArn for Pod Identity, so a condition on it never holds.
     source = {"aws:sourceaccount": account}
     try:
         session = sts.open_session(
@@ -77,7 +77,7 @@ def assume(account: str, region: str, cluster: str, pod: Pod) -> dict[str, str]:
             )
     except sts.NotTrusted as role_arn:
         text = f"Unauthorized Exception! EKS does not have permissions to assume {role_arn}"
-        raise Refused(400, "AccessDeniedException", text) from None
+        raise CredentialsRefused(400, "AccessDeniedException", text) from None
     if node is not None:
         callers.place(session, node.id)
     return {

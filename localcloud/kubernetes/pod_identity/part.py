@@ -11,14 +11,14 @@ from localcloud.aws.events import Event
 from localcloud.kubernetes.addresses import POD_IDENTITY_ADDRESS
 from localcloud.kubernetes.part import Part
 from localcloud.kubernetes.pod_identity import credentials, mutation, servers
-from localcloud.kubernetes.pod_identity.credentials import Pod, Refused
+from localcloud.kubernetes.pod_identity.credentials import CredentialsRefused, Pod
 
 log = logging.getLogger(__name__)
 
 ADDON = "eks-pod-identity-agent"
 AGENT_PORT = 80
 WEBHOOK_ADDRESS, WEBHOOK_PORT = "127.0.0.1", 23443
-"""Address in the cluster's own namespace. Only the API server reaches it, as on EKS."""
+"""Address in the cluster's own namespace. As on EKS, only the API server can reach it."""
 NAME = "pod-identity-webhook"
 _SERVICE_ACCOUNT = "system:serviceaccount:"
 Json = dict[str, Any]
@@ -86,7 +86,7 @@ class PodIdentity(Part):
         try:
             status = self.cluster.api.create("/apis/authentication.k8s.io/v1/tokenreviews", review)["status"]
         except OSError as error:
-            raise Refused(
+            raise CredentialsRefused(
                 503, "ServiceUnavailableException", f"The API server of the cluster does not respond: {error}"
             ) from error
         user = status.get("user", {})
@@ -94,7 +94,9 @@ class PodIdentity(Part):
         name = str(user.get("username", ""))
         pods = extra.get("authentication.kubernetes.io/pod-name")
         if not status.get("authenticated") or not name.startswith(_SERVICE_ACCOUNT) or not pods:
-            raise Refused(400, "InvalidTokenException", "The token is not valid, or is not bound to a pod of this cluster")
+            raise CredentialsRefused(
+                400, "InvalidTokenException", "The token is not valid, or is not bound to a pod of this cluster"
+            )
         namespace, account = name.removeprefix(_SERVICE_ACCOUNT).split(":")
         node = extra.get("authentication.kubernetes.io/node-name", [""])[0]
         return Pod(namespace, account, pods[0], extra["authentication.kubernetes.io/pod-uid"][0], node)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from localcloud.kubernetes.pod_identity.credentials import Refused
+from localcloud.kubernetes.pod_identity.credentials import CredentialsRefused
 
 log = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ Json = dict[str, Any]
 Mutate = Callable[[Json], list[Json]]
 """Takes a pod, whose metadata must include its namespace, and returns the JSON patch for it."""
 Assume = Callable[[str], dict[str, str]]
-"""Takes a pod's token and returns the credentials for the pod. Raises Refused."""
+"""Takes a pod's token and returns the credentials for the pod. Raises CredentialsRefused."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -70,7 +70,7 @@ def serve_agent(listener: socket.socket, assume: Assume) -> Callable[[], None]:
                 return
             try:
                 answer = assume(self.headers.get("Authorization", ""))
-            except Refused as refused:
+            except CredentialsRefused as refused:
                 self.answer(refused.status, f"{refused}\n".encode(), "text/plain")
             else:
                 self.answer(200, json.dumps(answer).encode())

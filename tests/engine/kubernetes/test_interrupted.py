@@ -76,7 +76,7 @@ def test_recover_adopts_an_object_whose_request_was_canceled_in_flight(
         assert proxy.held.wait(60)
         process.send_signal(signal.SIGINT)
         output, _ = process.communicate(timeout=60)
-    assert not proxy.release.is_set(), "the answer is still held back"
+    assert not proxy.release.is_set(), "the response is still held back"
     proxy.release.set()
     assert "was not successfully created by the Kubernetes API server" in output and "context canceled" in output
     assert objects.get("configmaps", "held") and "held" not in kube.state()

@@ -1,4 +1,4 @@
-"""`migrate-queue` on a real API server and etcd: what etcd holds, and which definition Kubernetes accepts afterwards."""
+"""`migrate-queue` on a real API server and etcd: what etcd stores, and which definition Kubernetes accepts afterwards."""
 
 import base64
 import copy
@@ -47,7 +47,7 @@ def apply(plane: ControlPlane, wanted: dict[str, Any]) -> Any:
 
 
 def in_etcd(plane: ControlPlane, key: str) -> Any:
-    """Return an object as etcd holds it, through etcd's JSON gateway."""
+    """Return an object as stored in etcd, through etcd's JSON gateway."""
     body = {"key": base64.b64encode(f"/registry/{GROUP}/{key}".encode()).decode()}
     answer = urllib3.request("POST", f"http://127.0.0.1:{plane.etcd_port}/v3/kv/range", json=body).json()
     (found,) = answer["kvs"]
@@ -74,7 +74,7 @@ def upgraded(plane: ControlPlane, objects: Objects) -> Iterator[dict[str, str]]:
 
 
 def await_storage(plane: ControlPlane, path: str, key: str, example: dict[str, Any]) -> None:
-    """Wait until the API server, which learns of a changed definition by a watch, stores new objects in v1beta2."""
+    """Wait until the API server, which watches definitions, stores new objects in v1beta2."""
     address = f"/apis/{GROUP}/v1beta2/{path}"
 
     def stored() -> str:

@@ -31,7 +31,7 @@ def test_a_killed_training_resumes_after_its_last_epoch(job_cluster: JobCluster,
     assert code == 0, whole + errors
     epochs = EPOCH.findall(whole)
     assert [int(epoch) for epoch, _ in epochs] == list(range(1, 9)), whole
-    assert float(epochs[-1][1]) < float(epochs[1][1]) < float(epochs[0][1]), "the loss goes on falling"
+    assert float(epochs[-1][1]) < float(epochs[1][1]) < float(epochs[0][1]), "the loss keeps falling"
     assert re.search(r"^resuming from /shared/\S+: 2 epochs were completed$", whole, re.MULTILINE), whole
     verdict = re.search(r"4 processes on 2 hosts by cpu, .* s, 8 epochs: accuracy (\S+), weights equal on all", whole)
     assert verdict and float(verdict[1]) > 0.9, whole

@@ -139,7 +139,7 @@ CASES: dict[str, FactsCase] = {
         services(ecr_api=(A, C, D), sts=(A, C)),
         [f"network.zones[1]: {B} has no interface endpoint for ecr.api and sts. Choose from {A} and {C}."],
     ),
-    "service without endpoints in a zone that nobody chose": (
+    "service without endpoints in a zone that the user did not choose": (
         {"network": {**CLOSED["network"], "zones": 2}},
         [],
         services(ecr_api=(A, C, D)),
@@ -154,13 +154,14 @@ CASES: dict[str, FactsCase] = {
             f"network.zones[1]: {B} has no interface endpoint for eks. {NAT}.",
         ],
     ),
-    "services that may not be read, where their names follow a rule": (CLOSED, [], {"endpoint_services": None}, []),
-    "services that may not be read, where their names follow no rule": (
+    "services that the caller may not list, where their names follow a pattern": (CLOSED, [], {"endpoint_services": None}, []),
+    "services that the caller may not list, where their names follow no pattern": (
         CLOSED,
         [],
         {"partition": "aws-cn"},
         [
-            "network.interfaceEndpoints: the names of endpoint services in aws-cn could not be read and follow no rule. Allow "
+            "network.interfaceEndpoints: the names of endpoint services in aws-cn could not be read, and they follow no "
+            "pattern. Allow "
             f"arn:aws:iam::{ACCOUNT}:user/ada to call ec2:DescribeVpcEndpointServices."
         ],
     ),

@@ -1,5 +1,7 @@
 """Pool mistakes found with facts from AWS: types, zones, images, placement groups and reservations."""
 
+from datetime import UTC, datetime, timedelta
+
 from infra.facts import ExistingPool, Zone
 from tests.pure.mistakes.case import BLOCK, NO_SPOT, ODCR, WHERE, A, B, C, D, FactsCase, existing, reserved
 from tests.pure.world import (
@@ -10,6 +12,8 @@ from tests.pure.world import (
     instance_type,
     pool,
 )
+
+ENDS = datetime(2026, 12, 1, 11, 30, tzinfo=UTC)
 
 CASES: dict[str, FactsCase] = {
     # types
@@ -215,6 +219,15 @@ CASES: dict[str, FactsCase] = {
         [pool(instance_type="p5.48xlarge", capacity=BLOCK)],
         reserved(),
         [f"pools[0].capacity.kind: {RESERVATION} is not a capacity block. Use targeted-odcr."],
+    ),
+    "capacity block that is about to end": (
+        {},
+        [pool(instance_type="p5.48xlarge", capacity=BLOCK)],
+        reserved(kind="capacity-block", end=ENDS, read_at=ENDS - timedelta(minutes=45)),
+        [
+            f"warning: pools[0].capacity.reservationId: {RESERVATION} ends at 2026-12-01 11:30 UTC: EC2 terminates its instances "
+            "from 30 minutes before. Extend the block, or use another one."
+        ],
     ),
     "reservation too small": (
         {},

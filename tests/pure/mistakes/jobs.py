@@ -1,4 +1,4 @@
-"""Settings of jobs that are refused, with the full messages."""
+"""Rejected settings of jobs, with the full messages."""
 
 from typing import Any
 
@@ -163,7 +163,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     # additions to the pods
     (
         {"launcher": "torchrun", "podOverrides": {"launcher": {"labels": {"a": "b"}}}},
-        "podOverrides.launcher: has no effect, because jobs of launcher torchrun have only workers. Remove it.",
+        "podOverrides.launcher: has no effect, because jobs with launcher torchrun have only workers. Remove it.",
     ),
     (
         {"podOverrides": {"worker": {"labels": {"gpumpi.io/job": "a"}}}},

@@ -137,7 +137,7 @@ CASES: dict[str, OfflineCase] = {
     "rule for a new file system": (
         {"storage": {"efs": {"addIngressRule": True}}},
         [],
-        "storage.efs.addIngressRule: applies only to an existing file system; a new one admits nodes anyway. Set fileSystemId, "
+        "storage.efs.addIngressRule: applies only to an existing file system; a new one always admits nodes. Set fileSystemId, "
         "or remove it.",
     ),
     "fileSystemId that is not a file system ID": (
@@ -185,7 +185,7 @@ CASES: dict[str, OfflineCase] = {
     "rule for a new Lustre file system": (
         {"storage": {"fsx": {"addIngressRule": True}}},
         [],
-        "storage.fsx.addIngressRule: applies only to an existing file system; a new one admits nodes anyway. Set fileSystemId, "
+        "storage.fsx.addIngressRule: applies only to an existing file system; a new one always admits nodes. Set fileSystemId, "
         "or remove it.",
     ),
     "size of an existing Lustre file system": (

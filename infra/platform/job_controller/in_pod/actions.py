@@ -1,4 +1,4 @@
-"""What the controller does to the objects of jobs. Every action may be repeated."""
+"""Actions of the controller on the objects of jobs. All actions are idempotent."""
 
 import contextlib
 from collections.abc import Mapping
@@ -8,12 +8,12 @@ from typing import Any
 from .api import MERGE, STRATEGIC, Api, ApiError
 
 DONE = (404, 409)
-"""Answers that mean that an object does not exist any more, or is a different one."""
+"""Responses that mean that the object no longer exists, or is a different one."""
 
 
 @dataclass(frozen=True)
 class DeletePod:
-    """Delete a pod, if it still is the same one."""
+    """Delete a pod if it is still the same one."""
 
     namespace: str
     name: str
@@ -30,7 +30,7 @@ class DeletePod:
 
 @dataclass(frozen=True)
 class FailJob:
-    """Fail a batch Job with a reason of ours.
+    """Fail a batch Job with our own reason.
 
     The Job controller ends the pods of a Job with the condition FailureTarget, then copies its reason to the condition
     Failed. https://kubernetes.io/docs/concepts/workloads/controllers/job/#termination-of-job-pods
@@ -41,7 +41,9 @@ class FailJob:
     reason: str
     message: str
     was_started: bool
-    """False for a Job that is suspended since its creation. The API server accepts no end of a Job without a start."""
+    """False for a Job that has been suspended since its creation. The API server rejects an end of a Job that has no
+    start time.
+    """
 
     def perform(self, api: Api, now: str) -> None:
         condition = {"type": "FailureTarget", "status": "True", "reason": self.reason, "message": self.message}
@@ -72,7 +74,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Report:
-    """Create an event about a job. Its name is that of what happened, so it is created once."""
+    """Create an event about a job. Its name is derived from what happened, so it is created only once."""
 
     name: str
     about: Mapping[str, str]
@@ -95,7 +97,7 @@ class Report:
             "count": 1,
             "source": {"component": "gpumpi-job-controller"},
         }
-        with contextlib.suppress(ApiError):  # a full quota of events must not keep the job from restarting
+        with contextlib.suppress(ApiError):  # an exhausted quota for events must not keep the job from restarting
             api.call("POST", f"api/v1/namespaces/{namespace}/events", body=body)
 
 

@@ -1,11 +1,12 @@
 """Small client of the Kubernetes API, with the pod's own service account."""
 
+import base64
 import http.client
 import json
 import os
 import ssl
 import urllib.parse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,17 @@ REQUEST_SECONDS = 30
 LOG_SECONDS = 10
 WATCH_SECONDS = 300
 """The API server ends a watch after this time. https://kubernetes.io/docs/reference/using-api/api-concepts/"""
+UPGRADE = {"Accept": "*/*", "Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
+"""containerd answers a request that accepts only JSON with 406."""
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 
 Object = dict[str, Any]
+Query = Mapping[str, str] | Sequence[tuple[str, str]]
 
 
 class ApiError(Exception):
-    """The API server refused a request."""
+    """The API server rejected a request."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(f"{status} {reason}: {message}")
@@ -33,7 +37,7 @@ class Unreachable(Exception):
 
 
 class Api:
-    """Client for one thread."""
+    """Client for use by one thread."""
 
     def __init__(self, host: str, port: int, context: ssl.SSLContext | None, token: Path | None) -> None:
         self._host, self._port, self._context, self._token = host, port, context, token
@@ -53,7 +57,7 @@ class Api:
     def call(
         self, method: str, path: str, query: Mapping[str, str] | None = None, body: Object | None = None, kind: str = ""
     ) -> Object:
-        """Send a request and return the answer. Raises ApiError and Unreachable."""
+        """Send a request and return the response. Raises ApiError and Unreachable."""
         answer = self._send(method, path, query, body, kind, REQUEST_SECONDS)
         try:
             return _decoded(answer.status, answer.read())
@@ -62,7 +66,7 @@ class Api:
             raise Unreachable(str(error)) from error
 
     def content(self, path: str, query: Mapping[str, str]) -> bytes:
-        """Return an answer that is no JSON, such as a log. Raises ApiError and Unreachable."""
+        """Return a response that is not JSON, such as a log. Raises ApiError and Unreachable."""
         answer = self._send("GET", path, query, None, "", LOG_SECONDS)
         try:
             content = answer.read()
@@ -87,11 +91,32 @@ class Api:
         finally:
             self._drop()
 
+    def upgraded(self, path: str, query: Query, protocol: str, seconds: int) -> Any:
+        """Return the stream of a connection that the server has upgraded to a WebSocket. Raises ApiError and Unreachable.
+
+        The connection serves nothing else afterwards."""
+        key = base64.b64encode(os.urandom(16)).decode()
+        more = {**UPGRADE, "Sec-WebSocket-Key": key, "Sec-WebSocket-Protocol": protocol}
+        answer = self._send("GET", path, query, None, "", seconds, more)
+        if answer.status != http.client.SWITCHING_PROTOCOLS:
+            _decoded(max(answer.status, http.client.BAD_REQUEST), answer.read())
+        return answer.fp
+
+    def close(self) -> None:
+        self._drop()
+
     def _send(
-        self, method: str, path: str, query: Mapping[str, str] | None, body: Object | None, kind: str, limit: int
+        self,
+        method: str,
+        path: str,
+        query: Query | None,
+        body: Object | None,
+        kind: str,
+        limit: int,
+        more: Mapping[str, str] | None = None,
     ) -> http.client.HTTPResponse:
         url = f"/{path}?{urllib.parse.urlencode(query)}" if query else f"/{path}"
-        headers = {"Accept": "application/json", "Content-Type": kind or "application/json"}
+        headers = {"Accept": "application/json", "Content-Type": kind or "application/json", **(more or {})}
         if self._token is not None:  # the kubelet renews the token
             headers["Authorization"] = f"Bearer {self._token.read_text(encoding='utf-8').strip()}"
         content = None if body is None else json.dumps(body).encode()
@@ -102,7 +127,7 @@ class Api:
                 return connection.getresponse()
             except (OSError, http.client.HTTPException) as error:
                 self._drop()
-                if is_last:  # otherwise the server may have closed an idle connection
+                if is_last:  # the server may have closed an idle connection
                     raise Unreachable(str(error)) from error
         raise AssertionError
 

@@ -1,7 +1,7 @@
 """Concern: the attempts of a job, and how each one ended.
 
-An attempt of an MPI job is one pod of its launcher. An attempt of a torchrun job is one pod for each worker: once one of
-them ends with an error or is taken away, the attempt is over, and `restarts.py` ends the others.
+An attempt of an MPI job is one pod of its launcher. An attempt of a torchrun job is one pod for each worker: once one
+of them ends with an error or is lost, the attempt is over, and `restarts.py` ends the others.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from typing import Any
 
 from . import moments
 from .api import Object
-from .job import ManagedJob, conditions, disruption, ended_at, exits, is_terminal, started_at
+from .job import ManagedJob, conditions, cut_off, disruption, ended_at, exits, is_terminal, started_at
 from .record import ATTEMPTS_KEPT, Record
 
 SUCCEEDED, FAILED, DISRUPTED = "Succeeded", "Failed", "Disrupted"
@@ -17,7 +17,9 @@ EVIDENCE_SECONDS = 120
 """How long after an attempt the loss of a node may still explain its end: Kubernetes notices a dead kubelet after 50 s."""
 
 WITH_PODS = 3
-"""Attempts whose pods are listed. Kubernetes creates the pods of an attempt after the end of the one before."""
+"""Number of attempts whose pods are listed. Kubernetes creates the pods of an attempt after the previous attempt has
+ended.
+"""
 
 Attempt = dict[str, Any]
 
@@ -55,7 +57,7 @@ def is_ending(record: Record, job: ManagedJob) -> bool:
 
 
 def _finish(record: Record, attempt: Attempt, job: ManagedJob, now: str) -> None:
-    """Close the attempt with which the job ends."""
+    """Close the last attempt of the job."""
     mine = [pod for pod in job.attempt_pods if pod["metadata"]["uid"] in attempt["pods"]]
     failed = [pod for pod in mine if pod["status"].get("phase") == FAILED]
     if mine and not failed and all(map(is_terminal, mine)):
@@ -68,13 +70,13 @@ def _finish(record: Record, attempt: Attempt, job: ManagedJob, now: str) -> None
 
 
 def current(record: Record) -> Attempt | None:
-    """Return the attempt that runs; None between attempts."""
+    """Return the running attempt; None between attempts."""
     last = record["attempts"][-1] if record["attempts"] else None
     return last if last is not None and last["outcome"] is None else None
 
 
 def _open(record: Record, job: ManagedJob) -> bool:
-    """Begin an attempt if there are pods of no earlier one."""
+    """Begin an attempt if there are pods that belong to no earlier one."""
     fresh = _fresh(record, job)
     if job.launcher != "torchrun":
         fresh = fresh[:1]
@@ -100,7 +102,7 @@ def _open(record: Record, job: ManagedJob) -> bool:
 
 
 def _fresh(record: Record, job: ManagedJob) -> list[Object]:
-    """Return the pods that belong to no attempt yet."""
+    """Return the pods that do not belong to an attempt yet."""
     known = {uid for one in record["attempts"] for uid in one["pods"]}
     since = record.get("knownUntil", "")
     return [
@@ -110,7 +112,7 @@ def _fresh(record: Record, job: ManagedJob) -> list[Object]:
 
 def _update(record: Record, attempt: Attempt, job: ManagedJob, now: str) -> None:
     mine = [pod for pod in job.attempt_pods if pod["metadata"]["uid"] in attempt["pods"]]
-    lost = _lost(attempt, mine, job)
+    lost = _lost(attempt, mine, job) or _cut_off(attempt, job)
     failed = [pod for pod in mine if pod["status"].get("phase") == FAILED]
     if not lost and not failed and job.launcher == "torchrun":  # indexes start at different times after a restart
         mine = [*mine, *_fresh(record, job)]
@@ -136,7 +138,7 @@ def _update(record: Record, attempt: Attempt, job: ManagedJob, now: str) -> None
 
 
 def _watch_companions(record: Record, attempt: Attempt, job: ManagedJob) -> None:
-    """Remember the workers of an MPI attempt, and whether one of them failed by a fault of its own."""
+    """Record the workers of an MPI attempt, and whether one of them failed by itself."""
     if job.launcher == "torchrun":
         return
     ended_by_us = {uid for one in record["attempts"] if one.get("hang") for uid in one["companions"]}
@@ -161,7 +163,7 @@ def _are_running(mine: Sequence[Object], job: ManagedJob) -> bool:
 
 
 def _lost(attempt: Attempt, mine: Sequence[Object], job: ManagedJob) -> list[str]:
-    """Return why pods of the attempt were taken away. The exit code of such a pod says nothing."""
+    """Return why the attempt lost pods. The exit code of such a pod means nothing."""
     mine = [pod for pod in mine if pod["status"].get("phase") != SUCCEEDED]
     found = [why for pod in mine if (why := disruption(pod, job.nodes))]
     found += [f"{pod['metadata']['name']} was deleted" for pod in mine if pod["metadata"].get("deletionTimestamp")]
@@ -169,8 +171,15 @@ def _lost(attempt: Attempt, mine: Sequence[Object], job: ManagedJob) -> list[str
     return found + [f"{attempt['pods'][uid]} was deleted" for uid in sorted(gone)]
 
 
+def _cut_off(attempt: Attempt, job: ManagedJob) -> list[str]:
+    """Return why workers of an MPI attempt cannot go on, although the launcher may not notice: without its kubelet, a node goes
+    on running its containers, and Kubernetes replaces the worker under the job's feet."""
+    pods = [] if job.launcher == "torchrun" else [one for one in job.worker_pods if not is_terminal(one)]
+    return [why for pod in pods if pod["metadata"]["uid"] in attempt["companions"] and (why := cut_off(pod, job.nodes))]
+
+
 def _lost_companions(attempt: Attempt, job: ManagedJob) -> list[str]:
-    """Return why workers were taken away while the launcher ran."""
+    """Return why workers were lost while the launcher ran."""
     live = {pod["metadata"]["uid"]: pod for pod in job.worker_pods}
     found = [why for uid in attempt["companions"] if uid in live and (why := disruption(live[uid], job.nodes))]
     for uid, name in sorted(attempt["companions"].items()):
@@ -195,7 +204,7 @@ def _revise(record: Record, attempt: Attempt, job: ManagedJob, now: str) -> None
 
 
 def _exits(pods: Sequence[Object], attempt: Attempt) -> list[dict[str, Any]]:
-    """Return the containers that ended with an error during the attempt, the first one first."""
+    """Return the containers that ended with an error during the attempt, in the order in which they ended."""
     found = [one for pod in pods for one in exits(pod) if not one["at"] or one["at"] >= attempt["from"]]
     return sorted(found, key=lambda one: one["at"])[:10]
 
@@ -216,7 +225,7 @@ def close_as(record: Record, attempt: Attempt, outcome: str, cause: str, when: s
 
 
 def close(record: Record, now: str, cause: str) -> None:
-    """End the attempt that runs: the job does not exist any more."""
+    """End the running attempt, because the job no longer exists."""
     attempt = current(record)
     if attempt is not None:
         close_as(record, attempt, DISRUPTED, cause, now)

@@ -1,4 +1,4 @@
-"""The jobs of the cluster, put together from mirrors."""
+"""The jobs of the cluster, assembled from mirrors."""
 
 import functools
 from collections import defaultdict
@@ -50,7 +50,7 @@ class Cluster:
         return self._nodes.objects()
 
     def pods(self) -> list[Object]:
-        """Return the pods of the job namespaces, of any tool."""
+        """Return the pods in the job namespaces, whatever tool created them."""
         return [pod for namespace in self.namespaces for pod in self._mirrors[namespace, "Pod"].objects()]
 
     def jobs(self) -> list[ManagedJob]:
@@ -96,7 +96,7 @@ def _created(found: Object) -> str:
 
 
 def _is_since(created: str, found: Object) -> bool:
-    """Return whether an object belongs to this job, and not to an earlier one with the same name."""
+    """Return whether an object belongs to this job rather than to an earlier one with the same name."""
     return bool(found["metadata"]["creationTimestamp"] >= created)
 
 
@@ -108,7 +108,7 @@ def _by_job(objects: Iterable[Object]) -> Mapping[str, list[Object]]:
 
 
 def leases(api: Api) -> Mapping[str, str]:
-    """Return when each node's kubelet last renewed its lease; nothing if they may not be read."""
+    """Return when each node's kubelet last renewed its lease; empty without permission to read leases."""
     try:
         found = api.call("GET", NODE_LEASES)["items"]
     except ApiError:

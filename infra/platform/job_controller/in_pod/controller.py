@@ -1,4 +1,4 @@
-"""The loop: look at the jobs and nodes after each change, write what to do, then act."""
+"""The loop: after each change, look at jobs and nodes, record what to do, then act."""
 
 import os
 import signal
@@ -17,12 +17,13 @@ from .job import ManagedJob
 from .lease import LEASE_SECONDS, RENEW_SECONDS, Election
 from .nodes import Nodes
 from .record import is_over
+from .stacks import Stacks
 from .store import Store
 
 GATHER_SECONDS = 0.2
-"""Pause after a change, in which more changes arrive: pods of a job start together."""
+"""Pause after a change to collect further changes: pods of a job start together."""
 LOOK_SECONDS = 5.0
-"""Longest pause between two looks: a verdict may wait for a node, and deadlines pass without a change."""
+"""Longest pause between two rounds: a verdict may wait for a node, and deadlines pass without a change."""
 PRUNE_SECONDS = 3600.0
 LEASE_NAME = "gpumpi-job-controller"
 
@@ -38,7 +39,7 @@ class Controller:
         self._cluster = Cluster(api, namespaces, self._changed.set)
         self._store = Store(api)
         self._nodes = nodes
-        self._following = Following(api)
+        self._following, self._stacks = Following(api), Stacks(api)
         self._held_until = self._pruned = self._renewed = 0.0
         self.is_stopping = False
 
@@ -94,20 +95,21 @@ class Controller:
             self._following.forget(job.uid)
             return
         seen = self._following.look(job, before) if before is not None else None
-        after = reconcile.observe(before, job, now, seen)
+        dump = self._stacks.look(job, before, now) if before is not None else None
+        after = reconcile.observe(before, job, now, seen, dump)
         alive: Mapping[str, str] = leases(self._api) if restarts.needs_leases(after, job) else {}
         actions = reconcile.decide(after, job, alive, now)
         if after != before:
             if before is None or after["phase"] != before["phase"]:
                 print(f"{job.namespace}/{job.name}: {after['phase']}", flush=True)
             if not self._store.write(after, found):
-                return  # the next look starts from what another client wrote
+                return  # the next round starts from what another client wrote
         for action in actions:
             print(f"{job.namespace}/{job.name}: {action}", flush=True)
             action.perform(self._api, now)
 
     def _finish(self, found: Object, now: str) -> None:
-        """Complete the record of a job that does not exist any more."""
+        """Complete the record of a job that no longer exists."""
         after = reconcile.ended_without_us(found["record"], now)
         if after != found["record"]:
             print(f"{after['namespace']}/{after['name']}: {after['phase']}", flush=True)

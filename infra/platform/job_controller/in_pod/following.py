@@ -1,4 +1,4 @@
-"""The steps of the jobs that the controller follows, between two writes of their records."""
+"""Steps of the followed jobs that are not in their records yet."""
 
 from dataclasses import dataclass, field
 
@@ -20,7 +20,7 @@ class _Followed:
 
 
 class Following:
-    """Steps by the UID of their job. Nothing is lost with it: a new controller reads the logs again."""
+    """Steps by the UID of their job. Losing it is harmless: a new controller reads the logs again."""
 
     def __init__(self, api: Api) -> None:
         self._logs = Logs(api)
@@ -30,7 +30,7 @@ class Following:
         self._logs.start()
 
     def look(self, job: ManagedJob, record: Record) -> Seen | None:
-        """Return what is known of the job's log. The record is the one that is stored."""
+        """Return what is known about the job's log. `record` is the stored record."""
         source, wanted = progress.source(record, job), progress.wanted(job)
         if source is None or wanted is None:
             self._followed.pop(job.uid, None)

@@ -6,7 +6,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 PORT = 8080
 SILENT_SECONDS = 120
-"""How long the loop may take. The API server may be away for some of this time."""
+"""How long the loop may take. It allows for some time in which the API server is unreachable."""
 
 
 class Health:
@@ -32,7 +32,7 @@ class Health:
                 self.end_headers()
 
             def log_message(self, format: str, *args: object) -> None:
-                """Log no requests of the kubelet."""
+                """Do not log the kubelet's requests."""
 
         server = ThreadingHTTPServer(("", port), Handler)
         threading.Thread(target=server.serve_forever, daemon=True, name="health").start()

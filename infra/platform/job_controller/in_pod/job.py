@@ -1,4 +1,4 @@
-"""A job and its objects, as the controller's mirrors have them."""
+"""A job and its objects, as in the controller's mirrors."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -12,9 +12,9 @@ from .api import Object
 
 JOB, ROLE, LAUNCHER = "gpumpi.io/job", "gpumpi.io/role", "gpumpi.io/launcher"
 MPI_JOB, MPI_ROLE = "training.kubeflow.org/job-name", "training.kubeflow.org/job-role"
-"""Labels of mpi-operator, for MPIJobs that were not submitted with `scripts/cluster`."""
+"""Labels that mpi-operator sets, for MPIJobs that were not submitted with `scripts/cluster`."""
 POLICY = "gpumpi.io/policy"
-"""Annotation with what the controller does for a job. Without it, the controller only writes the record."""
+"""Annotation that configures what the controller does for a job. Without it, the controller only writes the record."""
 POLICY_VERSION = 1
 GPU = "nvidia.com/gpu"
 
@@ -50,13 +50,13 @@ class ManagedJob:
     """One job with everything that belongs to it."""
 
     main: Object
-    """MPIJob or Job, whose deletion deletes the job."""
+    """MPIJob or Job; deleting it deletes the job."""
     pods: Sequence[Object] = ()
     launcher_job: Object | None = None
     """Job of the launcher. For `standalone` it is the main object."""
     setup: Object | None = None
     workers_set: Object | None = None
-    """StatefulSet of the workers, without mpi-operator."""
+    """StatefulSet of the workers, if mpi-operator does not create them."""
     nodes: Mapping[str, Object] = field(default_factory=dict)
 
     @property
@@ -79,7 +79,7 @@ class ManagedJob:
 
     @cached_property
     def policy(self) -> Mapping[str, Any]:
-        """What the controller does for this job; empty for jobs of other tools."""
+        """What the controller does for this job; empty for jobs created by other tools."""
         try:
             found: Mapping[str, Any] = json.loads((self.main["metadata"].get("annotations") or {})[POLICY])
         except (KeyError, ValueError):
@@ -98,7 +98,7 @@ class ManagedJob:
 
     @property
     def attempts_job(self) -> Object | None:
-        """Job whose pods are the attempts; None until mpi-operator has created it."""
+        """Job whose pods are the attempts, or None until mpi-operator has created it."""
         return self.launcher_job if self.launcher == "mpijob" else self.main
 
     @property
@@ -108,7 +108,7 @@ class ManagedJob:
 
     @cached_property
     def verdict(self) -> tuple[str, Object] | None:
-        """Return `Succeeded` or `Failed` with its condition; None before the end."""
+        """Return `Succeeded` or `Failed` with its condition; None while the job has not ended."""
         found = conditions(self.main)
         for kind in ("Succeeded", "Complete"):
             if kind in found:
@@ -147,7 +147,7 @@ def ended_at(pod: Object) -> str:
 
 
 def started_at(pod: Object) -> str:
-    """Return when the containers of a pod started; empty before that."""
+    """Return when the containers of a pod started; empty if they have not."""
     states = [one.get("state", {}) for one in pod["status"].get("containerStatuses") or ()]
     found = [(one.get("running") or one.get("terminated") or {}).get("startedAt") for one in states]
     return max((one for one in found if one), default="")
@@ -158,8 +158,24 @@ def gpus(pod: Object) -> int:
     return sum(int(one.get(GPU, 0)) for one in limits)
 
 
+def cut_off(pod: Object, nodes: Mapping[str, Object]) -> str:
+    """Return why no kubelet can end a pod, whose containers may still run; empty if one can."""
+    name, node = pod["metadata"]["name"], pod["spec"].get("nodeName", "")
+    if not node or not nodes or not pod["status"].get("startTime"):
+        return ""
+    if node not in nodes:
+        return f"{name}: its node {node} is gone"
+    return f"{name}: its node {node} is not ready" if is_silent(nodes[node]) else ""
+
+
+def is_silent(node: Object) -> bool:
+    """Return whether the node's kubelet has not renewed its lease for so long that Kubernetes calls its state unknown."""
+    found = node.get("status", {}).get("conditions") or ()
+    return any((one["type"], one["status"]) == ("Ready", "Unknown") for one in found)
+
+
 def disruption(pod: Object, nodes: Mapping[str, Object]) -> str:
-    """Return why a pod is or will be lost without a fault of its program; empty if it is not.
+    """Return why a pod is or will be lost through no fault of its program; empty if it is not lost.
 
     https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions
     """

@@ -19,7 +19,7 @@ def _exact(when: datetime) -> str:
 
 
 def wanted(found: Object | None, identity: str, now: datetime) -> Object | None:
-    """Return the spec that makes or keeps this controller the leader; None while another one is."""
+    """Return the spec that makes or keeps this controller the leader; None while another one leads."""
     spec: dict[str, Any] = dict((found or {}).get("spec") or {})
     holder, renewed = spec.get("holderIdentity"), spec.get("renewTime")
     ends = moments.read(renewed) + timedelta(seconds=LEASE_SECONDS) if renewed else now

@@ -1,4 +1,4 @@
-"""Reads the logs of jobs with `progress`, in a thread of its own: the kubelet of a lost node does not answer."""
+"""Reads the logs of jobs with `progress` in a separate thread, because the kubelet of a lost node does not answer."""
 
 import sys
 import threading
@@ -12,9 +12,13 @@ from .api import Api, ApiError, Unreachable
 
 READ_SECONDS = 5.0
 CHUNK_BYTES, CHUNKS = 1 << 19, 4
-"""Size of a request, and requests per log and round. A job that prints more is behind, and cannot be found to hang."""
+"""Size of a request, and requests per log and round. The controller falls behind a job that prints more, and cannot
+detect that it hangs.
+"""
 LINES_WAITING = 50_000
-"""Lines that wait for a look at their job. A controller that is not the leader looks at none."""
+"""Maximum number of lines to keep until their job is processed. A controller that is not the leader does not process
+them.
+"""
 
 
 @dataclass(frozen=True)
@@ -26,12 +30,12 @@ class Source:
     uid: str
     container: str
     since: str
-    """Time of the last line that is known."""
+    """Time of the last known line."""
 
 
 @dataclass(frozen=True)
 class NewLines:
-    """What was read of a log since the last look at it."""
+    """Lines of a log that were read since the last `take`."""
 
     lines: steps.Lines
     complete: str
@@ -55,7 +59,7 @@ class Logs(threading.Thread):
         self._readings: dict[str, _Reading] = {}
 
     def follow(self, sources: Mapping[str, Source]) -> None:
-        """Read the logs of these jobs, by the job's UID, and of no others."""
+        """Read only the logs of these jobs, by the job's UID."""
         with self._lock:
             known, self._readings = self._readings, {}
             for job, source in sources.items():
@@ -87,7 +91,9 @@ class Logs(threading.Thread):
             try:
                 lines, is_whole = self._chunk(reading.source, reading.last)
             except (ApiError, Unreachable) as error:
-                if not isinstance(error, ApiError) or error.status >= 500:  # else the container has not started, or is gone
+                if (
+                    not isinstance(error, ApiError) or error.status >= 500
+                ):  # otherwise the container has not started, or no longer exists
                     print(f"log of {reading.source.namespace}/{reading.source.pod}: {error}", file=sys.stderr, flush=True)
                 return
             with self._lock:
@@ -108,6 +114,6 @@ class Logs(threading.Thread):
 
 
 def _next_second(last: str) -> str:
-    """Return the next second: the API knows only whole ones, and more than a chunk was printed in this one."""
+    """Return the next second: the API accepts only whole seconds, and more than a chunk was printed in this one."""
     when = moments.read(last or moments.EPOCH) + timedelta(seconds=1)
     return moments.exact(moments.write(when)) or ""

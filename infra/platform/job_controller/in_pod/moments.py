@@ -1,4 +1,4 @@
-"""Times as the Kubernetes API writes them."""
+"""Times in the format of the Kubernetes API."""
 
 from datetime import UTC, datetime
 
@@ -18,7 +18,8 @@ def write(when: datetime) -> str:
 
 
 def exact(text: str) -> str | None:
-    """Return a time of a log line with microseconds; None if it is none. Such times sort as text.
+    """Return the time of a log line with microseconds; None if the text is not a time. As text, such times sort
+    chronologically.
 
     >>> exact("2026-11-23T12:00:00.123456789Z"), exact("2026-11-23T13:00:00+01:00"), exact("hello")
     ('2026-11-23T12:00:00.123456Z', '2026-11-23T12:00:00.000000Z', None)
@@ -42,7 +43,7 @@ def seconds(start: str, end: str) -> float:
 
 
 def latest(*times: str) -> str:
-    """Return the latest of several times; empty ones do not count.
+    """Return the latest of several times, ignoring empty ones.
 
     >>> latest("", "2026-11-23T12:00:00Z", "2026-11-23T11:00:00Z")
     '2026-11-23T12:00:00Z'

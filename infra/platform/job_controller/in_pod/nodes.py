@@ -1,4 +1,4 @@
-"""Concern: broken nodes leave service, and come back after their repair. `infra/health` decides; this carries it out."""
+"""Concern: take broken nodes out of service, and back after their repair. `infra/health` decides; this carries it out."""
 
 import json
 import os
@@ -14,10 +14,10 @@ from infra.health.journal import Journal
 
 from .actions import DONE, Action, DeletePod
 from .api import MERGE, Api, ApiError, Object
-from .job import ManagedJob, is_terminal
+from .job import ManagedJob, is_silent, is_terminal
 
 VARIABLE = "GPUMPI_NODES"
-"""Which nodes the controller may take out of service, as JSON. Without it, the controller leaves nodes alone."""
+"""Nodes that the controller may take out of service, as JSON. Without it, the controller leaves nodes alone."""
 CONFLICT, NOT_FOUND = 409, 404
 
 
@@ -35,14 +35,16 @@ def policy(text: str | None) -> Policy | None:
 
 
 class Nodes:
-    """Takes broken nodes out of service. It acts on what the nodes and the journal say, and remembers nothing else."""
+    """Takes broken nodes out of service. It acts only on the state of the nodes and the journal, and keeps no other
+    state.
+    """
 
     def __init__(self, api: Api, namespace: str, wanted: Policy) -> None:
         self._api, self._policy = api, wanted
         self._path = f"api/v1/namespaces/{namespace}/configmaps"
         self._namespace = namespace
         self._stored: Object | None = None
-        """The ConfigMap of the journal as the API server has it; None before it was read."""
+        """The ConfigMap of the journal as last read from the API server; None before that."""
 
     @classmethod
     def from_environment(cls, api: Api) -> "Nodes | None":
@@ -50,11 +52,11 @@ class Nodes:
         return None if wanted is None else cls(api, os.environ["POD_NAMESPACE"], wanted)
 
     def look(self, nodes: Sequence[Object], pods: Sequence[Object], jobs: Sequence[ManagedJob], now: datetime) -> None:
-        """Write the journal, then change nodes, then end the pods of jobs that have to leave."""
+        """Write the journal, then change nodes, then end the pods of jobs that must leave."""
         known = self._journal()
         found = healing.plan(nodes, known, busy_nodes(pods), now.astimezone(UTC).replace(microsecond=0), self._policy)
         if found.journal != known and not self._write(found.journal):
-            return  # another controller has written; the next look starts from there
+            return  # another controller has written it; the next round starts from there
         for one in found.patches:
             self._patch(one)
         stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -68,7 +70,7 @@ class Nodes:
         except ApiError as error:
             if error.status not in DONE:
                 raise
-            return  # the node has changed or is gone: the next look decides again
+            return  # the node has changed or was deleted: the next round decides again
         print(f"{one.node}: {one.what}", flush=True)
 
     def _journal(self) -> Journal:
@@ -103,13 +105,13 @@ def busy_nodes(pods: Sequence[Object]) -> set[str]:
 
 
 def stranded(nodes: Sequence[Object], jobs: Sequence[ManagedJob]) -> list[Action]:
-    """Return the removal of deleted pods whose kubelet cannot end them: it does not answer, or its node is gone.
+    """Return actions that remove deleted pods whose kubelet cannot end them because it or its node is gone.
 
     Kubernetes keeps such a pod until the node returns or its Node object is deleted, because a copy of it may still run:
     https://kubernetes.io/docs/tasks/run-application/force-delete-stateful-set-pod/
-    Ranks of a job cannot go on there: MPI and torchrun end ranks that lose their peers.
+    Ranks of a job cannot continue there: MPI and torchrun stop the ranks when one of them is lost.
     """
-    answering = {node["metadata"]["name"] for node in nodes if not _is_silent(node)}
+    answering = {node["metadata"]["name"] for node in nodes if not is_silent(node)}
     return [
         DeletePod(job.namespace, pod["metadata"]["name"], pod["metadata"]["uid"], 0)
         for job in jobs
@@ -119,14 +121,8 @@ def stranded(nodes: Sequence[Object], jobs: Sequence[ManagedJob]) -> list[Action
     ]
 
 
-def _is_silent(node: Object) -> bool:
-    """Return whether the node's kubelet has not renewed its lease for so long that Kubernetes calls its state unknown."""
-    found = node.get("status", {}).get("conditions") or ()
-    return any((one["type"], one["status"]) == ("Ready", "Unknown") for one in found)
-
-
 def leaving(nodes: Sequence[Object], jobs: Sequence[ManagedJob]) -> list[Action]:
-    """Return the ends of pods whose jobs have to leave a node. `restarts.py` restarts each job as a whole."""
+    """Return actions that end pods whose jobs must leave a node. `restarts.py` restarts each job as a whole."""
     drained = healing.drained(nodes)
     return [
         DeletePod(job.namespace, pod["metadata"]["name"], pod["metadata"]["uid"], None)

@@ -16,7 +16,7 @@ def observe(record: Record, job: ManagedJob, now: str) -> None:
 
 
 def _phase(record: Record, job: ManagedJob) -> tuple[str, str]:
-    """Return the phase, and when it began; an empty time if Kubernetes does not record it."""
+    """Return the phase, and when it began; the time is empty if Kubernetes does not record it."""
     if job.setup is not None and not conditions(job.setup).keys() & {"Complete", "Failed"}:
         return SETUP, str((job.setup.get("status") or {}).get("startTime") or "")
     if job.is_suspended:
@@ -58,6 +58,6 @@ def _end(record: Record, job: ManagedJob, now: str) -> None:
         record["exitCode"] = found[0].get("code")
         verdict = record.get("verdict") or {}
         record["reason"] = verdict.get("message") or str(condition.get("message") or condition.get("reason", "")).rstrip(": ")
-    if record["phase"] in (QUEUED, STARTING) and last.get("running"):  # the controller was away while the job ran
+    if record["phase"] in (QUEUED, STARTING) and last.get("running"):  # the controller was not running while the job ran
         enter(record, RUNNING, last["running"])
     enter(record, SUCCEEDED if kind == SUCCEEDED else FAILED, when)

@@ -1,7 +1,7 @@
-"""Concern: the steps of a job, and a job that hangs: without a new step for too long, its attempt fails.
+"""Concern: steps and hangs of a job. If there is no new step for too long, the attempt fails.
 
-The record has the first and the last step of each attempt, and when the attempt had regained the steps of the attempts
-before it. From this, `scripts/cluster goodput` computes the time that was lost.
+The record contains the first and last step of each attempt, and when the attempt caught up with earlier attempts. From
+this, `scripts/cluster goodput` computes the lost time.
 """
 
 import copy
@@ -20,9 +20,9 @@ from .steps import Step
 START_SECONDS = 600
 """Time until the first step of an attempt, in addition to `within`: libraries, data and compilation."""
 WRITE_SECONDS = 30
-"""A step is written to the record after this time: a record per step would be too much for etcd."""
+"""A step is written to the record after this time: a write per step would be too much for etcd."""
 LOG_LINES, LOG_CHARACTERS, HANGS_WITH_LOG = 20, 200, 3
-"""Last lines of the log of a job that hangs, as the record keeps them for the last attempts."""
+"""Number of last log lines of a hanging job that the record keeps for the last attempts."""
 PATTERN_LIMIT = 200
 INDEX = "batch.kubernetes.io/job-completion-index"
 TOO_SLOW = "progress.pattern takes too long, so the job is not watched"
@@ -30,7 +30,7 @@ TOO_SLOW = "progress.pattern takes too long, so the job is not watched"
 
 @dataclass(frozen=True)
 class Seen:
-    """What is known of the log of one pod."""
+    """What is known about the log of one pod."""
 
     uid: str
     steps: Sequence[Step] = ()
@@ -41,7 +41,7 @@ class Seen:
 
 
 def source(record: Record, job: ManagedJob) -> Source | None:
-    """Return the log in which the steps of the last attempt are; None if there is nothing to read."""
+    """Return the log that contains the steps of the last attempt; None if there is nothing to read."""
     if wanted(job) is None or not record["attempts"] or record.get("progressProblem") or job.verdict:
         return None
     attempt = record["attempts"][-1]
@@ -77,7 +77,9 @@ def observe(record: Record, job: ManagedJob, seen: Seen | None, now: str) -> Non
 
 
 def wanted(job: ManagedJob) -> tuple[str, int] | None:
-    """Return pattern and seconds of a job; None without valid ones: users may write the annotation themselves."""
+    """Return pattern and seconds of a job; None if they are missing or invalid, because users may write the annotation
+    themselves.
+    """
     found = job.policy.get("progress")
     pattern, within = (found.get("pattern"), found.get("within")) if isinstance(found, dict) else (None, None)
     if not isinstance(pattern, str) or len(pattern) > PATTERN_LIMIT or not isinstance(within, int) or within < 1:
@@ -86,14 +88,14 @@ def wanted(job: ManagedJob) -> tuple[str, int] | None:
 
 
 def _goal(record: Record, attempt: Attempt) -> int | None:
-    """Return the highest step of the attempts before this one."""
+    """Return the highest step of the earlier attempts."""
     earlier = [one["steps"] for one in record["attempts"] if one["number"] < attempt["number"] and one.get("steps")]
     found = [number for one in earlier for number in (one["highest"], one["goal"]) if number is not None]
     return max(found, default=None)
 
 
 def _with_steps(attempt: Attempt, steps: Sequence[Step], goal: int | None) -> dict[str, Any] | None:
-    """Return the steps of an attempt after these lines. Lines that are known change nothing."""
+    """Return the steps of an attempt after these lines. Known lines change nothing."""
     known = copy.deepcopy(attempt.get("steps"))
     for one in steps:
         if known is not None and one.at <= known["until"]:
@@ -137,8 +139,9 @@ def _is_ending(record: Record, job: ManagedJob) -> bool:
 
 
 def _running_since(job: ManagedJob, attempt: Attempt) -> str:
-    """Return when the last pod of the attempt became ready; empty if one is not, or ends, or its node is lost: this
-    explains why no step comes."""
+    """Return when the last pod of the attempt became ready. Empty if a pod is not ready, is ending, or has lost its
+    node: this explains the missing steps.
+    """
     mine = [pod for pod in job.attempt_pods if pod["metadata"]["uid"] in attempt["pods"]]
     pods = mine if job.launcher == "torchrun" else [*mine, *job.worker_pods]
     wanted = job.size + (job.launcher != "torchrun")

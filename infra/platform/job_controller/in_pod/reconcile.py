@@ -1,17 +1,18 @@
-"""What happens to one job: its record is brought up to date, then the concerns decide. Pure: no clock, no requests."""
+"""Decides what happens to one job: updates its record, then calls the concerns. Pure functions: no clock, no requests."""
 
 import copy
 from collections.abc import Mapping
 
-from . import attempts, phases, progress, record, restarts, setup, usage
+from . import attempts, phases, progress, record, restarts, setup, stacks, usage
 from .actions import Action
 from .job import ManagedJob
 from .progress import Seen
 from .record import Record
+from .stacks import Dump
 
 
-def observe(found: Record | None, job: ManagedJob, now: str, seen: Seen | None = None) -> Record:
-    """Return the record of a job that exists. `seen` is what is known of its log."""
+def observe(found: Record | None, job: ManagedJob, now: str, seen: Seen | None = None, dump: Dump | None = None) -> Record:
+    """Return the record of a job that exists. `seen` is what is known of its log, `dump` what its ranks were doing."""
     known = copy.deepcopy(found) or record.new(job.uid, job.name, job.namespace, job.main["metadata"]["creationTimestamp"])
     about = {"launcher": job.launcher, "size": job.size, "pool": str(job.policy.get("pool", ""))}
     known |= {key: value for key, value in about.items() if value or key not in known}
@@ -20,6 +21,7 @@ def observe(found: Record | None, job: ManagedJob, now: str, seen: Seen | None =
         setup.observe(known, job, now)
         attempts.observe(known, job, now)
         progress.observe(known, job, seen, now)
+        stacks.observe(known, dump, now)
         phases.observe(known, job, now)
     return known
 

@@ -1,6 +1,6 @@
 """The record of a job: one versioned JSON document in a ConfigMap of the job's namespace. It outlives the job.
 
-Concerns add keys of their own, and keep keys that they do not know: a newer controller may have written them.
+Each concern adds its own keys, and keeps unknown keys, which a newer controller may have written.
 """
 
 import json
@@ -50,7 +50,7 @@ def is_over(record: Record) -> bool:
 
 
 def enter(record: Record, phase: str, when: str) -> None:
-    """Begin a phase. A time before the beginning of the current phase is moved there."""
+    """Begin a phase. A time before the beginning of the current phase is replaced by that beginning."""
     last = record["phases"][-1]
     if last["phase"] == phase:
         return
@@ -65,12 +65,12 @@ def enter(record: Record, phase: str, when: str) -> None:
 
 
 def name_of(record: Record) -> str:
-    """Return the name of the ConfigMap. Jobs may have the name of an earlier job, whose record exists."""
+    """Return the name of the ConfigMap. An earlier job with the same name may have a record."""
     return f"{record['name'][:200]}-record-{record['uid'][:8]}"
 
 
 def config_map(record: Record, found: Object | None = None) -> Object:
-    """Return the ConfigMap to write; `found` is the one that exists."""
+    """Return the ConfigMap to write; `found` is the existing one."""
     metadata = found["metadata"] if found else {"name": name_of(record), "namespace": record["namespace"]}
     labels = {**(metadata.get("labels") or {}), LABEL: record["name"], "app.kubernetes.io/managed-by": "gpumpi"}
     content = json.dumps(record, separators=(",", ":"), sort_keys=True)

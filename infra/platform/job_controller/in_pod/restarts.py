@@ -1,16 +1,16 @@
-"""Concern: restart a job as a whole, and end it once it may not be restarted any more."""
+"""Concern: restart a job as a whole, and end it when no restarts are left."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from . import moments
+from . import moments, stacks
 from .actions import Action, DeletePod, FailJob, Report
 from .attempts import DISRUPTED, FAILED, Attempt
-from .job import ManagedJob, conditions, is_terminal
+from .job import ManagedJob, conditions, cut_off, is_terminal
 from .record import Record
 
 BROKEN_SECONDS = 5
-"""Grace period of ranks whose peers failed. They cannot save: they wait for a rank that does not exist any more."""
+"""Grace period of ranks whose peers failed. They cannot save: they wait for a rank that no longer exists."""
 HEARTBEAT_SECONDS = 90
 """Longest wait for a sign of life from a node. A kubelet renews its lease every 10 seconds. Kubernetes declares a node lost 50
 seconds after the last renewal; on a busy machine, this took 61 seconds.
@@ -29,10 +29,12 @@ def decide(record: Record, job: ManagedJob, leases: Leases, now: str) -> list[Ac
     """Return the actions that restart or end the job. Writes the verdict into the record before the first of them."""
     if job.verdict or not job.policy or job.is_suspended:
         return []
+    if stacks.awaited(record, now) is not None:
+        return _report_hangs(record, job)
     _judge(record, job, leases, now)
     if "verdict" in record:
         return fail(record, job)
-    return [*_end_hang(record, job), *_replace_ended_workers(job), *_end_attempt(record, job)]
+    return [*_report_hangs(record, job), *_end_hang(record, job), *_replace_ended_workers(job), *_end_attempt(record, job)]
 
 
 def _judge(record: Record, job: ManagedJob, leases: Leases, now: str) -> None:
@@ -65,7 +67,7 @@ def _not_retried(record: Record, job: ManagedJob) -> tuple[str, str] | None:
 
 
 def _half_done(record: Record, job: ManagedJob) -> tuple[str, str] | None:
-    """Return a verdict if some ranks of torchrun have succeeded: Kubernetes never starts those again."""
+    """Return a verdict if some torchrun workers have succeeded: Kubernetes never restarts those."""
     last = _last(record)
     if job.launcher != "torchrun" or last is None or last["outcome"] not in (FAILED, DISRUPTED):
         return None
@@ -86,7 +88,7 @@ def _exhausted(record: Record, job: ManagedJob) -> tuple[str, str] | None:
 
 
 def _nodes_were_alive(record: Record, job: ManagedJob, leases: Leases, now: str) -> bool:
-    """Return whether every node has shown since the failure that it is alive; if not, its loss may be the cause."""
+    """Return whether every node has been seen alive since the failure; if not, its loss may be the cause."""
     failed = _last_failed(record)
     if failed is None or moments.seconds(failed["to"], now) > HEARTBEAT_SECONDS:
         return True
@@ -114,7 +116,7 @@ def fail(record: Record, job: ManagedJob) -> list[Action]:
 
 
 def _replace_ended_workers(job: ManagedJob) -> list[Action]:
-    """Delete workers of an MPIJob that have ended: mpi-operator creates workers that are missing, and leaves others alone.
+    """Delete workers of an MPIJob that have ended: mpi-operator recreates only missing workers.
 
     A worker ends with exit code 0 if the kubelet stops it, for example before its node shuts down.
     https://github.com/kubeflow/mpi-operator/blob/v0.8.2/pkg/controller/mpi_job_controller.go (getOrCreateWorker)
@@ -127,17 +129,24 @@ def _replace_ended_workers(job: ManagedJob) -> list[Action]:
 def _end_hang(record: Record, job: ManagedJob) -> list[Action]:
     """Delete all pods of an MPI attempt that hangs: a rank that is stuck on a worker would keep its GPU. The launcher comes
     last, as Kubernetes then starts the next one. `_end_attempt` deletes the pods of torchrun."""
+    if job.launcher == "torchrun":
+        return []
+    return [_delete(pod, BROKEN_SECONDS) for attempt in record["attempts"] for pod in _left(attempt, job)]
+
+
+def _report_hangs(record: Record, job: ManagedJob) -> list[Action]:
     found: list[Action] = []
-    for attempt in (one for one in record["attempts"] if one.get("hang")):
-        uids = {**attempt["pods"], **attempt["companions"]}
-        pods = [*job.worker_pods, *([] if job.launcher == "torchrun" else job.attempt_pods)]
-        left = [pod for pod in pods if pod["metadata"]["uid"] in uids and not is_terminal(pod) and _is_live(pod)]
-        if left:
-            name = f"{job.name}.hang-{attempt['number']}.{job.uid[:8]}"
-            message = f"{attempt['cause']}. All ranks are ended, which counts as a failure."
-            found += [Report(name, _reference(job), "Hang", message)]
-        found += [_delete(pod, BROKEN_SECONDS) for pod in left if job.launcher != "torchrun"]
+    for attempt in (one for one in record["attempts"] if _left(one, job)):
+        message = f"{attempt['cause']}. All ranks are ended, which counts as a failure."
+        found.append(Report(f"{job.name}.hang-{attempt['number']}.{job.uid[:8]}", _reference(job), "Hang", message))
     return found
+
+
+def _left(attempt: Attempt, job: ManagedJob) -> list[dict[str, Any]]:
+    """Return the pods that are left of an attempt that hangs; none for another one."""
+    uids = {**attempt["pods"], **attempt["companions"]} if attempt.get("hang") else {}
+    pods = [*job.worker_pods, *([] if job.launcher == "torchrun" else job.attempt_pods)]
+    return [pod for pod in pods if pod["metadata"]["uid"] in uids and not is_terminal(pod) and _is_live(pod)]
 
 
 def _reference(job: ManagedJob) -> dict[str, str]:
@@ -147,15 +156,25 @@ def _reference(job: ManagedJob) -> dict[str, str]:
 
 
 def _end_attempt(record: Record, job: ManagedJob) -> list[Action]:
-    """Delete what is left of an attempt of torchrun. After an announced end of one pod, all ranks get their time to
-    save."""
+    """Delete what is left of an attempt. After an announced end of one pod, all ranks get their time to save."""
     last = _last(record)
-    if job.launcher != "torchrun" or last is None or last["outcome"] not in (FAILED, DISRUPTED):
+    if last is None or last["outcome"] not in (FAILED, DISRUPTED):
         return []
+    if job.launcher != "torchrun":
+        return _end_cut_off(last, job) if last["outcome"] == DISRUPTED and not last.get("hang") else []
     seconds = None if last["outcome"] == DISRUPTED else BROKEN_SECONDS
-    closed = {uid for one in record["attempts"] if one["outcome"] for uid in one["pods"]}
-    left = [pod for pod in job.attempt_pods if pod["metadata"]["uid"] in closed and not is_terminal(pod) and _is_live(pod)]
+    torn = {uid for one in record["attempts"] if one["outcome"] for uid in one["pods"]}
+    left = [pod for pod in job.attempt_pods if pod["metadata"]["uid"] in torn and not is_terminal(pod) and _is_live(pod)]
     return [_delete(pod, seconds) for pod in left]
+
+
+def _end_cut_off(attempt: Attempt, job: ManagedJob) -> list[Action]:
+    """Delete the launcher of MPI, which ends by itself only if it notices the loss, and the workers on nodes that are cut off.
+    If the launcher itself is cut off, its ranks run on: they end with their workers."""
+    mine = {**attempt["pods"], **attempt["companions"]}
+    everywhere = any(cut_off(pod, job.nodes) for pod in job.attempt_pods if pod["metadata"]["uid"] in mine)
+    pods = [*job.attempt_pods, *(pod for pod in job.worker_pods if everywhere or cut_off(pod, job.nodes))]
+    return [_delete(pod, None) for pod in pods if pod["metadata"]["uid"] in mine and not is_terminal(pod) and _is_live(pod)]
 
 
 def _is_live(pod: dict[str, Any]) -> bool:

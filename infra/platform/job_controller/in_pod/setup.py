@@ -22,7 +22,7 @@ def observe(record: Record, job: ManagedJob, now: str) -> None:
 
 
 def decide(record: Record, job: ManagedJob, now: str) -> list[Action]:
-    """Release a job whose setup has succeeded; fail one whose setup has failed."""
+    """Release a job whose setup has succeeded, and fail one whose setup has failed."""
     hold: dict[str, Any] = dict(job.policy.get("hold") or {})
     outcome = (record.get("setup") or {}).get("outcome")
     if not hold or job.verdict or outcome is None:

@@ -1,6 +1,7 @@
-"""Steps of a job in the lines of its log. The pattern comes from the user of a job, so it gets little time.
+"""Steps of a job in the lines of its log. The pattern comes from the user of a job, so its time is limited.
 
-Python's `re` may need longer than the universe exists for a bad pattern; it looks for signals meanwhile, so a timer ends it.
+With a bad pattern, Python's `re` may practically never finish. It checks for signals while it runs, so a timer can stop
+it.
 """
 
 import re
@@ -14,9 +15,9 @@ from typing import Any
 from . import moments
 
 SECONDS_PER_READ = 1.0
-"""Time for all new lines of one job. 5,000 lines with a usual pattern need 5 ms."""
+"""Time for all new lines of one job. 5,000 lines with a typical pattern take 5 ms."""
 LINE_LIMIT = 500
-"""Characters of a line in which the step is searched."""
+"""Number of characters of a line that are searched for the step."""
 STEP_LIMIT = 10**15
 
 Lines = Sequence[tuple[str, str]]
@@ -30,7 +31,7 @@ class Step:
     at: str
     number: int
     saved_ms: int = 0
-    """How long the last checkpoint took, if the line has it."""
+    """How long the last checkpoint took, if the line contains it."""
 
 
 class TooSlow(Exception):
@@ -79,7 +80,7 @@ def _step(at: str, found: "re.Match[str]") -> Step | None:
 def _ended_after(limit: float) -> Iterator[None]:
     """Raise TooSlow in the block after the limit. Only the main thread gets signals."""
     if threading.current_thread() is not threading.main_thread():
-        raise RuntimeError("steps are searched in the main thread")
+        raise RuntimeError("steps must be searched in the main thread")
 
     def stop(*_: Any) -> None:
         raise TooSlow

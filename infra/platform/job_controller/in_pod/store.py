@@ -1,4 +1,4 @@
-"""Where records are kept: ConfigMaps, and what was written but is not mirrored yet."""
+"""Storage of records: ConfigMaps, and writes that the mirror does not have yet."""
 
 import sys
 from collections.abc import Iterable, Mapping
@@ -26,7 +26,7 @@ class Store:
         self._written: dict[str, Object] = {}
 
     def records(self, mirrored: Iterable[Object]) -> dict[str, Object]:
-        """Return ConfigMaps with their records. A write that the mirror has not seen yet wins."""
+        """Return ConfigMaps with their records. Writes that the mirror has not seen yet take precedence."""
         found = {one["record"]["uid"]: one for one in mirrored if one["record"] is not None}
         for uid, written in list(self._written.items()):
             seen = found.get(uid)
@@ -37,7 +37,7 @@ class Store:
         return found
 
     def write(self, new: Record, found: Object | None) -> bool:
-        """Write a record. Returns False if another client changed it; the mirror will have it soon."""
+        """Write a record. Returns False if another client changed it; the mirror will get the change soon."""
         body = record.config_map(new, found)
         path = f"api/v1/namespaces/{new['namespace']}/configmaps"
         try:
@@ -54,7 +54,7 @@ class Store:
         return True
 
     def prune(self, found: Mapping[str, Object], living: Iterable[str], now: str) -> None:
-        """Delete old records of jobs that do not exist any more."""
+        """Delete old records of jobs that no longer exist."""
         limit = moments.write(moments.read(now) - timedelta(days=KEPT_DAYS))
         for uid in found.keys() - set(living):
             old: Record = found[uid]["record"]

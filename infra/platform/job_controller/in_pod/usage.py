@@ -11,7 +11,7 @@ CAPACITY = "eks.amazonaws.com/capacityType"
 
 
 def observe(record: Record, job: ManagedJob, now: str) -> None:
-    """Update the workers: one entry per pod with its node, GPUs, and the time in which it held them."""
+    """Update the workers: one entry per pod, with its node, its GPUs, and how long it held them."""
     live = {pod["metadata"]["uid"]: pod for pod in job.worker_pods}
     known = {one["uid"] for one in record["workers"]}
     for uid, pod in live.items():
@@ -28,7 +28,7 @@ def observe(record: Record, job: ManagedJob, now: str) -> None:
 
 
 def close(record: Record, now: str) -> None:
-    """End the use of all nodes: the job does not exist any more."""
+    """End the use of all nodes, because the job no longer exists."""
     for one in record["workers"]:
         one["to"] = one["to"] or moments.latest(now, one["from"])
     _sum(record)

@@ -10,7 +10,7 @@ from localcloud.kubernetes.nodes import user_data
 from localcloud.kubernetes.nodes.user_data import UserData
 
 _WITHOUT_NODEADM = ("al2023-ami-", "ubuntu/images/", "Deep Learning ")
-"""Prefixes of the names of public AMIs without EKS's programs. Custom AMIs are assumed to have them."""
+"""Prefixes of the names of public AMIs without EKS's programs. Custom AMIs are assumed to contain them."""
 
 
 def refusal_of(cluster: str, instance: Any) -> str:
@@ -18,7 +18,7 @@ def refusal_of(cluster: str, instance: Any) -> str:
     image = instance.ec2_backend.amis.get(instance.image_id)
     try:
         found = user_data.read(encoded(instance))
-    except Exception as error:  # users write user data, and nodeadm ends with an error too
+    except Exception as error:  # users write user data, and nodeadm would also fail
         return f"its user data cannot be read: {' '.join(str(error).split())}"
     return refusal(cluster, found, image.name if image is not None else "")
 

@@ -83,7 +83,7 @@ def fail(group: NodeGroup, status: str, reason: str) -> None:
 
 
 def creation_issues(cluster: Cluster, group: NodeGroup) -> list[Record]:
-    """Return the issues with which a new node group fails."""
+    """Return the issues that make a new node group fail."""
     issues = launch_problems(cluster, group) or join_problems(cluster, group) or _missing_nodes(cluster, group)
     reason = cluster.progress_of(group).problem
     return issues or ([issue("NodeCreationFailure", _did_not_join(reason), [group.name])] if reason else [])
@@ -111,7 +111,7 @@ def _missing_nodes(cluster: Cluster, group: NodeGroup) -> list[Record]:
 
 
 def _did_not_join(reason: str) -> str:
-    """Return EKS's message, followed by the reason, which EKS does not know."""
+    """Return EKS's message, followed by the reason, which EKS would not report."""
     return f"{joining.NOT_REGISTERED}: {reason}" if reason else joining.NOT_REGISTERED
 
 

@@ -1,4 +1,4 @@
-"""Spot nodes that EC2 interrupts: EKS drains them as soon as the notice comes.
+"""Spot nodes that EC2 interrupts: EKS drains them as soon as the notice arrives.
 
 https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html#managed-node-group-capacity-types-spot
 Not emulated: rebalance recommendations, with which EKS launches a replacement earlier.

@@ -23,7 +23,7 @@ def in_service(cluster: Cluster, group: NodeGroup) -> list[Any]:
 
 
 def publish(cluster: Cluster, instance: Any, request: events.NodeRequest, **details: Any) -> None:
-    """Ask the realizer to cordon, drain or uncordon a node. `progress_of` reports the result of draining."""
+    """Request the realizer to cordon, drain or uncordon a node. `progress_of` reports the result of draining."""
     described = {**shown(instance), **details}
     events.publish(events.Event("instance", request, instance.id, cluster.region, cluster.account, described))
 

@@ -144,11 +144,11 @@ class _Renewal:
             self.scaling.max_size, self.scaling.desired_capacity = self.sizes
 
     def _fail(self, failure: Failure) -> None:
-        """End the update with an error. Old nodes stay, and surplus new nodes go.
+        """End the update with an error. Old nodes stay, and surplus new nodes are removed.
 
-        After a failed eviction, nodes that were already replaced stay replaced: EKS's next update skips "nodes that have
-        already been updated from a previous failed update". That EKS removes surplus nodes and uncordons the old ones
-        is NOT VERIFIED (2026-11-23).
+        After a failed eviction, nodes that were already replaced stay replaced: EKS's next update skips "nodes that
+        have already been updated from a previous failed update". NOT VERIFIED (2026-11-23): EKS removes surplus nodes
+        and uncordons the old ones.
         """
         self._tell(self.marked, "uncordoning")
         self._restore_sizes()
@@ -183,7 +183,7 @@ class _Renewal:
         return launch_templates.plain(state.template_version.data) == launch_templates.plain(wanted.data)
 
     def _problem(self) -> str:
-        """Return the reason why an existing instance is not a node, if any."""
+        """Return the reason why an existing instance is not a node, if there is one."""
         refused = (one["message"] for one in health.refused_nodes(self.cluster, self.group))
         return self.cluster.progress_of(self.group).problem or next(refused, "")
 

@@ -1,7 +1,7 @@
-"""EKS's node auto repair: unhealthy nodes are replaced or rebooted after a wait of the local AWS's calendar.
+"""EKS's node auto repair: unhealthy nodes are replaced or rebooted after a wait, measured by the local AWS's calendar.
 
-The Kubernetes realizer reports the conditions of nodes. A condition of the node monitoring agent is True again only on a new
-node, or after the agent has restarted: nothing here sets it.
+The Kubernetes realizer reports the conditions of nodes. A condition of the node monitoring agent becomes True again
+only on a new node, or after the agent has restarted; nothing here sets it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,7 +23,7 @@ _faults: dict[str, list[Fault]] = {}
 
 
 def report(instance: str, conditions: Iterable[Mapping[str, Any]]) -> None:
-    """Take note of the conditions of a node, as Kubernetes lists them."""
+    """Record the conditions of a node, as Kubernetes lists them."""
     found = repair_rules.of_node(instance, conditions, _faults.get(instance, ()), clock.now())
     if found:
         _faults[instance] = found
@@ -70,7 +70,7 @@ def _replace(cluster: Cluster, group: NodeGroup, repair: Repair) -> None:
 
 
 class _Reboot:
-    """A node that is drained before its reboot."""
+    """A node that is being drained before its reboot."""
 
     phase = ""
 

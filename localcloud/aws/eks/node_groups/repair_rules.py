@@ -1,4 +1,4 @@
-"""Which nodes of a node group EKS's node auto repair repairs now. Pure.
+"""Determines which nodes of a node group EKS's node auto repair repairs now. Pure.
 
 https://docs.aws.amazon.com/eks/latest/userguide/node-repair.html
 """
@@ -11,14 +11,16 @@ from typing import Any, Literal
 from infra.health import faults
 
 MANY_NODES, UNHEALTHY_PERCENT = 5, 20
-"""Without a threshold of the user, repairs stop in groups with more nodes than this and a larger share of unhealthy ones."""
+"""Without a user's threshold, repairs stop in groups that have more nodes than this and a larger share of unhealthy
+ones.
+"""
 
 Action = Literal["Replace", "Reboot"]
 
 
 @dataclass(frozen=True)
 class Fault:
-    """A condition of a node that is not as it should be."""
+    """A bad condition of a node."""
 
     instance: str
     condition: str
@@ -34,8 +36,9 @@ class Repair:
 
 
 def of_node(instance: str, conditions: Iterable[Mapping[str, Any]], known: Iterable[Fault], now: datetime) -> list[Fault]:
-    """Return the faults in a node's conditions, as Kubernetes lists them. A fault that is known keeps its time: conditions have
-    the machine's time, and the calendar may be ahead of it. Another reason of the same condition does not restart the wait.
+    """Return the faults in a node's conditions, as Kubernetes lists them. A known fault keeps its time: conditions use
+    the machine's clock, and the calendar may be ahead of it. A new reason for the same condition does not restart the
+    wait.
     """
     since = {one.condition: one.since for one in known}
     found = []
@@ -47,10 +50,10 @@ def of_node(instance: str, conditions: Iterable[Mapping[str, Any]], known: Itera
 
 
 def due(config: Mapping[str, Any], size: int, found: Sequence[Fault], repairing: Collection[str], now: datetime) -> list[Repair]:
-    """Return the repairs to start, the longest fault first. `repairing`: nodes whose repair has started.
+    """Return the repairs to start, the oldest fault first. `repairing`: nodes whose repair has started.
 
-    Repairs that have started go on after the threshold stops new ones. Without a limit by the user, all unhealthy nodes are
-    repaired at once: NOT VERIFIED (2026-11-23).
+    Repairs that have started continue after the threshold stops new ones. Without a limit by the user, all unhealthy
+    nodes are repaired at once: NOT VERIFIED (2026-11-23).
     """
     if not config.get("enabled"):
         return []
@@ -67,7 +70,7 @@ def due(config: Mapping[str, Any], size: int, found: Sequence[Fault], repairing:
 
 
 def rule(config: Mapping[str, Any], fault: Fault) -> tuple[Action | None, timedelta]:
-    """Return what EKS does about a fault, and how long the fault has to last before it does."""
+    """Return what EKS does about a fault, and how long the fault must last first."""
     for one in config.get("nodeRepairConfigOverrides", ()):
         if (one["nodeMonitoringCondition"], one["nodeUnhealthyReason"]) == (fault.condition, fault.reason):
             action: Action | None = None if one["repairAction"] == "NoAction" else one["repairAction"]

@@ -145,9 +145,9 @@ def update_nodegroup_version(call: Call) -> Record:
 
 
 def _refuse_nodes_in_block(group: NodeGroup) -> None:
-    """Refuse to upgrade a group with nodes in a Capacity Block.
+    """Reject an upgrade of a group with nodes in a Capacity Block.
 
-    AWS's documentation demands size 0, and does not say what else happens: code and text are NOT VERIFIED (2026-11-23).
+    AWS's documentation requires size 0, but does not describe the error: code and text are NOT VERIFIED (2026-11-23).
     https://docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html
     """
     if group.record["capacityType"] == "CAPACITY_BLOCK" and group.record["scalingConfig"]["desiredSize"] > 0:

@@ -1,4 +1,6 @@
-"""Scheduled actions of Auto Scaling groups. The local AWS runs an action once, so that `recurrence` is not supported."""
+"""Scheduled actions of Auto Scaling groups. `recurrence` is not supported, because the local AWS runs an action only
+once.
+"""
 
 from datetime import UTC
 from typing import Any
@@ -45,7 +47,7 @@ class Schedule(Resource):
         self._write(aws, new)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        with unless_gone("ValidationError"):  # it has run, or its group is gone
+        with unless_gone("ValidationError"):  # it has run, or its group was deleted
             aws.client("autoscaling").delete_scheduled_action(
                 AutoScalingGroupName=state["autoscalingGroupName"], ScheduledActionName=id
             )

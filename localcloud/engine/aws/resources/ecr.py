@@ -81,7 +81,7 @@ class Repository(Resource):
             )
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        """Delete the repository. ECR deletes a repository that contains images only with `force`."""
+        """Delete the repository. ECR deletes a repository that contains images only if `force` is set."""
         try:
             with unless_gone(ABSENT):
                 aws.client("ecr").delete_repository(repositoryName=id, force=bool(state.get("forceDelete")))

@@ -38,7 +38,7 @@ def _update_tags(aws: Aws, arn: str, old: State, new: Args) -> None:
 
 
 class FsxResource(Resource):
-    """A resource of FSx, whose changes the provider waits for."""
+    """A resource of FSx; the provider waits for its changes."""
 
     gone: str
     """Error code of a resource that does not exist."""
@@ -156,7 +156,7 @@ class LustreFileSystem(FsxResource):
             **to_state(found, self.OUTPUTS),
             **to_state(lustre, {**self.LUSTRE_NAMES, "mountName": "MountName", "efaEnabled": "EfaEnabled"}),
             "subnetIds": found["SubnetIds"][0],
-            "skipFinalBackup": known.get("skipFinalBackup", True) is not False,  # only deletion uses it
+            "skipFinalBackup": known.get("skipFinalBackup", True) is not False,  # used only for deletion
             **tag_state(from_pairs(found.get("Tags"))),
         }
 

@@ -1,0 +1,96 @@
+"""Peak memory usage and CPU time of a cluster's programs."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from localcloud.instance import LocalCloud
+from localcloud.kubernetes.cluster import namespace_of
+
+EVERY_SECONDS = 1.0
+PROGRAMS = {
+    "kube-apiserver": "API server",
+    "etcd": "etcd",
+    "kube-controller": "controller manager",  # the kernel truncates process names
+    "kube-controller-manager": "controller manager",
+    "kube-scheduler": "scheduler",
+    "kwok": "kwok",
+    "manager": "Kueue",
+    "mpi-operator": "mpi-operator",
+}
+IN_PYTHON = {
+    "localcloud.kubernetes.loopback": "proxy of the endpoint",
+    "localcloud.kubernetes.network_policy": "network policy agent",
+    "autoscaler": "cluster autoscaler (emulator)",
+    "job_controller": "job controller",
+}
+"""Part of the command line of a Python program -> its name; the first one counts."""
+Cpu = dict[str, float]
+"""Program -> seconds of CPU time."""
+
+
+class Peaks(threading.Thread):
+    """Thread that samples memory and CPU time once per second; `peaks` has each program's maximum in MiB."""
+
+    def __init__(self, cloud: LocalCloud) -> None:
+        super().__init__(daemon=True)
+        self._mark = namespace_of(cloud.folder / "kubernetes", 0).removesuffix("-0")
+        self._folder, self._aws = str(cloud.folder), cloud.server("aws").pid
+        self._is_over = threading.Event()
+        self.peaks: dict[str, int] = {}
+        self._cpu: dict[tuple[int, str], float] = {}
+
+    def __enter__(self) -> "Peaks":
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self.join()
+
+    def run(self) -> None:
+        while not self._is_over.wait(EVERY_SECONDS):
+            for process, name in self._ours():
+                with suppress(psutil.Error):
+                    used, times = process.memory_info().rss // 2**20, process.cpu_times()
+                    self.peaks[name] = max(used, self.peaks.get(name, 0))
+                    self._cpu[(process.pid, name)] = times.user + times.system
+
+    def cpu(self) -> Cpu:
+        """Return the CPU time of each program until the last sample, without that of processes shorter than a second."""
+        found: Cpu = {}
+        for (_, name), seconds in list(self._cpu.items()):
+            found[name] = found.get(name, 0.0) + seconds
+        return found
+
+    def _ours(self) -> Iterator[tuple[psutil.Process, str]]:
+        """Yield the processes of this cloud's clusters, identified by command line or, for pods, by cgroup."""
+        for process in psutil.process_iter(["name", "cmdline"]):
+            if process.pid == self._aws:
+                yield process, "local AWS"
+                continue
+            command = " ".join(process.info["cmdline"] or ())
+            name = PROGRAMS.get(process.info["name"] or "") or _name_in_python(command)
+            if name and (self._folder in command or self._mark in command or self._mark in groups_of(process.pid)):
+                yield process, name
+
+
+def _name_in_python(command: str) -> str | None:
+    return next((name for part, name in IN_PYTHON.items() if part in command), None) if "python" in command else None
+
+
+def spent(before: Cpu, after: Cpu) -> Cpu:
+    """Return the CPU time between two snapshots, of the programs that used at least a tenth of a second."""
+    used = {name: round(seconds - before.get(name, 0.0), 1) for name, seconds in after.items()}
+    return {name: seconds for name, seconds in sorted(used.items(), key=lambda one: -one[1]) if seconds >= 0.1}
+
+
+def groups_of(pid: int) -> str:
+    """Return the cgroups of a process, or an empty string if the process has ended."""
+    try:
+        return Path(f"/proc/{pid}/cgroup").read_text()
+    except OSError:
+        return ""

@@ -1,0 +1,43 @@
+"""What the record of a job says about its last hang: the last lines of its log, and what its ranks were doing."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from cli.cluster_access import Cluster
+from cli.errors import NotFound
+from cli.records import all_records
+from infra.platform.job_controller.in_pod.stacks import listed
+
+
+def last_hang(cluster: Cluster, namespace: str, name: str) -> Mapping[str, Any]:
+    """Return the last attempt that hung of the newest job with this name, which may be deleted. Raises NotFound."""
+    found = sorted((one for one in all_records(cluster, namespace) if one.content["name"] == name), key=lambda one: one.key)
+    if not found:
+        raise NotFound(f"there is no record of a job {name} in {namespace}")
+    hung = [one for one in found[-1].content["attempts"] if one.get("hang")]
+    if not hung:
+        raise NotFound(f"no attempt of {name} was ended because of a hang")
+    attempt: Mapping[str, Any] = hung[-1]
+    return attempt
+
+
+def lines(attempt: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what a person reads about a hang."""
+    hang = attempt["hang"]
+    yield f"attempt {attempt['number']}, {hang['at']}: {attempt['cause']}"
+    yield ""
+    yield "last lines of the log:"
+    yield from (f"    {line}" for line in hang.get("log") or ["none"])
+    if not hang.get("ranks"):
+        yield ""
+        yield "what the ranks were doing is not known: no pod answered in time"
+    yield from (f"    {line}" for line in hang.get("unknown", ()))
+    for group in hang.get("ranks", ()):
+        numbers = listed(group["ranks"])
+        yield ""
+        yield f"rank{'' if numbers.isdigit() else 's'} {numbers}{': ' if group['at'] else ''}{group['at']}"
+        yield from (f"    {line}" for line in group["lines"])
+    if hang.get("nccl"):
+        yield ""
+        yield "NCCL:"
+        yield from (f"    {line}" for line in hang["nccl"])

@@ -1,0 +1,80 @@
+"""Program that runs in pods of a job that hangs: print what NCCL and PyTorch's flight recorder know. Needs only Python 3.8.
+
+Arguments: `ras ADDRESS`, with the value of NCCL_RAS_ADDR, or `recorder PIPE FILE RANK`, with those of
+TORCH_NCCL_DEBUG_INFO_PIPE_FILE and TORCH_NCCL_DEBUG_INFO_TEMP_FILE.
+
+NOT VERIFIED on GPUs, 2026-11-25; the tests use documented output:
+- https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting/ras.html
+- https://docs.pytorch.org/tutorials/prototype/flight_recorder_tutorial.html
+- `DumpPipe` in https://github.com/pytorch/pytorch/blob/main/torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp
+"""
+
+import os
+import pickle
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+RAS_SECONDS = 8
+RECORDER_SECONDS = 6
+LATEST = 3
+
+
+def ras(address: str) -> str:
+    """Return NCCL's view of all ranks of the job; empty if no rank of this pod uses an NCCL with RAS, which is 2.24."""
+    answer = b""
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_connection((host, int(port)), RAS_SECONDS) as connection:
+            connection.sendall(b"verbose status\n")
+            while more := connection.recv(65536):
+                answer += more
+    except ConnectionRefusedError:
+        return ""
+    except OSError as error:
+        answer += f"NCCL's RAS did not answer: {error}\n".encode()
+    return f"gpumpi-nccl\n{answer.decode(errors='replace')}"
+
+
+def recorder(pipe: str, file: str, rank: str) -> str:
+    """Let PyTorch write its last collectives to a file, and return those of this rank that matter for a hang."""
+    path, since = Path(file + rank), time.time() - 1
+    try:
+        trigger = os.open(f"{pipe}{rank}.pipe", os.O_WRONLY | os.O_NONBLOCK)
+        os.write(trigger, b"1\n")
+        os.close(trigger)
+    except OSError as error:
+        return f"flight recorder: {error}"
+    end = time.monotonic() + RECORDER_SECONDS
+    while time.monotonic() < end:
+        try:
+            if path.stat().st_mtime >= since:
+                return summary(pickle.loads(path.read_bytes()))
+        except (OSError, EOFError, pickle.UnpicklingError):
+            pass  # not written yet
+        time.sleep(0.2)
+    return f"flight recorder: PyTorch wrote no {path} within {RECORDER_SECONDS} s"
+
+
+def summary(dump: "dict[str, Any]") -> str:
+    """Return the last collective that is complete, and the oldest ones that are not."""
+    entries = dump.get("entries") or []
+    done = [one for one in entries if one["state"] == "completed"]
+    left = [one for one in entries if one["state"] != "completed"]
+    lines = [f"flight recorder: {_line(one)}" for one in [*done[-1:], *left[:LATEST]]]
+    if len(left) > LATEST:
+        lines.append(f"flight recorder: {len(left) - LATEST} more are not completed")
+    return "\n".join(lines) or "flight recorder: no collective yet"
+
+
+def _line(entry: "dict[str, Any]") -> str:
+    number = entry.get("collective_seq_id", entry.get("seq_id", "?"))
+    frame: dict[str, Any] = next(iter(entry.get("frames") or ()), {})
+    place = f", from {frame['name']} ({Path(frame['filename']).name}:{frame['line']})" if frame else ""
+    return f"{entry['state']}: {entry['profiling_name']} {number}{place}"
+
+
+if __name__ == "__main__":
+    print(ras(sys.argv[2]) if sys.argv[1] == "ras" else recorder(*sys.argv[2:]))

@@ -1,0 +1,33 @@
+# Print what each rank of this pod does. A rank is a process with a rank's variables that no other rank started; shells are
+# none. Nothing here stops or ends a rank: `--nonblocking` lets py-spy read a process that runs, hangs or was stopped.
+# Arguments: the text of dump_nccl.py, and `job` on one pod of the job, where NCCL is asked about all ranks.
+number() {
+  tr '\0' '\n' < "/proc/$1/environ" 2> /dev/null | sed -nE 's/^(RANK|OMPI_COMM_WORLD_RANK|PMI_RANK)=//p' | head -n 1
+}
+status() { sed -n "s/^$2:[[:space:]]*//p" "/proc/$1/status" 2> /dev/null; }
+is_rank() {
+  case $(readlink "/proc/$1/exe") in '' | */sh | */ash | */bash | */dash | */busybox) return 1 ;; esac
+  [ -n "$(number "$1")" ]
+}
+dump() {
+  echo "gpumpi-rank $(number "$1") $(status "$1" State | cut -c 1) $(status "$1" Name)"
+  if command -v py-spy > /dev/null; then
+    timeout 8 py-spy dump --nonblocking --pid "$1" 2>&1 | sed '/^Stack backtrace:/,$d'
+  else
+    echo "the image has no py-spy"
+  fi
+  [ ! -p "$(variable "$1" TORCH_NCCL_DEBUG_INFO_PIPE_FILE)$(number "$1").pipe" ] || timeout 8 python3 -c "$program" recorder \
+    "$(variable "$1" TORCH_NCCL_DEBUG_INFO_PIPE_FILE)" "$(variable "$1" TORCH_NCCL_DEBUG_INFO_TEMP_FILE)" "$(number "$1")" 2>&1
+}
+variable() { tr '\0' '\n' < "/proc/$1/environ" 2> /dev/null | sed -n "s/^$2=//p" | head -n 1; }
+program=$1
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+for path in /proc/[0-9]*; do
+  pid=${path#/proc/}
+  is_rank "$pid" && ! is_rank "$(status "$pid" PPid)" && dump "$pid" > "$folder/rank-$pid" &
+done 2> /dev/null
+[ "${2:-}" != job ] || ! command -v python3 > /dev/null ||
+  timeout 10 python3 -c "$program" ras "${NCCL_RAS_ADDR:-localhost:28028}" > "$folder/ras" 2>&1 &
+wait
+cat "$folder"/*

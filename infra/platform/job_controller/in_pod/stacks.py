@@ -1,0 +1,192 @@
+"""Concern: what the ranks of a job that hangs were doing. A shell script in each worker prints it; nothing is stopped.
+
+py-spy reads the memory of a rank. Linux allows this to processes of the same user, and Yama (Ubuntu's default) only to
+those that the rank has allowed: amis/provisioners/install-py-spy.sh.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+from . import moments, pod_exec
+from .api import Api, ApiError, Unreachable
+from .attempts import Attempt
+from .job import ManagedJob, is_terminal
+from .record import Record
+
+WAIT_SECONDS = 20
+"""How long the ranks of a job that hangs are kept for this. They end 30 seconds after the hang was noticed at the latest."""
+EXEC_SECONDS, AT_ONCE, PODS = 12, 16, 64
+"""Time per pod, pods that are asked at once, and pods that are asked: the others hang in the same way."""
+ENOUGH_SECONDS = 14
+"""After this time, pods that have not answered are left out. The controller looks every 5 seconds."""
+GROUPS, LINES, CHARACTERS = 8, 24, 160
+"""Limits of what the record keeps."""
+SCRIPT = Path(__file__).with_name("dump_ranks.sh").read_text(encoding="utf-8")
+PROGRAM = Path(__file__).with_name("dump_nccl.py").read_text(encoding="utf-8")
+RANK, NCCL = re.compile(r"gpumpi-rank (\d+) (\S) ?(.*)"), "gpumpi-nccl"
+UNKNOWN = "gpumpi-unknown "
+FRAME, THREAD = re.compile(r" {4}(\S.*\(.+:\d+\))"), re.compile(r"Thread \S+ \(\S+\)(?::( .*))?")
+COMMAND, VERSION = "Process ", "Python v"
+"""Between these lines, py-spy prints the command of a rank, which may contain secrets."""
+MAIN = 'Thread "MainThread"'
+STOPPED = {"T": "stopped", "t": "stopped by a debugger", "D": "waits for a disk or a device", "Z": "has ended"}
+"""State of a process -> what it says about a hang: https://man7.org/linux/man-pages/man5/proc_pid_status.5.html"""
+
+
+@dataclass(frozen=True)
+class Rank:
+    """What one rank was doing."""
+
+    number: int
+    state: str
+    lines: tuple[str, ...]
+
+    @property
+    def frames(self) -> tuple[str, ...]:
+        """Python stack of the main thread, innermost call first."""
+        first = next((line for line in self.lines if line.startswith("Thread")), "")
+        wanted = MAIN if MAIN in self.lines else first
+        start = self.lines.index(wanted) + 1 if wanted else 0
+        found = [FRAME.fullmatch(line) for line in self.lines[start:]]
+        return tuple(one[1] for one in takewhile(bool, found) if one)
+
+    @property
+    def place(self) -> str:
+        return " in ".join(filter(None, (STOPPED.get(self.state, ""), next(iter(self.frames), ""))))
+
+
+@dataclass(frozen=True)
+class Dump:
+    """What the pods of a job have printed."""
+
+    ranks: tuple[Rank, ...] = ()
+    nccl: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    """Why pods gave no answer."""
+
+    def groups(self) -> list[dict[str, Any]]:
+        """Return ranks that do the same, the fewest first: the rank for which the others wait is usually alone."""
+        found: dict[tuple[str, ...], list[Rank]] = {}
+        for rank in self.ranks:
+            found.setdefault((rank.place, *(rank.frames or rank.lines)), []).append(rank)
+        ordered = sorted(found.values(), key=lambda ranks: (len(ranks), ranks[0].number))
+        return [
+            {
+                "ranks": sorted({one.number for one in ranks}),
+                "at": ranks[0].place[:CHARACTERS],
+                "lines": _shortened(ranks[0].lines[:LINES]),
+            }
+            for ranks in ordered[:GROUPS]
+        ]
+
+
+def parse(texts: Sequence[str]) -> Dump:
+    """Return what is in the output of the script, by pod."""
+    ranks: list[tuple[int, str, list[str]]] = []
+    nccl: list[str] = []
+    unknown = [text.removeprefix(UNKNOWN) for text in texts if text.startswith(UNKNOWN)]
+    for text in (one for one in texts if not one.startswith(UNKNOWN)):
+        lines: list[str] = []
+        in_command = False
+        for line in text.splitlines():
+            in_command = (in_command or line.startswith(COMMAND)) and not line.startswith(VERSION)
+            if started := RANK.fullmatch(line):
+                lines = []
+                ranks.append((int(started[1]), started[2], lines))
+            elif line == NCCL:
+                lines = nccl
+            elif line.strip() and not in_command and not line.startswith(VERSION):
+                lines.append(THREAD.sub(r"Thread\1", line.rstrip()))
+    return Dump(tuple(Rank(number, state, tuple(lines)) for number, state, lines in ranks), tuple(nccl), tuple(unknown))
+
+
+def awaited(record: Record, now: str) -> Attempt | None:
+    """Return the attempt whose ranks are asked before they are ended; None if there is none, or the time is over."""
+    last: Attempt | None = record["attempts"][-1] if record["attempts"] else None
+    hang = (last or {}).get("hang")
+    is_open = hang is not None and "ranks" not in hang and moments.seconds(hang["at"], now) < WAIT_SECONDS
+    return last if is_open and "verdict" not in record else None
+
+
+def observe(record: Record, dump: Dump | None, now: str) -> None:
+    """Write what the ranks were doing into the record."""
+    attempt = awaited(record, now)
+    if attempt is None or dump is None:
+        return
+    groups = dump.groups()
+    more = {"nccl": _shortened(dump.nccl), "unknown": _shortened(dump.unknown)}
+    attempt["hang"] |= {"ranks": groups, "where": where(groups), **{key: lines for key, lines in more.items() if lines}}
+
+
+def _shortened(lines: Sequence[str]) -> list[str]:
+    return [line[:CHARACTERS] for line in lines[: 2 * LINES]]
+
+
+def where(groups: Sequence[Mapping[str, Any]]) -> str:
+    """Return in one line where the ranks were.
+
+    >>> where([{"ranks": [1], "at": "load (data.py:7)"}, {"ranks": [0, 2, 3], "at": "step (train.py:9)"}])
+    'rank 1: load (data.py:7); ranks 0, 2-3: step (train.py:9)'
+    """
+    named = [(listed(one["ranks"]), one["at"]) for one in groups if one["at"]]
+    return "; ".join(f"rank{'' if ranks.isdigit() else 's'} {ranks}: {place}" for ranks, place in named)[:500]
+
+
+def listed(numbers: Sequence[int]) -> str:
+    """Return numbers with ranges.
+
+    >>> listed([0, 2, 3, 4])
+    '0, 2-4'
+    """
+    parts: list[list[int]] = []
+    for number in sorted(numbers):
+        if parts and number == parts[-1][-1] + 1:
+            parts[-1].append(number)
+        else:
+            parts.append([number])
+    return ", ".join(f"{one[0]}-{one[-1]}" if len(one) > 1 else str(one[0]) for one in parts)
+
+
+@dataclass
+class Stacks:
+    """Dumps of the jobs that hang, made in threads: a pod may not answer."""
+
+    api: Api
+    _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(AT_ONCE, "stacks"))
+    _running: dict[tuple[str, int], list["Future[str]"]] = field(default_factory=dict)
+
+    def look(self, job: ManagedJob, record: Record, now: str) -> Dump | None:
+        """Return the finished dump of a job that hangs; begin it at the first look. The record is the one that is stored."""
+        attempt = awaited(record, now)
+        for key in [one for one in self._running if one[0] == job.uid and (attempt is None or one[1] != attempt["number"])]:
+            del self._running[key]
+        if attempt is None:
+            return None
+        key = job.uid, attempt["number"]
+        if key not in self._running:
+            self._running[key] = list(self._begin(job, attempt))
+        parts = self._running[key]
+        done = [one for one in parts if one.done()]
+        is_late = moments.seconds(attempt["hang"]["at"], now) >= ENOUGH_SECONDS
+        late = [f"{UNKNOWN}{len(parts) - len(done)} of {len(parts)} pods did not answer in {ENOUGH_SECONDS} s"]
+        if len(done) < len(parts):
+            return parse([*(one.result() for one in done), *late]) if is_late else None
+        return parse([one.result() for one in done])
+
+    def _begin(self, job: ManagedJob, attempt: Attempt) -> Iterator["Future[str]"]:
+        mine = {**attempt["pods"], **attempt["companions"]}
+        pods = [pod["metadata"] for pod in job.worker_pods if pod["metadata"]["uid"] in mine and not is_terminal(pod)]
+        for index, pod in enumerate(pods[:PODS]):
+            command = ["sh", "-c", SCRIPT, "dump", PROGRAM, *(["job"] if index == 0 else [])]
+            yield self._pool.submit(self._ask, pod["namespace"], pod["name"], command)
+
+    def _ask(self, namespace: str, pod: str, command: Sequence[str]) -> str:
+        try:
+            return pod_exec.run(self.api.copy(), namespace, pod, "worker", command, EXEC_SECONDS)
+        except (ApiError, Unreachable) as error:
+            return f"{UNKNOWN}{pod}: {error}"

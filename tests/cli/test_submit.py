@@ -1,0 +1,50 @@
+"""`submit`, as far as it needs no cluster."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from cli import submit
+from cli.exit_codes import REFUSED
+from cli.main import app
+from tests.pure.job_world import cluster, values
+
+
+class FakeCluster:
+    """A cluster in us-west-2 that accepts every job."""
+
+    namespace = None
+
+    def connect(self) -> Any:
+        return self
+
+    def description(self) -> Any:
+        return cluster().model_copy(update={"region": "us-west-2"})
+
+
+@pytest.fixture(autouse=True)
+def fake_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(submit, "Access", lambda *_: FakeCluster())
+
+
+def test_submit_prints_what_the_nodes_of_the_job_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(submit, "create", lambda *_, **__: 0)
+    file = tmp_path / "job.yaml"
+    file.write_text(yaml.safe_dump(values()))
+    done = CliRunner().invoke(app, ["submit", str(file)])
+    assert done.exit_code == 0, done.output
+    assert re.search(r"^cost: \d+ x \S+: [\d.]+ USD per hour", done.stderr, re.MULTILINE), done.stderr
+
+
+def test_a_sent_folder_and_a_working_folder_are_refused_together(tmp_path: Path) -> None:
+    """Ranks start in one folder only. The job file alone is refused the same way."""
+    file = tmp_path / "job.yaml"
+    file.write_text(yaml.safe_dump(values(workingDir="/shared/code")))
+    done = CliRunner().invoke(app, ["submit", str(file), "--workdir", str(tmp_path)])
+    assert done.exit_code == REFUSED
+    said = " ".join(done.stderr.split())
+    assert "workingDir: cannot be combined with workdir: ranks start in the folder that workdir sends." in said

@@ -1,0 +1,79 @@
+"""A rank of a real job hangs in an unprivileged pod: what the job controller's script and py-spy say about it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from infra.platform.job_controller.in_pod import stacks
+from localcloud.images.catalogue import OPENMPI_5
+from tests.images.conftest import needs_roots, unpacked
+from tests.images.test_ranks import Running
+
+pytestmark = [needs_roots, pytest.mark.xdist_group("job-images")]
+
+PROGRAM = """
+import pathlib, time
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+
+def load():
+    while True:
+        time.sleep(0.1)
+
+def step():
+    world.allreduce(1)
+
+world.barrier()
+pathlib.Path(f"/tmp/environment-{world.rank}").touch()
+load() if world.rank == 2 else step()
+"""
+
+
+@pytest.fixture(scope="module")
+def system() -> Iterator[Path]:
+    with unpacked(OPENMPI_5) as folder:
+        yield folder
+
+
+@pytest.fixture
+def running(system: Path) -> Iterator[Running]:
+    started = Running(OPENMPI_5, system, ["python3", "-c", PROGRAM])
+    try:
+        started.wait_for("environment", 4)
+        yield started
+    finally:
+        started.stop()
+
+
+def asked(running: Running) -> stacks.Dump:
+    """Run what the controller runs in each worker."""
+    command = ["sh", "-c", stacks.SCRIPT, "dump", stacks.PROGRAM]
+    outputs = [pod.run(*command, *(["job"] if index == 0 else [])) for index, pod in enumerate(running.workers)]
+    assert [one.returncode for one in outputs] == [0, 0], outputs
+    return stacks.parse([one.stdout for one in outputs])
+
+
+def test_the_rank_for_which_the_others_wait_is_named_with_its_line(running: Running) -> None:
+    odd, waiting = asked(running).groups()
+    assert (odd["ranks"], odd["at"]) == ([2], "load (<string>:8)")
+    assert (waiting["ranks"], waiting["at"]) == ([0, 1, 3], "step (<string>:11)")
+    assert odd["lines"] == ["Thread", "    load (<string>:8)", "    <module> (<string>:15)"]
+
+
+def test_a_stopped_rank_can_be_read_and_stays_stopped(running: Running) -> None:
+    stop = "kill -STOP $(pgrep -f '^python3 -c' | tail -n 1)"
+    assert running.workers[1].run("sh", "-c", stop).returncode == 0
+    for _ in range(2):
+        (found,) = [one["ranks"] for one in asked(running).groups() if one["at"].startswith("stopped in ")]
+        assert len(found) == 1 and found[0] in (2, 3)
+
+
+def test_an_image_without_py_spy_is_reported(system: Path, running: Running) -> None:
+    program = system / "usr/local/bin/py-spy"
+    hidden = program.rename(program.with_name("hidden"))
+    try:
+        (found,) = asked(running).groups()
+    finally:
+        hidden.rename(program)
+    assert (found["ranks"], found["at"], found["lines"]) == ([0, 1, 2, 3], "", ["the image has no py-spy"])

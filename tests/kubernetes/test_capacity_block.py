@@ -1,0 +1,92 @@
+"""A Capacity Block with real nodes: bought, started, drained with the signal for a checkpoint, and over."""
+
+import json
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from localcloud.instance import LocalCloud
+from localcloud.processes import ROOT
+from localcloud.stack import LocalStack
+from testkit.eks_clusters import REGION, Account, Running
+from testkit.node_groups import is_ready, pod, pod_in, pods
+from testkit.waiting import wait_while
+
+pytestmark = pytest.mark.xdist_group("kubernetes")
+
+NAME = "block"
+FILE = """\
+config:
+  aws:region: us-west-2
+  gpumpi:target: {kind: eks, endpointAccess: {publicCidrs: [203.0.113.0/24]}, system: {desiredSize: 1}}
+  gpumpi:storage: {efs: none}
+  gpumpi:platform: {install: false, autoscaler: false}
+  gpumpi:pools:
+    - {name: train, instanceType: p5.48xlarge, maxSize: 1}
+"""
+SAVED = 7
+"""Exit code of a job that has saved its checkpoint."""
+CHECKPOINTS = f"import signal; signal.signal(signal.SIGTERM, lambda *_: exit({SAVED})); signal.pause()"
+
+
+def test_jobs_save_a_checkpoint_before_their_capacity_block_ends(own_cloud: LocalCloud, tmp_path: Path) -> None:
+    (tmp_path / f"Pulumi.{NAME}.yaml").write_text(FILE)
+    own_cloud.start(print, kubernetes=True)
+    start, end = _buy(own_cloud, tmp_path)
+    stack = LocalStack(own_cloud, NAME, tmp_path)
+    stack.prepare()
+    up = stack.run("up")
+    assert up.ok, up.output
+    cluster = Running(Account(own_cloud), f"gpumpi-{NAME}")
+    assert _nodes(cluster) == []
+
+    _advance(own_cloud, start + timedelta(minutes=1))
+    (node,) = wait_while(lambda: _nodes(cluster), lambda found: not found or not all(map(is_ready, found)))
+    job = pod("job", CHECKPOINTS, node=node, terminationGracePeriodSeconds=60)
+    with pods(cluster, job):
+        pod_in(cluster, "job", "Running")
+        watched = cluster.api.watch("/api/v1/namespaces/default/pods", fieldSelector="metadata.name=job")
+        next(watched)
+        _advance(own_cloud, end - timedelta(minutes=44))
+        last = next(event["object"] for event in watched if event["type"] == "DELETED")
+    conditions = {condition["type"]: condition.get("reason") for condition in last["status"]["conditions"]}
+    assert conditions["DisruptionTarget"] == "EvictionByEvictionAPI"
+    assert last["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == SAVED
+    wait_while(lambda: _nodes(cluster), bool)
+
+    _advance(own_cloud, end + timedelta(minutes=1))
+    destroy = stack.run("destroy")
+    assert destroy.ok, destroy.output
+
+
+def _buy(cloud: LocalCloud, folder: Path) -> tuple[datetime, datetime]:
+    """Buy a block that starts later than today. Return its start and end."""
+    later = f"{datetime.now(UTC) + timedelta(days=1):%Y-%m-%d}"
+    found = _cluster(cloud, folder, "capacity", "find", "p5.48xlarge", "--regions", REGION, "--start", later)
+    block = next(one for one in found["choices"] if one["kind"] == "block")
+    bought = _cluster(cloud, folder, "capacity", "reserve", block["id"], "-s", NAME, "--config-dir", str(folder), "--yes")
+    assert bought["state"] == "scheduled"
+    return datetime.fromisoformat(bought["start"]), datetime.fromisoformat(bought["end"])
+
+
+def _cluster(cloud: LocalCloud, folder: Path, *arguments: str) -> Any:
+    environment = cloud.process_environment() | {"XDG_CACHE_HOME": str(folder / "cache")}
+    command = [sys.executable, str(ROOT / "scripts" / "cluster"), *arguments, "--json"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def _advance(cloud: LocalCloud, to: datetime) -> None:
+    control = cloud.control()
+    ahead = to - datetime.fromisoformat(control.send("GET", "clock")["now"])
+    control.send("POST", "clock", {"seconds": ahead.total_seconds()})
+
+
+def _nodes(cluster: Running) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = cluster.api.get("/api/v1/nodes", labelSelector="gpumpi.io/pool=train")["items"]
+    return found

@@ -1,0 +1,63 @@
+"""What `plan` passes, `up` creates; what `plan` refuses, `up` fails at for the same reason. `python -m bench.plan` runs more."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from testkit.plan_worlds import Reservation, World, compare, drawn
+
+NUMBER, SEED = 10, 20261123
+WORLDS = drawn(NUMBER, SEED)
+
+
+def in_block(name: str, block: Reservation, **more: Any) -> dict[str, Any]:
+    """Return a pool that fills a block."""
+    capacity = {"kind": "capacity-block", "reservationId": block.id}
+    return {"name": name, "instanceType": block.instance_type, "maxSize": block.count, "capacity": capacity, **more}
+
+
+def block(number: int, instance_type: str, zone: str, size: int) -> Reservation:
+    return Reservation(f"cr-0123456789abcde{number:02}", "capacity-block", instance_type, f"us-west-2{zone}", size, "active")
+
+
+G5, P5, G6 = block(0, "g5.xlarge", "c", 4), block(0, "p5en.48xlarge", "d", 3), block(1, "g6.48xlarge", "a", 4)
+EXPIRED = replace(block(0, "p5.48xlarge", "c", 2), state="expired")
+EKS: Final = {"target": {"kind": "eks"}, "platform": {"install": False}, "network": {"natGateways": "perZone"}}
+FOUND = {
+    "interfaces of NAT gateways, the control plane and mount targets": World(
+        {**EKS, "pools": [in_block("one", G5, desiredSize=2, zone="us-west-2c")]},
+        reservations=(G5,),
+        quotas={"L-DF5E4CA3": 8},
+    ),
+    "a pool that grows beside system nodes that cannot": World(
+        {**EKS, "pools": [in_block("one", P5, desiredSize=1, zone="us-west-2d"), in_block("two", G6, desiredSize=0)]},
+        reservations=(P5, G6),
+        new_account=True,
+    ),
+    "workers of an EC2 cluster in a reservation that has expired": World(
+        {"target": {"kind": "ec2"}, "pools": [in_block("one", EXPIRED, desiredSize=0, zone="us-west-2c")]},
+        reservations=(EXPIRED,),
+    ),
+}
+"""Disagreements that `python -m bench.plan` once found."""
+
+
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+
+@pytest.mark.parametrize("world", WORLDS, ids=range(NUMBER))
+def test_up_does_what_plan_says(world: World) -> None:
+    assert compare(world).disagreement == ""
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_up_does_what_plan_says_where_it_once_did_not(name: str) -> None:
+    assert compare(FOUND[name]).disagreement == ""
+
+
+def test_the_same_seed_draws_the_same_stacks() -> None:
+    assert drawn(NUMBER, SEED) == WORLDS

@@ -1,0 +1,41 @@
+"""A stack with one pool, and functions that return the parts that tests of node pools check."""
+
+import base64
+import email
+from typing import Any
+
+import yaml
+
+from infra.facts import CapacityReservation as ReservationFact
+from tests.program import engine
+from tests.program.engine import Deployment, deploy
+from tests.pure import world
+
+
+def pool(instance_type: str = "g5.8xlarge", *, autoscaler: bool = True, platform: Any = None, **more: Any) -> Deployment:
+    wanted = {"autoscaler": autoscaler, **(platform or {})}
+    settings = world.settings(world.pool("train", instance_type, **{"maxSize": 4, **more}), platform=wanted)
+    reservation = ReservationFact(world.RESERVATION, "default", "active", instance_type, "us-west-2b", total=4, available=4)
+    return deploy(settings, world.facts(settings, reservations={world.RESERVATION: reservation}))
+
+
+def template(of: Deployment) -> Any:
+    return of.only(engine.LAUNCH_TEMPLATE, "train").inputs
+
+
+def group(of: Deployment) -> engine.Resource:
+    return of.only(engine.NODE_GROUP, "train")
+
+
+def group_tags(of: Deployment, name: str = "train") -> dict[str, str]:
+    """Return the tags of the pool's Auto Scaling group."""
+    tags = [one.inputs for one in of.created(engine.GROUP_TAG, f"-{name}-tag-")]
+    assert {one["autoscalingGroupName"] for one in tags} == {f"eks-gpumpi-test-{name}"}
+    return {one["tag"]["key"]: one["tag"]["value"] for one in tags}
+
+
+def boot(of: Deployment, name: str = "train") -> list[Any]:
+    """Return the parts of the user data, beginning with the parsed NodeConfig."""
+    text = base64.b64decode(of.only(engine.LAUNCH_TEMPLATE, name).inputs["userData"]).decode()
+    parts = [part.get_payload() for part in email.message_from_string(text).get_payload()]  # type: ignore[union-attr]
+    return [yaml.safe_load(str(parts[0]))["spec"], *parts[1:]]

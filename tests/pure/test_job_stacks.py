@@ -1,0 +1,346 @@
+"""What the ranks of a job that hangs were doing: asked in their pods, grouped, and kept in the record."""
+
+import os
+import pickle
+import socket
+import threading
+from collections.abc import Iterator
+from concurrent.futures import wait
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli import hangs
+from cli.errors import NotFound
+from infra.platform.job_controller.in_pod import dump_nccl, pod_exec, stacks
+from infra.platform.job_controller.in_pod import record as record_format
+from infra.platform.job_controller.in_pod.api import Api, ApiError, Unreachable
+from infra.platform.job_controller.in_pod.stacks import Stacks
+from tests.pure.controlled_jobs import Controlled, at, job, main
+from tests.pure.test_job_hangs import WITHIN, hanging, pods_of, seen_of
+
+# What dump_ranks.sh and py-spy 0.4.3 print.
+FIRST = """gpumpi-rank 0 S python3
+Process 71: python3 train.py
+Python v3.11.2 (/usr/bin/python3.11)
+
+Thread 71 (active): "MainThread"
+    allreduce (train.py:9)
+    <module> (train.py:12)
+Thread 80 (idle): "Thread-1 (loads)"
+    wait (threading.py:324)
+gpumpi-rank 2 S python3
+Process 72: python3 train.py
+Python v3.11.2 (/usr/bin/python3.11)
+
+Thread 72 (idle): "MainThread"
+    allreduce (train.py:9)
+    <module> (train.py:12)
+"""
+WORKERS = ("train-worker-0", "train-worker-1")
+SECOND = """gpumpi-rank 1 T python3
+Process 71: python3 -c
+import data
+    load (token.py:1)
+
+Python v3.11.2 (/usr/bin/python3.11)
+
+Thread 71 (active+gil): "MainThread"
+    load (data.py:7)
+    <module> (train.py:11)
+"""
+
+
+def test_ranks_that_do_the_same_are_one_group_and_the_odd_one_comes_first() -> None:
+    odd, waiting = stacks.parse([FIRST, SECOND]).groups()
+    assert (odd["ranks"], odd["at"]) == ([1], "stopped in load (data.py:7)")
+    assert odd["lines"] == ['Thread "MainThread"', "    load (data.py:7)", "    <module> (train.py:11)"]
+    assert (waiting["ranks"], waiting["at"]) == ([0, 2], "allreduce (train.py:9)")
+    assert waiting["lines"][3] == 'Thread "Thread-1 (loads)"'
+    assert stacks.where([odd, waiting]) == "rank 1: stopped in load (data.py:7); ranks 0, 2: allreduce (train.py:9)"
+
+
+def test_a_program_without_threads_has_a_thread_without_a_name() -> None:
+    (found,) = stacks.parse(["gpumpi-rank 0 R python3\nPython v3.11.2\n\nThread 9 (idle)\n    f (a.py:1)\n"]).groups()
+    assert (found["at"], found["lines"]) == ("f (a.py:1)", ["Thread", "    f (a.py:1)"])
+
+
+@pytest.mark.parametrize("line", ["the image has no py-spy", "Error: Permission Denied"])
+def test_a_rank_without_a_stack_shows_why(line: str) -> None:
+    (found,) = stacks.parse([f"gpumpi-rank 0 S train\n{line}\n", f"gpumpi-rank 1 S train\n{line}\n"]).groups()
+    assert found == {"ranks": [0, 1], "at": "", "lines": [line]}
+    assert stacks.where([found]) == ""
+
+
+def test_a_record_keeps_a_limited_number_of_lines() -> None:
+    many = [f"gpumpi-rank {rank} S python3\n    f{rank} (a.py:1)\n" + 99 * f"    {'x' * 999} (a.py:2)\n" for rank in range(99)]
+    groups = stacks.parse(many).groups()
+    assert len(groups) == stacks.GROUPS
+    assert max(len(one["lines"]) for one in groups) == stacks.LINES
+    assert max(len(line) for one in groups for line in one["lines"]) == stacks.CHARACTERS
+
+
+# --- asking pods -------------------------------------------------------------------------------------------------------
+
+
+class Pods:
+    """API server whose pods print text when a command is run in them."""
+
+    def __init__(self, texts: dict[str, str]) -> None:
+        self.texts, self.asked = texts, []  # type: ignore[var-annotated]
+
+    def copy(self) -> "Pods":
+        return self
+
+    def close(self) -> None:
+        pass
+
+    def upgraded(self, path: str, query: Any, protocol: str, seconds: int) -> Any:
+        name = path.split("/")[-2]
+        self.asked.append((path, [value for key, value in query if key == "command"][:3], len(query)))
+        if name not in self.texts:
+            raise ApiError(404, "NotFound", name)
+        return BytesIO(framed(b"\x01" + self.texts[name].encode()) + framed(b"\x03{}") + b"\x88\x00")
+
+
+def framed(message: bytes) -> bytes:
+    """Return a message as the API server sends it: https://www.rfc-editor.org/rfc/rfc6455#section-5.2"""
+    length = len(message)
+    if length < 126:
+        return bytes([0x82, length]) + message
+    return bytes([0x82, 126]) + length.to_bytes(2, "big") + message
+
+
+def awaited(asking: Stacks, found: Any, record: Any) -> stacks.Dump:
+    asking.look(found, record, at(92))
+    wait(asking._running["uid-train", 1])
+    dump = asking.look(found, record, at(92))
+    assert dump is not None
+    return dump
+
+
+def hung() -> tuple[Controlled, Any]:
+    seen = hanging()
+    found = job(main(policy=WITHIN), pods_of("mpijob"))
+    seen.look(found, 91, seen=seen_of("mpijob", (30, 7), until=91))
+    return seen, found
+
+
+def test_each_worker_is_asked_once_and_nccl_only_on_the_first() -> None:
+    seen, found = hung()
+    pods = Pods({"train-worker-0": FIRST, "train-worker-1": SECOND})
+    asking = Stacks(pods)  # type: ignore[arg-type]
+    dump = awaited(asking, found, seen.record)
+    assert [group["ranks"] for group in dump.groups()] == [[1], [0, 2]]
+    assert sorted(path for path, _, _ in pods.asked) == [
+        f"api/v1/namespaces/mpi-jobs/pods/train-worker-{index}/exec" for index in (0, 1)
+    ]
+    assert sorted(words for _, _, words in pods.asked) == [8, 9]
+    seen.look(found, 93, dump=dump)
+    assert seen.record is not None and asking.look(found, seen.record, at(94)) is None and len(pods.asked) == 2
+
+
+def test_pods_that_do_not_respond_at_all_delay_the_end_of_the_ranks_no_further() -> None:
+    seen, found = hung()
+    dump = awaited(Stacks(Pods({})), found, seen.record)  # type: ignore[arg-type]
+    assert dump.groups() == [] and set(dump.unknown) == {f"{one}: 404 NotFound: {one}" for one in WORKERS}
+    _, *deleted = seen.look(found, 93, dump=dump)
+    assert len(deleted) == 3
+
+
+def test_ranks_that_do_not_answer_are_ended_after_twenty_seconds() -> None:
+    seen, found = hung()
+    assert len(seen.look(found, 110)) == 1
+    assert len(seen.look(found, 111)) == 4
+
+
+def test_a_pod_that_does_not_respond_is_left_out() -> None:
+    seen, found = hung()
+    silent, asking = threading.Event(), Stacks(Pods({"train-worker-0": FIRST}))  # type: ignore[arg-type]
+    ask = asking._ask
+    asking._ask = lambda place, pod, command: (  # type: ignore[method-assign]
+        ask(place, pod, command) if pod.endswith("0") else str(silent.wait(60))
+    )
+    try:
+        assert seen.record is not None and asking.look(found, seen.record, at(92)) is None
+        wait(asking._running["uid-train", 1], return_when="FIRST_COMPLETED")
+        dump = asking.look(found, seen.record, at(91 + stacks.ENOUGH_SECONDS))
+    finally:
+        silent.set()
+    assert dump is not None and [one.number for one in dump.ranks] == [0, 2]
+    assert dump.unknown == ("1 of 2 pods did not answer in 14 s",)
+
+
+def test_output_comes_in_messages_of_any_length_until_the_server_closes() -> None:
+    long = b"\x02" + b"x" * 300
+    ping = b"\x89\x01p"
+    split = bytes([0x02, 2]) + b"\x01a" + bytes([0x80, 1]) + b"b"
+    whole = split + ping + framed(long) + bytes([0x82, 127]) + (2).to_bytes(8, "big") + b"\x01c" + b"\x88\x00" + framed(b"\x01d")
+    assert list(pod_exec.messages(BytesIO(whole))) == [b"\x01ab", long, b"\x01c"]
+
+
+def test_a_connection_that_breaks_keeps_what_was_read() -> None:
+    class Broken:
+        def __init__(self, content: bytes) -> None:
+            self.content = BytesIO(content)
+
+        def read(self, size: int) -> bytes:
+            found = self.content.read(size)
+            if not found:
+                raise TimeoutError("timed out")
+            return found
+
+    api: Any = Pods({})
+    api.upgraded = lambda *_: Broken(framed(b"\x01half"))
+    assert pod_exec.run(api, "n", "p", "c", ["true"], 5) == "half"
+    api.upgraded = lambda *_: Broken(b"")
+    with pytest.raises(Unreachable):
+        pod_exec.run(api, "n", "p", "c", ["true"], 5)
+
+
+# --- NCCL and PyTorch: output as their documentation shows it; NOT VERIFIED on GPUs ------------------------------------
+
+RAS = """NCCL version 2.24.0 compiled with CUDA 12.6
+Job summary
+===========
+Communicators... (0.00s)
+=============
+Group     Comms     Nodes     Ranks     Ranks     Ranks    Status  Errors
+    #  in group  per comm  per node  per comm  in group
+    0         1         4         8        32        32   RUNNING MISMATCH
+"""
+
+
+@pytest.fixture
+def ras() -> Iterator[str]:
+    """A server that answers like RAS: it sends the report and closes."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection:
+                assert connection.recv(100) == b"verbose status\n"
+                connection.sendall(RAS.encode())
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+        thread.join(10)
+
+
+def test_the_report_of_ras_is_kept_apart_from_the_stacks(ras: str) -> None:
+    dump = stacks.parse([FIRST + dump_nccl.ras(ras), SECOND])
+    assert dump.nccl[-1].endswith("RUNNING MISMATCH")
+    assert [len(one.lines) for one in dump.ranks] == [5, 3, 3]
+
+
+def test_without_ras_nothing_is_printed(ras: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    assert dump_nccl.ras(f"127.0.0.1:{port}") == ""
+    dump_nccl.ras(ras)
+
+
+def entry(number: int, state: str, name: str = "nccl:all_reduce") -> dict[str, Any]:
+    """Return an entry with the keys of PyTorch's tutorial about the flight recorder."""
+    frames = [{"name": "backward", "filename": "/code/train.py", "line": 40 + number}]
+    return {"frames": frames, "record_id": number, "collective_seq_id": number, "profiling_name": name, "state": state}
+
+
+def test_the_flight_recorder_shows_what_is_not_completed() -> None:
+    entries = [entry(1, "completed"), entry(2, "completed"), entry(3, "started"), entry(4, "scheduled", "nccl:all_gather")]
+    assert dump_nccl.summary({"version": "2.5", "entries": entries}).splitlines() == [
+        "flight recorder: completed: nccl:all_reduce 2, from backward (train.py:42)",
+        "flight recorder: started: nccl:all_reduce 3, from backward (train.py:43)",
+        "flight recorder: scheduled: nccl:all_gather 4, from backward (train.py:44)",
+    ]
+    assert dump_nccl.summary({"entries": []}) == "flight recorder: no collective yet"
+
+
+def test_pytorch_writes_its_recorder_when_its_pipe_is_written_to(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe-3.pipe")
+
+    def pytorch() -> None:
+        with (tmp_path / "pipe-3.pipe").open("rb") as pipe:
+            opened.set()
+            assert pipe.read(1)
+            (tmp_path / "trace-3").write_bytes(pickle.dumps({"entries": [entry(7, "started")]}))
+
+    opened = threading.Event()
+    thread = threading.Thread(target=pytorch, daemon=True)
+    writer = os.open(tmp_path / "pipe-3.pipe", os.O_RDWR)  # like PyTorch, which opens the pipe without waiting
+    thread.start()
+    try:
+        assert opened.wait(10)
+        found = dump_nccl.recorder(str(tmp_path / "pipe-"), str(tmp_path / "trace-"), "3")
+    finally:
+        os.close(writer)
+    thread.join(10)
+    assert found == "flight recorder: started: nccl:all_reduce 7, from backward (train.py:47)"
+    assert "flight recorder: [Errno" in dump_nccl.recorder(str(tmp_path / "none-"), str(tmp_path / "trace-"), "3")
+
+
+# --- `logs --hang` -----------------------------------------------------------------------------------------------------
+
+
+class Records:
+    """Cluster with the record of one job."""
+
+    def __init__(self, record: Any) -> None:
+        self.record = record
+
+    def list_labeled(self, *_: Any) -> list[dict[str, Any]]:
+        found = record_format.config_map(self.record)
+        return [{**found, "metadata": {**found["metadata"], "name": "train-record"}}]
+
+
+def test_logs_shows_each_group_of_ranks_below_the_last_lines_of_the_log() -> None:
+    seen, found = hung()
+    seen.look(found, 93, dump=stacks.parse([FIRST, SECOND, f"{stacks.NCCL}\n{RAS}"]))
+    shown = "\n".join(hangs.lines(hangs.last_hang(Records(seen.record), "mpi-jobs", "train")))  # type: ignore[arg-type]
+    head, log, odd, waiting, nccl = shown.split("\n\n")
+    assert head == f"attempt 1, {at(91)}: hang: no new step for 61 s after step 7"
+    assert log == "last lines of the log:\n    none"
+    assert odd.startswith('rank 1: stopped in load (data.py:7)\n    Thread "MainThread"\n        load (data.py:7)')
+    assert waiting.startswith("ranks 0, 2: allreduce (train.py:9)\n")
+    assert nccl.startswith("NCCL:\n    NCCL version 2.24.0")
+
+
+def test_logs_says_if_no_pod_answered_and_if_nothing_hung() -> None:
+    seen, _ = hung()
+    shown = list(hangs.lines(hangs.last_hang(Records(seen.record), "mpi-jobs", "train")))  # type: ignore[arg-type]
+    assert shown[-1] == "what the ranks were doing is not known: no pod answered in time"
+    fine = hanging()
+    with pytest.raises(NotFound, match="no attempt of train was ended because of a hang"):
+        hangs.last_hang(Records(fine.record), "mpi-jobs", "train")  # type: ignore[arg-type]
+    with pytest.raises(NotFound, match="no record of a job other in mpi-jobs"):
+        hangs.last_hang(Records(fine.record), "mpi-jobs", "other")  # type: ignore[arg-type]
+
+
+def test_a_command_runs_through_a_connection_that_the_server_upgrades() -> None:
+    asked: list[bytes] = []
+
+    def serve() -> None:
+        connection, _ = server.accept()
+        with connection:
+            while not asked or not asked[-1].endswith(b"\r\n\r\n"):
+                asked.append((asked[-1] if asked else b"") + connection.recv(65536))
+            head = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+            connection.sendall(head + framed(b"\x01") + framed(b"\x01" + FIRST.encode()) + b"\x88\x02\x03\xe8")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        api = Api("127.0.0.1", server.getsockname()[1], None, None)
+        assert pod_exec.run(api, "mpi-jobs", "train-worker-0", "worker", ["sh", "-c", "a\nb & c"], 10) == FIRST
+        thread.join(10)
+    line, *headers = asked[-1].decode().split("\r\n")
+    assert line == (
+        "GET /api/v1/namespaces/mpi-jobs/pods/train-worker-0/exec?container=worker&stdout=true&stderr=true"
+        "&command=sh&command=-c&command=a%0Ab+%26+c HTTP/1.1"
+    )
+    assert {"Accept: */*", "Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Protocol: v4.channel.k8s.io"} <= set(
+        headers
+    )

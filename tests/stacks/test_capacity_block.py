@@ -1,0 +1,145 @@
+"""A Capacity Block from its purchase to its end: the commands, the real Pulumi engine, and the calendar of the local AWS."""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from cli import main
+from cli.exit_codes import OK, REFUSED, UNREACHABLE
+from localcloud.instance import LocalCloud
+from localcloud.stack import LocalStack
+from testkit import iam_policies
+
+REGION = "us-west-2"
+NAME = "block"
+FILE = """\
+config:
+  aws:region: us-west-2
+  gpumpi:target: {kind: eks, endpointAccess: {publicCidrs: [203.0.113.0/24]}}
+  gpumpi:storage: {efs: none}
+  gpumpi:platform: {install: false, autoscaler: false}
+  gpumpi:pools:
+    - name: train # the large one
+      instanceType: p5.48xlarge
+      maxSize: 2
+"""
+RESERVATIONS = "reservations and Capacity Blocks"
+MINUTE = timedelta(minutes=1)
+
+Ask = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / f"Pulumi.{NAME}.yaml").write_text(FILE)
+    return tmp_path
+
+
+@pytest.fixture
+def ask(cloud: LocalCloud, folder: Path) -> Ask:
+    """Return a function that runs a command with --json, and checks its exit code."""
+    environment = {**cloud.environment(), "XDG_CACHE_HOME": str(folder / "cache")}
+    policies = ("read", "up", "destroy", "daily", "capacity")
+    iam_policies.restrict(cloud.clients(REGION), map(iam_policies.policy, policies))
+
+    def run(*arguments: str, code: int = OK, of_stack: bool = True) -> dict[str, Any]:
+        stack = ("-s", NAME, "--config-dir", str(folder)) if of_stack else ()
+        done = CliRunner(env=environment).invoke(main.app, [*arguments, *stack, "--json"])
+        assert done.exit_code == code, done.output
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
+    return run
+
+
+def test_a_pool_lives_with_the_block_that_was_bought_for_it(cloud: LocalCloud, folder: Path, ask: Ask) -> None:
+    control, stack = cloud.control(), LocalStack(cloud, NAME, folder)
+    bought = _buy(ask)
+    assert "# the large one" in (folder / f"Pulumi.{NAME}.yaml").read_text()
+    start, end = (datetime.fromisoformat(bought[name]) for name in ("start", "end"))
+
+    def advance(to: datetime) -> None:
+        ahead = to - datetime.fromisoformat(control.send("GET", "clock")["now"])
+        control.send("POST", "clock", {"seconds": ahead.total_seconds()})
+
+    stack.prepare()
+    control.accept()
+    up = stack.run("up")
+    assert up.ok, up.output
+    assert (_nodes(cloud), _actions(cloud)) == (0, {"block-starts": (2, start), "block-ends": (0, end - 45 * MINUTE)})
+    assert f"Capacity Block {bought['reservationId']} is scheduled: nodes start in " in _clock(ask)
+
+    advance(start + MINUTE)
+    assert _nodes(cloud) == 2
+    block = _in_status(ask)
+    assert (block["state"], datetime.fromisoformat(block["end"])) == ("active", end)
+    assert block["hoursLeft"] == pytest.approx((end - start - MINUTE) / timedelta(hours=1), abs=0.02)
+    assert f"Capacity Block {bought['reservationId']}: " in _clock(ask)
+
+    advance(start + 61 * MINUTE)
+    spent = ask("cost", "--kubeconfig", str(folder / "none"))["pools"]["train"]
+    assert (spent["usd"], spent["instanceHours"]) == (0, pytest.approx(2, rel=0.05)), "an hour of two nodes, and this test's time"
+
+    advance(end - 46 * MINUTE)
+    assert _nodes(cloud) == 2
+    advance(end - 44 * MINUTE)
+    assert _nodes(cloud) == 0
+    assert "its nodes are being drained" in _clock(ask)
+
+    advance(end + MINUTE)
+    over = ask("plan", "--no-preview", code=REFUSED)
+    [refused] = [one for one in over["checks"] if one["verdict"] == "no"]
+    assert (refused["check"], "is expired" in refused["sentences"][0]) == (RESERVATIONS, True)
+    destroy = stack.run("destroy")
+    assert destroy.ok, destroy.output
+    left = [one["container"] for one in control.leftovers()]
+    assert [one for one in left if bought["reservationId"] not in one] == [], "only the block is there, with another state"
+
+
+def _buy(ask: Ask) -> dict[str, Any]:
+    """Buy a block that starts later than today."""
+    found = ask("capacity", "find", "p5.48xlarge", "--nodes", "2", "--days", "1", "--regions", REGION, of_stack=False)
+    later = datetime.now(UTC) + timedelta(days=1)
+    block = next(one for one in found["choices"] if one["kind"] == "block" and datetime.fromisoformat(one["start"]) > later)
+    bought = ask("capacity", "reserve", block["id"], "--yes")
+    assert (bought["state"], bought["usd"], bought["pool"]) == ("scheduled", block["usd"], "train")
+    return bought
+
+
+def _clock(ask: Ask) -> str:
+    [check] = [one for one in ask("plan", "--no-preview")["checks"] if one["check"] == RESERVATIONS]
+    assert check["verdict"] == "yes"
+    return " ".join(check["sentences"])
+
+
+def _in_status(ask: Ask) -> dict[str, Any]:
+    """Return the block as `status` shows it. The cluster is only a record of AWS: Kubernetes cannot be reached."""
+    status = ask("status", code=UNREACHABLE)
+    [block] = [one["capacityBlock"] for one in status["pools"] if one["capacityBlock"]]
+    found: dict[str, Any] = block
+    return found
+
+
+def _group(cloud: LocalCloud) -> dict[str, Any]:
+    groups = cloud.clients(REGION)("autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"]
+    [found] = [one for one in groups if "-train-" in one["AutoScalingGroupName"]]
+    group: dict[str, Any] = found
+    return group
+
+
+def _nodes(cloud: LocalCloud) -> int:
+    return len([one for one in _group(cloud)["Instances"] if one["LifecycleState"] == "InService"])
+
+
+def _actions(cloud: LocalCloud) -> dict[str, tuple[int, datetime]]:
+    """Return name -> desired size and time of the scheduled actions of the stack. EKS has one of its own."""
+    name = _group(cloud)["AutoScalingGroupName"]
+    found = cloud.clients(REGION)("autoscaling").describe_scheduled_actions(AutoScalingGroupName=name)
+    actions = found["ScheduledUpdateGroupActions"]
+    own = [one for one in actions if one["ScheduledActionName"].startswith("block-")]
+    return {one["ScheduledActionName"]: (one["DesiredCapacity"], one["StartTime"]) for one in own}
