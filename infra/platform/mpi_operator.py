@@ -18,6 +18,10 @@ HEALTH_PORT: Final = 8080
 MORE_ARGUMENTS: Final = ("--kube-api-qps=50", "--kube-api-burst=100", "--threadiness=4")
 """At upstream's limit of 5 requests per second, creating the pods of a job with 64 workers takes half a minute."""
 
+RESUME: Final = {"apiGroups": ["batch"], "resources": ["jobs/status"], "verbs": ["update"]}
+"""Missing in upstream's role: without it, an MPIJob that the queue has evicted never starts again. The operator clears the
+start time of the launcher's Job before it resumes the Job.
+https://github.com/kubeflow/mpi-operator/blob/v0.8.2/pkg/controller/mpi_job_controller.go (syncHandler)"""
 RBAC: Final = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding")
 
 
@@ -46,7 +50,7 @@ class MpiOperator(pulumi.ComponentResource):
         permissions = [
             objects.register(name, one, site.options(self, inside=namespace_resource if kind == "ServiceAccount" else None))
             for kind in RBAC
-            for one in objects.of_kind(upstream, kind)
+            for one in map(_resuming, objects.of_kind(upstream, kind))
         ]
         (deployment,) = objects.of_kind(upstream, "Deployment")
         self._adapt(deployment["spec"]["template"]["spec"], site)
@@ -89,3 +93,9 @@ class MpiOperator(pulumi.ComponentResource):
     @property
     def deployment(self) -> pulumi.Resource:
         return self._deployment
+
+
+def _resuming(one: objects.Object) -> objects.Object:
+    """Return an object of upstream; the operator's role with the permission to resume MPIJobs."""
+    is_operators = (one["kind"], one["metadata"]["name"]) == ("ClusterRole", "mpi-operator")
+    return {**one, "rules": [*one["rules"], RESUME]} if is_operators else one

@@ -351,3 +351,8 @@ def test_every_user_can_read_the_description_and_nothing_else(stack: Deployment)
 
 def test_pools_and_their_plugins_follow_the_stack() -> None:
     assert set(quotas(deployed(asked(TRAIN)))) == {"system", "train"}
+
+
+def test_the_mpi_operator_may_start_a_job_again_that_the_queue_has_evicted() -> None:
+    rules = only(usual(), "ClusterRole", "mpi-operator")["rules"]
+    assert {"apiGroups": ["batch"], "resources": ["jobs/status"], "verbs": ["update"]} in rules
