@@ -187,7 +187,8 @@ class Api:
             answer = response.status, response.read()
         except (OSError, http.client.HTTPException) as error:
             connection.close()
-            if isinstance(error, OSError):
+            # A server that ends without TLS's farewell closes a connection too: Python reports that as an error of TLS.
+            if isinstance(error, OSError) and not isinstance(error, ssl.SSLEOFError):
                 raise
             raise ConnectionError(f"{method} {target}: {error!r}") from error
         self._keep(connection)

@@ -28,7 +28,7 @@ def test_acceptance_checks_a_cluster_and_refuses_to_disturb_a_job(job_cluster: J
 
     done = job_cluster.cluster(*command, "--yes", "--json")
     assert done.code == 0, done.out + done.err
-    assert done.err.splitlines()[0].startswith("cost of what runs: unknown: 0.20 USD/h and the price of 2 x g5.8xlarge")
+    assert done.err.splitlines()[0].startswith("cost of what runs: 5.10 USD/h")
     report = done.json
     assert (report["ok"], report["complete"], report["notes"]) == (True, True, [])
     assert "label gpumpi.io/emulated-devices" in report["devices"]

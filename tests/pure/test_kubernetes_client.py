@@ -5,6 +5,7 @@ import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.client import HTTPSConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -80,3 +81,17 @@ def test_requests_share_a_connection_until_the_client_is_closed(tmp_path: Path) 
 def test_a_connection_that_the_api_server_closed_is_replaced(tmp_path: Path) -> None:
     with api_server(tmp_path, [(200, "")], hangs_up=True) as api:
         assert len({api.get("/api/v1/nodes")["client"] for _ in range(3)}) == 3
+
+
+def test_a_connection_that_ended_without_a_farewell_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sending then fails with an error of TLS, which is no ConnectionError."""
+    with api_server(tmp_path, [(200, "")]) as api:
+        first = api.get("/api/v1/nodes")["client"]
+        with monkeypatch.context() as patched:
+
+            def ended(*_: object) -> None:
+                patched.undo()
+                raise ssl.SSLEOFError(8, "EOF occurred in violation of protocol")
+
+            patched.setattr(HTTPSConnection, "request", ended)
+            assert api.get("/api/v1/nodes")["client"] != first
