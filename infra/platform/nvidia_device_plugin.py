@@ -7,6 +7,7 @@ from typing import Any
 import pulumi
 
 from infra.facts.manifests import Manifests
+from infra.health.xids import APPLICATION
 from infra.naming import COMPONENT, GPU_LABEL
 from infra.platform import objects
 from infra.platform.site import Site
@@ -47,6 +48,10 @@ class NvidiaDevicePlugin(pulumi.ComponentResource):
         pod["securityContext"] = {"seccompProfile": {"type": "RuntimeDefault"}}
         (container,) = pod["containers"]
         container["image"] = site.image(container["image"])
+        # Upstream withdraws the GPU at a contained memory error (Xid 94), which harms only the program that met it.
+        # https://github.com/NVIDIA/k8s-device-plugin/blob/v0.18.2/internal/rm/health.go
+        ignored = ",".join(str(number) for number in sorted(APPLICATION))
+        container["env"] = [*container.get("env", []), {"name": "DP_DISABLE_HEALTHCHECKS", "value": ignored}]
         container["resources"] = {"requests": {"cpu": site.cpu(10), "memory": "64Mi"}, "limits": {"memory": "256Mi"}}
 
 

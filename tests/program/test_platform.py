@@ -198,6 +198,11 @@ def test_node_agents_have_their_own_namespace_and_few_permissions(stack: Deploym
     assert_few_permissions(only(stack, "DaemonSet", "nvidia-device-plugin-daemonset"))
 
 
+def test_an_error_that_harms_only_its_program_costs_no_gpu(stack: Deployment) -> None:
+    (container,) = only(stack, "DaemonSet", "nvidia-device-plugin-daemonset")["spec"]["template"]["spec"]["containers"]
+    assert {"name": "DP_DISABLE_HEALTHCHECKS", "value": "13,31,43,45,94"} in container["env"]
+
+
 def assert_few_permissions(agent: Any) -> None:
     pod = agent["spec"]["template"]["spec"]
     (container,) = pod["containers"]
