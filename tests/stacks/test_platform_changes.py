@@ -138,7 +138,7 @@ PREVIEWS: dict[str, list[Change]] = {
         change(
             "platform.jobLogs",
             "cloudwatch",
-            both(creates("job-logs", "job-logs-*", "*-job-logs"), updates("logs-key"), DESCRIPTION),
+            both(creates("job-logs-*", "*-job-logs"), updates("logs-key"), DESCRIPTION),
         ),
     ],
     "repositories for images": [
