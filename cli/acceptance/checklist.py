@@ -104,7 +104,7 @@ def run(
 
 
 def _rows(name: str, notes: Notebook, emulated: Emulated, seconds: float) -> Iterator[Row | LeftOut]:
-    """Yield the row of a check, then those of its parts, whose durations are unknown."""
+    """Yield the row for a check, then one row per part. The durations of parts are unknown."""
     declared = emulated() if notes.lacks or any(part.lacks for part in notes.parts.values()) else {}
     yield row(name, notes, declared, seconds)
     for part, own in notes.parts.items():

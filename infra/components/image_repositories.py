@@ -22,9 +22,9 @@ class ImageRepositoriesArgs:
 
 
 class ImageRepositories(pulumi.ComponentResource):
-    """Creates a repository for each name that
+    """Creates one ECR repository per name. Each repository
     - has immutable tags, is encrypted, and scans images on push
-    - deletes untagged images after some days, and all but the newest images
+    - expires untagged images after UNTAGGED_DAYS, and keeps only the newest KEPT_IMAGES
     - cannot be deleted while it contains images
     """
 

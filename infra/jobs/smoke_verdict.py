@@ -60,7 +60,7 @@ class Check:
 
 
 def judged(name: str, failures: Sequence[str], detail: str) -> Check:
-    """Return a check that ran: failed with these sentences, or passed with this detail."""
+    """Return the result of a check that ran: FAILED if there are failures, otherwise PASSED with the detail."""
     return Check(name, FAILED, "; ".join(failures), tuple(failures)) if failures else Check(name, PASSED, detail)
 
 

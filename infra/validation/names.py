@@ -16,7 +16,7 @@ _DNS_LABEL = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
 
 
 def is_region(text: str) -> bool:
-    """True if the text has the format of a Region name. boto3 creates no clients for other names."""
+    """Return whether the text looks like a Region name. boto3 cannot create clients for malformed names."""
     return _REGION.fullmatch(text) is not None
 
 

@@ -26,7 +26,7 @@ class Unusable(Exception):
 
 
 class Buildah:
-    """Runs buildah. Images and containers are in a folder of the test."""
+    """Runs buildah. Stores images and containers in the test's own folder."""
 
     def __init__(self, folder: Path) -> None:
         if reason := why_no_roots():

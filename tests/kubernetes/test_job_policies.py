@@ -1,4 +1,4 @@
-"""Jobs use the buckets in `platform.jobPolicies` with the IAM role of their namespace, without keys."""
+"""Jobs access the buckets in `platform.jobPolicies` through their namespace's IAM role, without AWS access keys."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Stack settings for an existing cluster, and the facts of such a cluster."""
+"""Stack settings and ClusterFacts for an existing cluster."""
 
 from collections.abc import Mapping
 from dataclasses import replace

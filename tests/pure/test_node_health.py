@@ -305,7 +305,7 @@ def taken_out(state: str, *, cordoned: bool = True, drains: bool = True, **more:
     [
         (taken_out("draining"), "its jobs restart on other nodes"),
         (taken_out("draining", drains=False), "its jobs stay until they end; then repair it"),
-        (taken_out("draining", cordoned=False), "a person has uncordoned it, so it keeps its jobs"),
+        (taken_out("draining", cordoned=False), "it was uncordoned manually, so it keeps its jobs"),
         (
             taken_out("repairing"),
             "the autoscaler removes it (pools with `minSize: 0`), or EKS repairs it 10 min after the fault",

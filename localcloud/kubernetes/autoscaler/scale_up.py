@@ -18,7 +18,7 @@ class Plan:
     hopeless: Sequence[tuple[Pod, str]] = ()
     """Pods that no scale-up can currently help, each with the reason."""
     expected: Mapping[str, str] = field(default_factory=dict)
-    """Name of an existing or future node that fits the pod, by pod. The scheduler should place the pod there soon."""
+    """Pod -> name of the existing or future node that it fits on. The scheduler should place the pod there soon."""
     is_held: bool = False
     """Whether the pods are so recent that the scale-up waits for more of them."""
 
