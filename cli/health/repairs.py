@@ -30,7 +30,7 @@ def after(node: Object, out: TakenOut, instance: str, *, by_eks: bool) -> str:
     if out.state == "verifying":
         return f"accepts jobs again at {out.since + VERIFYING:%H:%M:%S} UTC if it has no fault until then"
     if not node["spec"].get("unschedulable"):
-        return "a person has uncordoned it, so it keeps its jobs"
+        return "it was uncordoned manually, so it keeps its jobs"
     if out.state == "draining":
         return "its jobs restart on other nodes" if out.drains else "its jobs stay until they end; then repair it"
     if not by_eks:
