@@ -185,12 +185,15 @@ class Api:
             connection.request(method, target, data, headers)
             response = connection.getresponse()
             answer = response.status, response.read()
-        except (OSError, http.client.HTTPException) as error:
+        except (
+            http.client.HTTPException,
+            ssl.SSLEOFError,
+        ) as error:  # the server closed the connection, also without close_notify
             connection.close()
-            # A server that ends without TLS's farewell closes a connection too: Python reports that as an error of TLS.
-            if isinstance(error, OSError) and not isinstance(error, ssl.SSLEOFError):
-                raise
             raise ConnectionError(f"{method} {target}: {error!r}") from error
+        except OSError:
+            connection.close()
+            raise
         self._keep(connection)
         return answer
 

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from tests.mission.rows import Row
@@ -9,8 +10,17 @@ from tests.mission.rows import Row
 TESTS = Path(__file__).parents[1]
 
 
-def marked() -> Iterator[tuple[tuple[str, str], Path, ast.FunctionDef]]:
-    """Yield each row that a `mission` marker names, with the test function."""
+Marked = tuple[tuple[str, str], Path, ast.FunctionDef]
+"""Row, file and test function."""
+
+
+@cache
+def marked() -> tuple[Marked, ...]:
+    """Return each row that a `mission` marker names, with the test function. Parses all test files, once."""
+    return tuple(_read())
+
+
+def _read() -> Iterator[Marked]:
     for file in sorted(TESTS.rglob("*.py")):
         for function in ast.walk(ast.parse(file.read_text())):
             for mark in function.decorator_list if isinstance(function, ast.FunctionDef) else ():
