@@ -1,4 +1,4 @@
-"""What the record of a job says about its last hang: the last lines of its log, and what its ranks were doing."""
+"""The last hang in the record of a job: the last lines of its log, and what its ranks were doing."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -22,7 +22,7 @@ def last_hang(cluster: Cluster, namespace: str, name: str) -> Mapping[str, Any]:
 
 
 def lines(attempt: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what a person reads about a hang."""
+    """Yield a readable report of a hang."""
     hang = attempt["hang"]
     yield f"attempt {attempt['number']}, {hang['at']}: {attempt['cause']}"
     yield ""

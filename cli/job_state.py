@@ -22,7 +22,7 @@ https://github.com/kubernetes/kubernetes/blob/v1.35.0/pkg/kubelet/images/types.g
 kuberuntime/kuberuntime_container.go
 """
 REFUSED_PODS = ("FailedCreate", "MPIJobFailed")
-"""Reasons of events in which controllers, and the MPI operator 0.8.2 (mpi_job_controller.go), report rejected pods."""
+"""Event reasons with which controllers, including MPI operator 0.8.2 (mpi_job_controller.go), report rejected pods."""
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ _VERBS: tuple[tuple[str, Verb], ...] = (
 
 
 def failure(side: Side) -> str | None:
-    """Return why a side is not the lifecycle of a healthy stack, or None if it is."""
+    """Return why a side does not show the complete lifecycle of a healthy stack, or None if it does."""
     for name, _ in _VERBS:
         step = side.steps[name]
         if not step["ok"]:

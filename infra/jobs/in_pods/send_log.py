@@ -29,7 +29,7 @@ def say(sentence: str) -> None:
 
 
 class Lines:
-    """Lines that were read and not sent yet."""
+    """Lines that were read but have not been sent yet."""
 
     def __init__(self, limit: int) -> None:
         self._waiting: deque[tuple[int, str, int]] = deque()

@@ -1,9 +1,8 @@
 # Print what each rank of this pod does. A rank is a process with a rank's variables that no other rank started; shells are
-# none. Nothing here stops or ends a rank: `--nonblocking` lets py-spy read a process that runs, hangs or was stopped.
+# not ranks. Nothing here stops or ends a rank: `--nonblocking` lets py-spy read a process that runs, hangs or was stopped.
 # Arguments: the text of dump_nccl.py, and `job` on one pod of the job, where NCCL is asked about all ranks.
-number() {
-  tr '\0' '\n' < "/proc/$1/environ" 2> /dev/null | sed -nE 's/^(RANK|OMPI_COMM_WORLD_RANK|PMI_RANK)=//p' | head -n 1
-}
+variable() { tr '\0' '\n' < "/proc/$1/environ" 2> /dev/null | sed -nE "s/^($2)=//p" | head -n 1; }
+number() { variable "$1" 'RANK|OMPI_COMM_WORLD_RANK|PMI_RANK'; }
 status() { sed -n "s/^$2:[[:space:]]*//p" "/proc/$1/status" 2> /dev/null; }
 is_rank() {
   case $(readlink "/proc/$1/exe") in '' | */sh | */ash | */bash | */dash | */busybox) return 1 ;; esac
@@ -19,7 +18,6 @@ dump() {
   [ ! -p "$(variable "$1" TORCH_NCCL_DEBUG_INFO_PIPE_FILE)$(number "$1").pipe" ] || timeout 8 python3 -c "$program" recorder \
     "$(variable "$1" TORCH_NCCL_DEBUG_INFO_PIPE_FILE)" "$(variable "$1" TORCH_NCCL_DEBUG_INFO_TEMP_FILE)" "$(number "$1")" 2>&1
 }
-variable() { tr '\0' '\n' < "/proc/$1/environ" 2> /dev/null | sed -n "s/^$2=//p" | head -n 1; }
 program=$1
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

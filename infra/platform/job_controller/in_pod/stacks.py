@@ -1,4 +1,4 @@
-"""Concern: what the ranks of a job that hangs were doing. A shell script in each worker prints it; nothing is stopped.
+"""Concern: what the ranks of a hanging job were doing. A shell script in each worker prints it and stops nothing.
 
 py-spy reads the memory of a rank. Linux allows this to processes of the same user, and Yama (Ubuntu's default) only to
 those that the rank has allowed: amis/provisioners/install-py-spy.sh.
@@ -19,9 +19,9 @@ from .job import ManagedJob, is_terminal
 from .record import Record
 
 WAIT_SECONDS = 20
-"""How long the ranks of a job that hangs are kept for this. They end 30 seconds after the hang was noticed at the latest."""
+"""How long to keep the ranks of a hanging job for this. They must have ended 30 seconds after the hang was noticed."""
 EXEC_SECONDS, AT_ONCE, PODS = 12, 16, 64
-"""Time per pod, pods that are asked at once, and pods that are asked: the others hang in the same way."""
+"""Seconds per pod, number of pods queried at once, and maximum number of pods: the others hang in the same way."""
 ENOUGH_SECONDS = 14
 """After this time, pods that have not answered are left out. The controller looks every 5 seconds."""
 GROUPS, LINES, CHARACTERS = 8, 24, 160
@@ -67,7 +67,7 @@ class Dump:
     ranks: tuple[Rank, ...] = ()
     nccl: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
-    """Why pods gave no answer."""
+    """Reasons why pods did not answer."""
 
     def groups(self) -> list[dict[str, Any]]:
         """Return ranks that do the same, the fewest first: the rank for which the others wait is usually alone."""
@@ -171,12 +171,12 @@ class Stacks:
         if key not in self._running:
             self._running[key] = list(self._begin(job, attempt))
         parts = self._running[key]
-        done = [one for one in parts if one.done()]
-        is_late = moments.seconds(attempt["hang"]["at"], now) >= ENOUGH_SECONDS
-        late = [f"{UNKNOWN}{len(parts) - len(done)} of {len(parts)} pods did not answer in {ENOUGH_SECONDS} s"]
-        if len(done) < len(parts):
-            return parse([*(one.result() for one in done), *late]) if is_late else None
-        return parse([one.result() for one in done])
+        texts = [one.result() for one in parts if one.done()]
+        if silent := len(parts) - len(texts):
+            if moments.seconds(attempt["hang"]["at"], now) < ENOUGH_SECONDS:
+                return None
+            texts.append(f"{UNKNOWN}{silent} of {len(parts)} pods did not answer in {ENOUGH_SECONDS} s")
+        return parse(texts)
 
     def _begin(self, job: ManagedJob, attempt: Attempt) -> Iterator["Future[str]"]:
         mine = {**attempt["pods"], **attempt["companions"]}
