@@ -85,15 +85,13 @@ PYTHON = ("install-python.sh", "install-mpi4py.sh")
 SSH = ("install-openssh.sh", "create-user.sh", "configure-pod-ssh.sh")
 """Provisioners that every job image uses, together with `PYTHON`. The MPI implementation is the last layer of the
 image."""
-
 PY_SPY = Provisioned(("install-py-spy.sh",))
 """Layer of images in which the job controller can read the Python stacks of ranks."""
-
 
 PLAIN = Image(
     "plain:1",
     "mpi4py, numpy, sshd for user mpiuser on port 2222",
-    (Root(), Provisioned(PYTHON), Provisioned(SSH)),
+    (Root(), Provisioned(PYTHON), Provisioned(SSH), PY_SPY),
     user=USER,
     folder="/home/mpiuser",
 )
@@ -104,7 +102,7 @@ def _job(name: str, mpi: str, implementation: str, version: str, **environment: 
     return Image(
         name,
         f"{implementation} {version}, {PLAIN.content}",
-        (*PLAIN.layers, Provisioned((mpi, "validate-mpi.sh"), tuple(environment.items())), PY_SPY),
+        (*PLAIN.layers, Provisioned((mpi, "validate-mpi.sh"), tuple(environment.items()))),
         entrypoint=("/usr/bin/tini", "-s", "-g", "--", "/usr/local/bin/job-entrypoint"),
         command=("/usr/sbin/sshd", "-De", "-f", "/home/mpiuser/.sshd_config"),
         user=PLAIN.user,
@@ -192,7 +190,6 @@ PYTORCH = _workload(
     "pytorch-ddp",
     PLAIN,
     Provisioned(("install-torch.sh",)),
-    PY_SPY,
     content="Debian's PyTorch",
     # This torchrun fails unless it redirects the ranks' output: https://github.com/meta-llama/llama/issues/86
     PET_REDIRECTS="1",
