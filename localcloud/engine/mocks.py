@@ -22,6 +22,7 @@ from moto import mock_aws
 from moto.moto_api._internal import mock_random
 from pulumi.runtime import rpc
 from pulumi.runtime.mocks import MockCallArgs, MockResourceArgs, Mocks
+from pulumi.runtime.settings import ROOT
 
 import localcloud.engine.aws.resources  # noqa: F401  registers the handlers
 from localcloud.aws import account, extend
@@ -87,8 +88,10 @@ class MotoMocks(Mocks):
 
     def __exit__(self, *_: object) -> None:
         # After a program has failed, Pulumi's tasks and threads continue: the next test would get their resources and
-        # errors.
+        # errors. Pulumi would reuse the root resource, too, whose URN stays unknown if its registration is canceled: the
+        # next program would wait for it forever.
         _cancel_tasks()
+        ROOT.set(None)
         with self._lock:
             self._closed = True
             self._exit.close()

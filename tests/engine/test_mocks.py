@@ -11,6 +11,7 @@ import pulumi
 import pulumi_aws as aws
 import pytest
 from pulumi.runtime.mocks import MockResourceArgs
+from pulumi.runtime.settings import get_root_resource
 
 from localcloud.engine.mocks import MockFailed, MotoMocks
 
@@ -177,3 +178,13 @@ def test_a_program_that_failed_ends_with_its_test() -> None:
     with MotoMocks() as first, pytest.raises(Exception, match=r"InvalidVpc\.Range"):
         run(first, refused)
     assert asyncio.all_tasks(asyncio.get_event_loop_policy().get_event_loop()) == set(), "the next test would continue with them"
+
+
+def test_a_test_that_runs_no_program_does_not_block_the_next_one() -> None:
+    """Its root resource is never registered, so a program that used it would wait forever."""
+    with MotoMocks("us-west-2") as idle:
+        pulumi.runtime.set_mocks(idle, project="tiny", stack="test", preview=idle.preview)
+    assert get_root_resource() is None
+    with MotoMocks("us-west-2") as mocks:
+        run(mocks, lambda: aws.ec2.Vpc("vpc", cidr_block="10.0.0.0/16").id)
+        assert len(mocks.created(VPC)) == 1
