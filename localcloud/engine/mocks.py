@@ -84,6 +84,7 @@ class MotoMocks(Mocks):
         self._exit.enter_context(patch.object(boto3, "DEFAULT_SESSION", None))  # remembers credentials
         self._exit.enter_context(mock_aws(config={"core": {"mock_credentials": False}}))
         mock_random.seed(0)
+        _event_loop()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -157,11 +158,18 @@ class MotoMocks(Mocks):
         return state
 
 
-def _cancel_tasks() -> None:
+def _event_loop() -> asyncio.AbstractEventLoop:
+    """Return the event loop of this thread, in which Pulumi registers resources. `asyncio.run` leaves a thread without one."""
+    policy = asyncio.get_event_loop_policy()
     try:
-        loop = asyncio.get_event_loop_policy().get_event_loop()
-    except RuntimeError:  # this thread has not run a program
-        return
+        return policy.get_event_loop()
+    except RuntimeError:
+        policy.set_event_loop(policy.new_event_loop())
+        return policy.get_event_loop()
+
+
+def _cancel_tasks() -> None:
+    loop = _event_loop()
     while tasks := asyncio.all_tasks(loop):
         for task in tasks:
             task.cancel()
