@@ -8,16 +8,33 @@ LIMIT_SECONDS: Final = 2400
 """How long to wait for the replacements of lost nodes: launch and join, which the largest instances finish in half an hour."""
 PAUSE_SECONDS: Final = 5
 CONNECT_SECONDS: Final = 10
+ANSWER_SECONDS: Final = 20
+"""How long a node may take to answer over ssh, whose own limit does not include the login."""
+GRACE_SECONDS: Final = 30
+"""How long mpirun may take to end after it has reported a lost node."""
 
 _FUNCTIONS: Final = r"""
 hosts() { sed 's/[ :].*//' "$hostfile" 2>/dev/null; }
 answers() {
   case " $(hostname -I) " in *" $1 "*) return 0 ;; esac
-  grep -qE "^$1([ :]|$)" "$hostfile" && ssh -o ConnectTimeout=@connect@ "$1" true </dev/null >/dev/null 2>&1
+  grep -qE "^$1([ :]|$)" "$hostfile" && timeout @answer@ ssh -o ConnectTimeout=@connect@ "$1" true </dev/null >/dev/null 2>&1
 }
 lost() { # prints those of these hosts that have left the cluster or do not answer
   for host in "$@"; do (answers "$host" || echo "$host") & done
   wait
+}
+tree() { for child in $(pgrep -P "$1"); do tree "$child"; done; echo "$1"; }
+# Open MPI 5 may report a lost node and then wait forever.
+watch() {
+  until tail --bytes=+"$1" "$GPUMPI_RUN/log" 2>/dev/null | grep -q 'lost communication with a remote daemon'; do sleep @pause@; done
+  sleep @grace@
+  echo "run: mpirun reported a lost node @grace@ seconds ago and has not ended; ending it" >&2
+  trap '' TERM # the end of the command must not keep its processes from being killed
+  own=$BASHPID
+  ended=$(for child in $(pgrep -P $$); do [ "$child" = "$own" ] || tree "$child"; done)
+  kill -TERM $ended 2>/dev/null
+  sleep @pause@
+  kill -KILL $ended 2>/dev/null
 }
 await_hosts() {
   local end=$((SECONDS + @limit@)) told=
@@ -38,7 +55,11 @@ wanted=$(hosts | wc -l) restarts=0
 while true; do
   before=$(hosts)
   code=0
+  watch "$(($(stat -c %s "$GPUMPI_RUN/log" 2>/dev/null || echo 0) + 1))" &
+  watch=$!
   @command@ || code=$?
+  kill "$watch" 2>/dev/null
+  wait "$watch" 2>/dev/null
   gone=$(lost $before | sort | tr '\n' ' ')
   # Open MPI 5 may exit with 0 although it lost a node: https://github.com/openpmix/prrte/pull/2603
   if [ -n "$gone" ]; then echo "run: lost ${gone% }" >&2; fi
@@ -55,9 +76,11 @@ done
 def repeated(line: str, restarts: int, hostfile: str = HOSTFILE) -> str:
     """Return a bash script that runs a command again while it fails or loses nodes, up to this number of times.
 
-    Before each restart, it waits until the hostfile lists as many nodes as at the beginning and all of them answer: the join
-    service removes lost nodes, and Auto Scaling replaces them. It ends with the exit code of the last attempt."""
-    limits = {"connect": CONNECT_SECONDS, "limit": LIMIT_SECONDS, "pause": PAUSE_SECONDS, "restarts": restarts}
+    It ends a command whose mpirun has reported a lost node but does not end by itself. Before each restart, it waits until
+    the hostfile lists as many nodes as at the beginning and all of them answer: the join service removes lost nodes, and
+    Auto Scaling replaces them. It ends with the exit code of the last attempt."""
+    seconds = {"answer": ANSWER_SECONDS, "connect": CONNECT_SECONDS, "grace": GRACE_SECONDS, "limit": LIMIT_SECONDS}
+    limits = {**seconds, "pause": PAUSE_SECONDS, "restarts": restarts}
     script = f"hostfile={hostfile}{_FUNCTIONS}{_LOOP}"
     for name, number in limits.items():
         script = script.replace(f"@{name}@", str(number))

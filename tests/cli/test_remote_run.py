@@ -116,6 +116,36 @@ def test_a_lost_node_is_a_failure_also_if_mpi_says_that_it_is_none(tmp_path: Pat
     assert (done.returncode, done.stderr) == (1, "run: lost 10.0.0.3\n")
 
 
+def test_an_mpirun_that_reports_a_lost_node_and_waits_forever_is_ended_and_started_again(
+    tmp_path: Path, hostfile: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote_restarts, "GRACE_SECONDS", 0)
+    says = "PRTE has lost communication with a remote daemon."
+    hangs = f"trap '' TERM; sleep 600 & echo $! >{tmp_path}/rank; echo {says}; wait; wait"
+    script = f"if mkdir {tmp_path}/tried 2>/dev/null; then {hangs}; else echo trained; fi"
+    remote_run.start(bash, "one", ["bash", "-c", f"bash -c {shlex.quote(script)}; exit"], None, 1)
+    code, text = followed(bash, "one")
+    assert (code, text.splitlines()[0], text.splitlines()[-1]) == (0, says, "trained")
+    assert "run: mpirun reported a lost node 0 seconds ago and has not ended; ending it" in text
+    assert "run: restart 1 of 1 after exit code 143" in text
+    assert not Path(f"/proc/{(tmp_path / 'rank').read_text().strip()}").exists()
+
+
+def test_a_report_of_an_earlier_attempt_does_not_end_the_next_one(
+    tmp_path: Path, hostfile: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote_restarts, "GRACE_SECONDS", 0)
+    first = "echo ORTE has lost communication with a remote daemon.; exit 1"
+    second = "sleep 0.5; echo trained"
+    script = f"if mkdir {tmp_path}/tried 2>/dev/null; then {first}; else {second}; fi"
+    line = remote_restarts.repeated(shlex.join(["bash", "-c", script]), 1, str(hostfile))
+    log = tmp_path / "log"
+    with log.open("w") as file:
+        environment = {**os.environ, "GPUMPI_RUN": str(tmp_path)}
+        done = subprocess.run(["bash", "-c", line], stdout=file, stderr=file, check=False, env=environment, timeout=60)
+    assert (done.returncode, log.read_text().splitlines()[-1]) == (0, "trained")
+
+
 def test_the_wait_for_nodes_ends_and_the_command_runs_on_those_that_are_left(
     tmp_path: Path, hostfile: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,14 +30,17 @@ def environment_of(peer: str) -> Mapping[str, str]:
 
 def _process(peer: str) -> psutil.Process | None:
     """Return the process that uses the port in a peer address such as `ipv4:127.0.0.1:51234` or
-    `ipv6:%5B::1%5D:51234`."""
-    port = unquote(peer).rpartition(":")[2]
+    `ipv6:%5B::1%5D:51234` for a connection to this process. Linux lets connections to different servers share a client
+    port, so the port alone may belong to another process."""
+    port, own = unquote(peer).rpartition(":")[2], os.getpid()
     if not port.isdigit():
         return None
     try:
-        for connection in psutil.net_connections("tcp"):
-            if connection.laddr and connection.laddr.port == int(port) and connection.pid not in (None, os.getpid()):
-                return psutil.Process(connection.pid)
+        connections = psutil.net_connections("tcp")
+        served = {one.laddr.port for one in connections if one.pid == own and one.status == psutil.CONN_LISTEN}
+        for one in connections:
+            if one.pid not in (None, own) and one.raddr and one.laddr.port == int(port) and one.raddr.port in served:
+                return psutil.Process(one.pid)
     except (psutil.Error, OSError):
         log.debug("cannot find the engine process of %s", peer, exc_info=True)
     return None
