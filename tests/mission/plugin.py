@@ -25,6 +25,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--mission-table") and any("[" in argument for argument in config.args):
+        raise pytest.UsageError("--mission-table needs whole tests: a row would pass although only some cases of a test ran")
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Reporter(config), "mission-reporter")
 
@@ -89,11 +91,20 @@ class Reporter:
     def _whole(self) -> set[tuple[str, str]]:
         """Return the rows whose tests all ran, and those without a test."""
         lost = {(system, name) for system, name in self._deselected}
-        ran = {(row.system, row.name): {name.partition("[")[0] for name in self._results.of(row)} for row in ROWS}
+        ran = {(row.system, row.name): {function(name) for name in self._results.of(row)} for row in ROWS}
         return {(row.system, row.name) for row in ROWS if marked_tests(row) <= ran[row.system, row.name]} - lost
 
     def _lines(self, rows: set[tuple[str, str]]) -> list[tuple[Row, str, float]]:
         return [line for line in table.lines(self._results) if (line[0].system, line[0].name) in rows]
+
+
+def function(id: str) -> str:
+    """Return a test's id without its case and without the group that xdist appends.
+
+    >>> [function(id) for id in ("t.py::test_a[1]@jobs", "t.py::test_a@jobs", "t.py::test_a")]
+    ['t.py::test_a', 't.py::test_a', 't.py::test_a']
+    """
+    return id.partition("[")[0].partition("@")[0]
 
 
 def _reason(report: pytest.TestReport) -> str:

@@ -171,14 +171,14 @@ ROWS: Final[tuple[Row, ...]] = (
         "login user",
         "a login user, passwordless SSH between all nodes, hostfile in place and kept up to date",
         "ssh NODE hostname; mpirun PROGRAM",
-        emulated=HOSTS,
+        emulated=f"{LOCAL_AWS}; {HOSTS}",
     ),
     Row(
         "C",
         "EFS",
         "optional EFS, new or existing by id, mounted on all nodes",
         "pulumi up; scripts/cluster run -- COMMAND",
-        emulated=f"{HOSTS}; EFS is a folder",
+        emulated=f"{LOCAL_AWS}; {HOSTS}; EFS is a folder",
     ),
     Row(
         "C",
@@ -192,7 +192,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "outputs",
         "outputs: head node's address, bucket, file system ids",
         "pulumi stack output",
-        emulated=LOCAL_AWS,
+        emulated=f"{LOCAL_AWS}; {HOSTS}; EFS is a folder",
     ),
     Row(
         "C",
@@ -208,7 +208,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "make demo-ec2",
         needs="32 GPUs",
         elsewhere="the same on four nodes with 8 GPUs each: `scripts/cluster run -s STACK -- mpiexec -n 32 -N 8 ...`",
-        emulated=f"{HOSTS}; 8 ranks on CPUs: `mpiexec -n 8 -N 2`",
+        emulated=f"{LOCAL_AWS}; {HOSTS}; 8 ranks on CPUs: `mpiexec -n 8 -N 2`",
     ),
     # --- D
     Row(
@@ -216,7 +216,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "shared volume",
         "a ReadWriteMany volume for code, data, checkpoints, logs",
         "scripts/cluster submit JOB.yaml",
-        emulated=f"{SMALL_NODES}; EFS is a folder",
+        emulated=f"{LOCAL_AWS}; {SMALL_NODES}; EFS is a folder",
     ),
     Row(
         "D",
@@ -237,7 +237,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "credentials",
         "access to the data set's bucket through the IAM role of jobs, without keys",
         "scripts/cluster submit JOB.yaml",
-        emulated=SMALL_NODES,
+        emulated=f"{LOCAL_AWS}; {SMALL_NODES}",
     ),
     Row(
         "D",

@@ -67,7 +67,7 @@ def is_good(verdict: str) -> bool:
 
 
 def _short(test: str) -> str:
-    return test.rpartition("::")[2].partition("[")[0]
+    return test.rpartition("::")[2].partition("[")[0].partition("@")[0]
 
 
 def lines(results: Results) -> list[tuple[Row, str, float]]:

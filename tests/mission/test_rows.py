@@ -156,6 +156,18 @@ def test_the_committed_table_has_the_current_rows() -> None:
     assert committed == [(row.text, row.command) for row in ROWS], "update it with: make mission"
 
 
+def test_the_committed_page_names_what_is_emulated_in_the_current_rows() -> None:
+    page = PAGE.read_text()
+    assert [line for line in table._emulated(ROWS) if line not in page.splitlines()] == [], "update it with: make mission"
+
+
+def test_every_mission_marker_is_a_decorator_of_a_test() -> None:
+    """Markers elsewhere, such as those of one case, would not be read, so that a row could pass without them."""
+    files = [file for file in TESTS.rglob("*.py") if file.parent.name != "mission"]
+    written = sum(file.read_text().count("mark.mission(") for file in files)
+    assert written == sum(file.parent.name != "mission" for _, file, _ in marked())
+
+
 @pytest.mark.mission("B", "any framework")
 def test_nothing_in_the_platform_depends_on_a_framework() -> None:
     """Frameworks appear only in jobs' commands; the launchers are torchrun and MPI."""
