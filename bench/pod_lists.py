@@ -17,7 +17,7 @@ from testkit.control_plane import ControlPlane
 PODS, LISTS = 1312, 200
 """Number of pods, as in bench.kubernetes_scale, and of lists per row."""
 CURRENT: dict[str, str] = {}
-"""The current pods, which an API server with an etcd before 3.5.13 reads from etcd."""
+"""The current pods: the API server waits until its cache is as new as etcd. Before etcd 3.5.13, it reads them from etcd."""
 CACHED = {"resourceVersion": "0"}
 """The pods in the API server's cache, as localcloud.kubernetes.nodes.drain lists them."""
 SERVERS = ("kube-apiserver", "etcd")

@@ -26,7 +26,9 @@ lost() { # prints those of these hosts that have left the cluster or do not answ
 tree() { for child in $(pgrep -P "$1"); do tree "$child"; done; echo "$1"; }
 # Open MPI 5 may report a lost node and then wait forever.
 watch() {
-  until tail --bytes=+"$1" "$GPUMPI_RUN/log" 2>/dev/null | grep -q 'lost communication with a remote daemon'; do sleep @pause@; done
+  until tail --bytes=+"$1" "$GPUMPI_RUN/log" 2>/dev/null | grep -q 'lost communication with a remote daemon'; do
+    sleep @pause@
+  done
   sleep @grace@
   echo "run: mpirun reported a lost node @grace@ seconds ago and has not ended; ending it" >&2
   trap '' TERM # the end of the command must not keep its processes from being killed
@@ -55,7 +57,8 @@ wanted=$(hosts | wc -l) restarts=0
 while true; do
   before=$(hosts)
   code=0
-  watch "$(($(stat -c %s "$GPUMPI_RUN/log" 2>/dev/null || echo 0) + 1))" &
+  seen=$(stat -c %s "$GPUMPI_RUN/log" 2>/dev/null || echo 0)
+  watch $((seen + 1)) &
   watch=$!
   @command@ || code=$?
   kill "$watch" 2>/dev/null

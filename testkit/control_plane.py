@@ -18,9 +18,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from localcloud.processes import tail
-from localcloud.tools import debian
 from localcloud.tools.build import ensure
-from localcloud.tools.catalogue import KUBE_APISERVER, KUBE_CONTROLLER_MANAGER
+from localcloud.tools.catalogue import ETCD, KUBE_APISERVER, KUBE_CONTROLLER_MANAGER
 
 CONTROLLERS = (
     "garbage-collector-controller",
@@ -123,7 +122,7 @@ class ControlPlane:
         client, peer = f"http://127.0.0.1:{self.etcd_port}", f"http://127.0.0.1:{peer_port}"
         self._spawn(
             "etcd",
-            debian.ensure(debian.ETCD, print) / "etcd",
+            ensure(ETCD, print),
             data_dir=self.folder / "etcd",
             listen_client_urls=client,
             advertise_client_urls=client,

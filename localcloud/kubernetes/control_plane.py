@@ -15,8 +15,8 @@ from localcloud.kubernetes.client import ApiError
 from localcloud.kubernetes.pki import MASTERS, Authority, Certificate, make_key_pair
 from localcloud.kubernetes.running import RunningCluster
 from localcloud.machine import network
-from localcloud.tools import debian
 from localcloud.tools.build import ensure
+from localcloud.tools.catalogue import ETCD as ETCD_PROGRAM
 from localcloud.tools.catalogue import KUBE_APISERVER, KUBE_CONTROLLER_MANAGER, KUBE_SCHEDULER
 
 log = logging.getLogger(__name__)
@@ -117,7 +117,7 @@ class ControlPlane:
         own = pki.issue("etcd", names=("localhost",), addresses=(LOCAL,))
         client, peer = f"https://{LOCAL}:{ports.etcd}", f"https://{LOCAL}:{ports.etcd_peer}"
         command: list[str | Path] = [
-            debian.ensure(debian.ETCD, log.info) / "etcd",
+            ensure(ETCD_PROGRAM, log.info),
             f"--data-dir={folder}",
             f"--listen-client-urls={client}",
             f"--advertise-client-urls={client}",
@@ -165,8 +165,6 @@ class ControlPlane:
             *_files("tls-cert-file", "tls-private-key-file", serving),
             f"--client-ca-file={pki.certificate.file}",
             "--anonymous-auth=false",
-            # Debian's etcd 3.4 does not report watch progress, so clients that use WatchList would wait forever.
-            "--feature-gates=WatchList=false",
             # EKS enables ExtendedResourceToleration: pods that request GPUs tolerate a taint with the resource's name.
             # https://github.com/aws/containers-roadmap/issues/739
             "--enable-admission-plugins=ExtendedResourceToleration,NodeRestriction,PodSecurity",

@@ -5,16 +5,16 @@ from contextlib import suppress
 from localcloud.kubernetes.capability import Capability
 from localcloud.tools import debian
 from localcloud.tools.build import BuildError, Report, ensure
-from localcloud.tools.catalogue import COREDNS, KUBE_APISERVER, KWOK, NODE_PROBLEM_DETECTOR
+from localcloud.tools.catalogue import COREDNS, ETCD, KUBE_APISERVER, KWOK, NODE_PROBLEM_DETECTOR
 
 OF_NODES = (debian.CONTAINERD, debian.RUNC, debian.CNI_PLUGINS, debian.IPTABLES, debian.CONNTRACK)
 
 
 def prepare(capability: Capability, report: Report) -> None:
     """Build or download the programs that are missing from the cache. Raises BuildError."""
-    for tool in (KUBE_APISERVER, COREDNS, KWOK):  # building one program builds its whole module
+    for tool in (ETCD, KUBE_APISERVER, COREDNS, KWOK):  # building one program builds its whole module
         ensure(tool, report)
-    for package in (debian.ETCD, *(OF_NODES if capability.real_nodes else ())):
+    for package in OF_NODES if capability.real_nodes else ():
         debian.ensure(package, report)
     if capability.real_nodes:
         ensure(NODE_PROBLEM_DETECTOR, report)

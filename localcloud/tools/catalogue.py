@@ -72,6 +72,7 @@ _KUBERNETES = _kubernetes(
     *("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubeadm", "kubectl"),
 )
 _KUBELET_BEFORE = _kubernetes("kubelet-1.34", "1.34.9", "kubelet")
+_ETCD = Module(name="etcd", version="3.6.8", packages=("gpumpi/tools/etcd",))
 _COREDNS = Module(name="coredns", version="1.15.0", packages=("gpumpi/tools/coredns",))
 _MPI_OPERATOR = Module(
     name="mpi-operator",
@@ -140,6 +141,7 @@ KUBELET_BEFORE = Tool("kubelet", _KUBELET_BEFORE)
 KUBE_PROXY = Tool("kube-proxy", _KUBERNETES)
 KUBEADM = Tool("kubeadm", _KUBERNETES)
 KUBECTL = Tool("kubectl", _KUBERNETES)
+ETCD = Tool("etcd", _ETCD)
 COREDNS = Tool("coredns", _COREDNS)
 MPI_OPERATOR = Tool("mpi-operator", _MPI_OPERATOR)
 KUEUE = Tool("kueue", _KUEUE)
@@ -166,7 +168,7 @@ PACKER_AMAZON = Tool("packer-plugin-amazon", _PACKER_AMAZON)
 
 TOOLS = (
     *(PULUMI, KUBE_APISERVER, KUBE_CONTROLLER_MANAGER, KUBE_SCHEDULER, KUBELET, KUBE_PROXY, KUBEADM, KUBECTL),
-    *(COREDNS, MPI_OPERATOR, KUEUE, KWOK, NVIDIA_DEVICE_PLUGIN, NVML, NODE_PROBLEM_DETECTOR, EFA_DEVICE_PLUGIN, PAUSE),
+    *(ETCD, COREDNS, MPI_OPERATOR, KUEUE, KWOK, NVIDIA_DEVICE_PLUGIN, NVML, NODE_PROBLEM_DETECTOR, EFA_DEVICE_PLUGIN, PAUSE),
 )
 ON_DEMAND = (
     *(PACKER, PACKER_AMAZON, KUEUE_BEFORE, KUBELET_BEFORE, JOBSET, TRAINER),

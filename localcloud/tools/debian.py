@@ -36,7 +36,6 @@ class Package:
     """Whether the programs need none of the packages that it depends on, such as pages for browsers."""
 
 
-ETCD = Package("etcd-server", ("etcd",))
 CONTAINERD = Package("containerd", ("containerd", "containerd-shim-runc-v2", "ctr"))
 RUNC = Package("runc", ("runc",))
 CNI_PLUGINS = Package(
@@ -52,7 +51,7 @@ NFTABLES = Package("nftables", ("nft",))
 NSPAWN = Package("systemd-container", ("systemd-nspawn",))
 DNSMASQ = Package("dnsmasq-base", ("dnsmasq",))
 PROMETHEUS = Package("prometheus", ("prometheus", "promtool"), alone=True)
-PACKAGES = (ETCD, CONTAINERD, RUNC, CNI_PLUGINS, IPTABLES, CONNTRACK, NFTABLES, NSPAWN, DNSMASQ, PROMETHEUS)
+PACKAGES = (CONTAINERD, RUNC, CNI_PLUGINS, IPTABLES, CONNTRACK, NFTABLES, NSPAWN, DNSMASQ, PROMETHEUS)
 
 
 def ensure(package: Package, report: Report) -> Path:

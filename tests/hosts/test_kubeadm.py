@@ -15,9 +15,8 @@ import pytest
 from localcloud import mirror
 from localcloud.images.recipes import versions
 from localcloud.kubernetes.nodes import filesystem
-from localcloud.tools import debian
 from localcloud.tools.build import ensure
-from localcloud.tools.catalogue import KUBE_APISERVER, KUBE_CONTROLLER_MANAGER, KUBE_SCHEDULER
+from localcloud.tools.catalogue import ETCD, KUBE_APISERVER, KUBE_CONTROLLER_MANAGER, KUBE_SCHEDULER
 from testkit.waiting import wait_until
 from tests.hosts.bare_host import CONFIG, PROGRAMS, PROVISIONERS, BareHost, bare_hosts
 
@@ -32,9 +31,7 @@ STATIC_POD = f"""#!/usr/bin/python3
 import os, sys, yaml
 (container,) = yaml.safe_load(open(f"/etc/kubernetes/manifests/{{sys.argv[1]}}.yaml"))["spec"]["containers"]
 program, *options = container["command"]
-newer = ("--feature-gates", "--watch-progress-notify-interval")  # than Debian's etcd
-kept = [one for one in options if program != "etcd" or not one.startswith(newer)]
-os.execv(f"{PROGRAMS}/{{program}}", [program, *kept])
+os.execv(f"{PROGRAMS}/{{program}}", [program, *options])
 """
 NO_PROXY = "[Service]\nUnsetEnvironment=http_proxy https_proxy\n"
 """The HTTP proxy of local hosts reaches the internet, but not other hosts."""
@@ -55,9 +52,8 @@ def let_a_kubelet_start(host: BareHost) -> None:
 def run_static_pods_as_services(host: BareHost) -> None:
     """Run each static pod as a systemd service that starts when kubeadm has written its manifest."""
     programs, units = host.root / PROGRAMS.removeprefix("/"), host.root / "etc/systemd/system"
-    for tool in (KUBE_APISERVER, KUBE_CONTROLLER_MANAGER, KUBE_SCHEDULER):
+    for tool in (ETCD, KUBE_APISERVER, KUBE_CONTROLLER_MANAGER, KUBE_SCHEDULER):
         shutil.copy2(ensure(tool, print), programs)
-    shutil.copy2((debian.ensure(debian.ETCD, print) / "etcd").resolve(), programs)
     (programs / "static-pod").write_text(STATIC_POD)
     (programs / "static-pod").chmod(0o755)
     (units / "static-pod@.service").write_text(SERVICE)

@@ -372,7 +372,7 @@ def test_a_shortened_delay_is_named_in_the_status() -> None:
 
 
 def test_objects_are_listed_from_the_api_servers_cache_as_informers_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A list without a resource version makes an API server with an old etcd read everything from etcd, every ten seconds."""
+    """A list without a resource version waits, every ten seconds, until the cache has all that etcd has stored."""
     asked: list[str] = []
 
     def send(_: kube.ApiServer, method: str, path: str) -> Any:

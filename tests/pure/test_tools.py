@@ -77,9 +77,9 @@ def test_without_go_the_fix_is_reported(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_what_is_on_path_wins_over_debian(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    (tmp_path / "etcd").write_text("#!/bin/sh\n")
-    (tmp_path / "etcd").chmod(0o755)
-    assert debian.ensure(debian.ETCD, print) == tmp_path
+    (tmp_path / "runc").write_text("#!/bin/sh\n")
+    (tmp_path / "runc").chmod(0o755)
+    assert debian.ensure(debian.RUNC, print) == tmp_path
 
 
 def test_a_program_that_an_older_release_did_not_want_is_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

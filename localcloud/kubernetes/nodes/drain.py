@@ -84,8 +84,8 @@ def forget(api: Api, node: str) -> None:
 def pods_on(api: Api, node: str) -> list[dict[str, Any]]:
     """Return the node's pods from the API server's cache, which has an index by node.
 
-    Without `resourceVersion=0`, an API server with an etcd before 3.5.13 reads all pods of the cluster from etcd for each
-    list: https://github.com/kubernetes/kubernetes/blob/v1.35.0/staging/src/k8s.io/apiserver/pkg/storage/feature/feature_support_checker.go
+    Without `resourceVersion=0`, each list waits until the cache has all that etcd has stored:
+    https://kubernetes.io/docs/reference/using-api/api-concepts/#semantics-for-get-and-list
     """
     cached = {"fieldSelector": f"spec.nodeName={node}", "resourceVersion": "0"}
     found: list[dict[str, Any]] = api.get("/api/v1/pods", **cached)["items"]
