@@ -37,9 +37,11 @@ def _process(peer: str) -> psutil.Process | None:
         return None
     try:
         connections = psutil.net_connections("tcp")
-        served = {one.laddr.port for one in connections if one.pid == own and one.status == psutil.CONN_LISTEN}
+        served = {one.laddr.port for one in connections if one.pid == own and one.laddr and one.status == psutil.CONN_LISTEN}
         for one in connections:
-            if one.pid not in (None, own) and one.raddr and one.laddr.port == int(port) and one.raddr.port in served:
+            if one.pid in (None, own) or not (one.laddr and one.raddr):
+                continue
+            if one.laddr.port == int(port) and one.raddr.port in served:
                 return psutil.Process(one.pid)
     except (psutil.Error, OSError):
         log.debug("cannot find the engine process of %s", peer, exc_info=True)
