@@ -1,11 +1,11 @@
 """`delete` leaves nothing of a job, even of one that Kubernetes or kubectl has already deleted."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from cli.cluster_access import Access, Object
 from cli.exit_codes import NOT_FOUND, OK
@@ -34,7 +34,7 @@ class Cluster:
         found = self.config_maps if kind == "ConfigMap" else []
         return [one for one in found if (selector or {}).items() <= one["metadata"]["labels"].items()]
 
-    def list_labeled(self, kind: str, label: str, namespace: str) -> "list[Object]":
+    def list_labeled(self, kind: str, label: str, namespace: str) -> Sequence[Object]:
         return [one for one in self.config_maps if label in one["metadata"]["labels"]]
 
     def create(self, manifest: Object) -> None:

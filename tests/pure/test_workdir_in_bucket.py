@@ -46,8 +46,9 @@ class Cluster:
     def get(self, kind: str, name: str, namespace: str) -> dict[str, Any]:
         return self.objects[name]
 
-    def create(self, manifest: dict[str, Any]) -> None:
+    def create(self, manifest: dict[str, Any]) -> dict[str, Any]:
         self.objects[manifest["metadata"]["name"]] = manifest
+        return {**manifest, "metadata": {**manifest["metadata"], "uid": manifest["metadata"]["name"]}}
 
     def delete(self, kind: str, name: str, namespace: str) -> None:
         del self.objects[name]
@@ -148,10 +149,6 @@ class WholeCluster(Cluster):
 
     def list(self, kind: str, namespace: str, labels: dict[str, str] | None = None, **more: Any) -> list[dict[str, Any]]:
         return []
-
-    def create(self, manifest: dict[str, Any]) -> dict[str, Any]:
-        super().create(manifest)
-        return {**manifest, "metadata": {**manifest["metadata"], "uid": manifest["metadata"]["name"]}}
 
 
 def test_an_imported_job_starts_in_its_workdir_which_is_relative_to_the_imported_file(
