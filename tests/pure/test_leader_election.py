@@ -77,7 +77,7 @@ def test_a_leader_that_renews_keeps_the_time_at_which_it_acquired_the_lease(serv
     assert (server.spec["holderIdentity"], server.spec["leaseTransitions"]) == ("one", 0)
 
 
-def test_another_controller_leads_when_the_lease_expires_and_the_former_leader_does_not(server: Server) -> None:
+def test_another_controller_leads_when_the_lease_expires_and_the_first_one_does_not(server: Server) -> None:
     one, two = controller(server, "one"), controller(server, "two")
     assert one.holds(START)
     assert not two.holds(after(LEASE_SECONDS - 0.001))
