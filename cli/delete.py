@@ -9,6 +9,7 @@ from cli.cluster_access import Access
 from cli.console import print_json
 from cli.errors import NotFound
 from cli.exit_codes import OK
+from cli.workdir.in_cluster import remove_workdir
 from infra.config.messages import did_you_mean
 
 
@@ -19,7 +20,10 @@ def command(
     namespace: options.Namespace = None,
     as_json: options.Json = False,
 ) -> int:
-    """Cancels the job if it exists, and deletes the records of all jobs that had this name."""
+    """Cancels the job if it exists, and deletes the records, sent folders and logs of all jobs that had this name.
+
+    Logs in CloudWatch stay.
+    """
     cluster = Access(kubeconfig, context).connect()
     place = job_objects.default_namespace(cluster, namespace)
     found = records.all_records(cluster, place)
@@ -27,7 +31,7 @@ def command(
     try:
         state = job_objects.find(cluster, name, place)
     except NotFound:
-        if not mine:
+        if not remove_workdir(cluster, place, name) and not mine:
             hint = did_you_mean(name, sorted({one.content["name"] for one in found}))
             raise NotFound(f"there is no job or record {name} in namespace {place}{hint}") from None
     else:

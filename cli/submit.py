@@ -58,14 +58,18 @@ def command(
         raise refused(job.name, error.problems) from None
     if workdir is not None and (problems := tuple(pod_rules.working_dir(requested.model_copy(update={"workdir": str(workdir)})))):
         raise refused(job.name, problems)
-    folder = workdir or (job.parent / requested.workdir if requested.workdir else None)
-    files = places.choose(PlacedJob.of(requested, described), folder, workdir_limit)
+    files = places.choose(PlacedJob.of(requested, described), workdir or sent_folder(job, requested), workdir_limit)
     pieces = files.used_by(render(requested, described))
     if dry_run:
         return _print_objects(pieces, as_json=as_json)
     if (cost := lines.of_job(requested, described)) is not None:
         print(cost, file=sys.stderr, flush=True)
     return create(cluster, requested, pieces, files, follow=follow, as_json=as_json)
+
+
+def sent_folder(file: Path, job: Job) -> Path | None:
+    """Return the folder that the job's `workdir` names, relative to the file that describes the job."""
+    return file.parent / job.workdir if job.workdir else None
 
 
 def warn(warning: Problem) -> None:

@@ -136,7 +136,7 @@ def _submit(file: Path, imported: Imported, access: Access, namespace: str | Non
         job = judged(values, described, on_warning=submit.warn)
     except JobRefused as error:
         raise submit.refused(file.name, error.problems) from None
-    files = places.choose(PlacedJob.of(job, described), None, LIMIT_MIB)
+    files = places.choose(PlacedJob.of(job, described), submit.sent_folder(file, job), LIMIT_MIB)
     return submit.create(cluster, job, files.used_by(render(job, described)), files, follow=follow, as_json=as_json)
 
 

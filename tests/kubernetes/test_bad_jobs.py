@@ -1,11 +1,13 @@
 """Jobs with a faulty program, volume or image fail, and the error message names the reason and the fix."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from testkit.job_cluster import JobCluster, job_file, python
+from testkit.job_cluster import NAMESPACE, JobCluster, job_file, python
+from testkit.waiting import wait_until
 
 pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("no_jobs_left")]
 
@@ -83,6 +85,32 @@ def test_writing_to_a_full_volume_names_the_volume(job_cluster: JobCluster, tmp_
     assert done.code == 1, done.out + done.err
     assert "OSError: [Errno 28] No space left on device" in done.out
     assert done.err.endswith("; see its log: scripts/cluster logs filler\n")
+
+
+@pytest.fixture
+def no_pods_allowed(job_cluster: JobCluster) -> Iterator[None]:
+    """Let a ResourceQuota refuse every new pod of the job namespace."""
+    made = job_cluster.kubectl("create", "quota", "no-pods", "--hard=pods=0", "-n", NAMESPACE)
+    assert made.code == 0, made.err
+    try:
+        # Until its controller has written the status, the quota refuses pods with another message.
+        wait_until(lambda: job_cluster.objects("resourcequota")[0].get("status", {}).get("hard"), bool)
+        yield
+    finally:
+        job_cluster.kubectl("delete", "quota", "no-pods", "-n", NAMESPACE)
+
+
+@pytest.mark.parametrize("launcher", ["mpijob", "torchrun"])
+def test_a_job_whose_pods_a_quota_refuses_names_the_quota(
+    job_cluster: JobCluster, no_pods_allowed: None, tmp_path: Path, launcher: str
+) -> None:
+    name = f"over-quota-{launcher}"
+    assert job_cluster.cluster("submit", job_file(tmp_path, name, launcher=launcher, command=["true"])).code == 0
+
+    def reason() -> str:
+        return str(next(one["reason"] for one in job_cluster.cluster("jobs", "--json").json if one["name"] == name))
+
+    assert "exceeded quota: no-pods" in wait_until(reason, lambda text: "quota" in text)
 
 
 @pytest.mark.parametrize("launcher", ["mpijob", "standalone"])

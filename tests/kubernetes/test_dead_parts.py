@@ -41,11 +41,17 @@ def test_dead_parts_are_named_by_the_verbs_that_need_them_and_restarted_by_start
     victims = (ETCD, SCHEDULER, one, other.replace("machine", "containerd"))
     kill(mended, *victims)
     home, job = ("--home", str(mended.cloud.folder)), job_file(tmp_path, "after", command=["true"])
-    for verb in (["submit", job], ["local", "destroy", "-s", STACK, "--config-dir", str(SOURCE), *home]):
+    stack = ("-s", STACK, "--config-dir", str(SOURCE))
+    for verb in (["submit", job], ["local", "up", *stack, *home], ["local", "destroy", *stack, *home]):
         refused = mended.cluster(*verb)
         assert refused.code == 5, refused.err
         assert f": not running: {ETCD} of cluster gpumpi-{STACK}, {SCHEDULER} of cluster" in refused.err
         assert refused.err.endswith(f". Restart with: scripts/cluster local start --home {mended.cloud.folder}\n")
+    partial = mended.cluster("status", *stack, "--json")
+    assert (partial.code, partial.json["state"]) == (5, "ACTIVE"), partial.err
+    (unknown,) = [one for one in partial.json["unknown"] if ETCD in one]
+    assert f": not running: {ETCD} of cluster gpumpi-{STACK}, {SCHEDULER} of cluster gpumpi-{STACK}. " in unknown
+    assert unknown.endswith(f"Restart with: scripts/cluster local start --home {mended.cloud.folder}")
 
     started = mended.cluster("local", "start", *home, "--json")
     assert started.code == 0, started.err

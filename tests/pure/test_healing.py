@@ -18,6 +18,7 @@ from infra.health.faults import GPU_CONDITION
 from infra.health.healing import Policy, Pool
 from infra.platform.job_controller.in_pod.actions import DeletePod
 from infra.platform.job_controller.in_pod.api import ApiError
+from infra.platform.job_controller.in_pod.job import cut_off
 from infra.platform.job_controller.in_pod.mirror import trimmed_node
 from infra.platform.job_controller.in_pod.nodes import Nodes, leaving, policy, stranded
 from tests.pure.controlled_jobs import Controlled, job, launcher, main, pod, workers
@@ -200,6 +201,16 @@ def test_a_deleted_worker_is_removed_at_once_if_no_kubelet_can_end_it(*, ready: 
     worker = pod("train-worker-0", "worker", node="one", deleting=deleting)
     found = stranded([other, *([here] if ready else [])], [job(main(), [worker])])
     assert [(one.name, one.seconds) for one in found if isinstance(one, DeletePod)] == [("train-worker-0", 0)] * removed
+
+
+def test_a_worker_that_never_started_is_removed_like_any_other_but_does_not_end_the_attempt() -> None:
+    worker = pod("train-worker-0", "worker", node="gone", deleting=True)
+    del worker["status"]["startTime"]
+    nodes = {"other": node("other")}
+    assert len(stranded([*nodes.values()], [job(main(), [worker])])) == 1
+    assert cut_off(worker, nodes) == ""
+    worker["status"]["startTime"] = worker["metadata"]["creationTimestamp"]
+    assert cut_off(worker, nodes) == "train-worker-0: its node gone is gone"
 
 
 def test_pods_of_others_are_never_removed_by_force() -> None:

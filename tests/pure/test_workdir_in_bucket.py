@@ -1,6 +1,8 @@
 """Folders of jobs without a writable shared volume: an archive in the stack's bucket, which each pod unpacks."""
 
+import io
 import sys
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,9 +10,13 @@ from typing import Any
 import boto3
 import pytest
 from moto import mock_aws
+from typer.testing import CliRunner
 
+from cli.cluster_access import Access
 from cli.errors import CommandError
+from cli.main import app
 from cli.workdir import in_cluster, places
+from infra.jobs.cluster import ClusterDescription
 from infra.jobs.in_pods import UNUSABLE_IMAGE, workdir_from_bucket
 from infra.jobs.pods import PlacedJob
 from infra.naming import KEY_BUCKET_CONFIG
@@ -40,8 +46,9 @@ class Cluster:
     def get(self, kind: str, name: str, namespace: str) -> dict[str, Any]:
         return self.objects[name]
 
-    def create(self, manifest: dict[str, Any]) -> None:
+    def create(self, manifest: dict[str, Any]) -> dict[str, Any]:
         self.objects[manifest["metadata"]["name"]] = manifest
+        return {**manifest, "metadata": {**manifest["metadata"], "uid": manifest["metadata"]["name"]}}
 
     def delete(self, kind: str, name: str, namespace: str) -> None:
         del self.objects[name]
@@ -127,6 +134,40 @@ def test_nothing_is_left_if_the_folder_cannot_be_written(s3: Any, tmp_path: Path
 def test_a_stack_without_a_bucket_for_folders_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="mounts no writable volume of namespace mpi-jobs, and its stack has no bucket"):
         places.choose(placed(bucket=False), code(tmp_path), 200)
+
+
+class WholeCluster(Cluster):
+    """A cluster that also describes itself and accepts the objects of a job."""
+
+    server, namespace = "https://cluster.test", "mpi-jobs"
+
+    def description(self) -> ClusterDescription:
+        return placed().cluster
+
+    def find(self, kind: str, name: str, namespace: str) -> None:
+        return None
+
+    def list(self, kind: str, namespace: str, labels: dict[str, str] | None = None, **more: Any) -> list[dict[str, Any]]:
+        return []
+
+
+def test_an_imported_job_starts_in_its_workdir_which_is_relative_to_the_imported_file(
+    s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = WholeCluster()
+    monkeypatch.setattr(Access, "connect", lambda _: running)
+    code(tmp_path)
+    (tmp_path / "jobs").mkdir()
+    file = tmp_path / "jobs" / "sums.sbatch"
+    file.write_text("#!/bin/bash\n#SBATCH --nodes=2\nsrun ./train.sh\n")
+    given = ["--set", "image=openmpi:5", "--set", "volumes=[]", "--set", "workdir=../lib"]
+    done = CliRunner().invoke(app, ["import", str(file), *given, "--submit"])
+    assert done.exit_code == 0, done.output
+    (sent,) = s3.list_objects_v2(Bucket=BUCKET)["Contents"]
+    with tarfile.open(fileobj=io.BytesIO(s3.get_object(Bucket=BUCKET, Key=sent["Key"])["Body"].read())) as archive:
+        assert archive.getnames() == ["answer.py"]
+    ranks = [one for manifest in running.objects.values() for pod in pods_of(manifest) for one in pod["containers"]]
+    assert {one.get("workingDir") for one in ranks if one["name"] == "worker"} == {"/gpumpi/workdir"}
 
 
 @pytest.mark.parametrize("launcher", ["mpijob", "standalone", "torchrun"])

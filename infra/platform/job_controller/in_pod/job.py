@@ -159,9 +159,14 @@ def gpus(pod: Object) -> int:
 
 
 def cut_off(pod: Object, nodes: Mapping[str, Object]) -> str:
-    """Return why no kubelet can end a pod, whose containers may still run; empty if one can."""
+    """Return why no kubelet can end a pod that may still run; empty if one can, or if no kubelet has started it."""
+    return without_kubelet(pod, nodes) if pod["status"].get("startTime") else ""
+
+
+def without_kubelet(pod: Object, nodes: Mapping[str, Object]) -> str:
+    """Return why no kubelet can end a pod; empty if one can, or if the nodes have not been read yet."""
     name, node = pod["metadata"]["name"], pod["spec"].get("nodeName", "")
-    if not node or not nodes or not pod["status"].get("startTime"):
+    if not node or not nodes:
         return ""
     if node not in nodes:
         return f"{name}: its node {node} is gone"

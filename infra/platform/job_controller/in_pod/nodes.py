@@ -14,7 +14,7 @@ from infra.health.journal import Journal
 
 from .actions import DONE, Action, DeletePod
 from .api import MERGE, Api, ApiError, Object
-from .job import ManagedJob, is_silent, is_terminal
+from .job import ManagedJob, is_terminal, without_kubelet
 
 VARIABLE = "GPUMPI_NODES"
 """Nodes that the controller may take out of service, as JSON. Without it, the controller leaves nodes alone."""
@@ -111,13 +111,13 @@ def stranded(nodes: Sequence[Object], jobs: Sequence[ManagedJob]) -> list[Action
     https://kubernetes.io/docs/tasks/run-application/force-delete-stateful-set-pod/
     Ranks of a job cannot continue there: MPI and torchrun stop the ranks when one of them is lost.
     """
-    answering = {node["metadata"]["name"] for node in nodes if not is_silent(node)}
+    known = {node["metadata"]["name"]: node for node in nodes}
     return [
         DeletePod(job.namespace, pod["metadata"]["name"], pod["metadata"]["uid"], 0)
         for job in jobs
-        if job.policy and nodes
+        if job.policy
         for pod in job.pods
-        if pod["metadata"].get("deletionTimestamp") and pod["spec"].get("nodeName") and pod["spec"]["nodeName"] not in answering
+        if pod["metadata"].get("deletionTimestamp") and without_kubelet(pod, known)
     ]
 
 

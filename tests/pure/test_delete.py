@@ -1,0 +1,92 @@
+"""`delete` leaves nothing of a job, even of one that Kubernetes or kubectl has already deleted."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from cli.cluster_access import Access, Object
+from cli.exit_codes import NOT_FOUND, OK
+from cli.main import app
+from infra.jobs import files
+from infra.jobs.pods import PlacedJob
+from infra.naming import RECORD_KEY, RECORD_LABEL
+from tests.pure.job_world import cluster, job
+
+NAME, NAMESPACE = "mnist", "mpi-jobs"
+
+
+class Cluster:
+    """A namespace without jobs, in which ConfigMaps remember some."""
+
+    namespace = NAMESPACE
+
+    def __init__(self, *config_maps: Object) -> None:
+        self.config_maps = list(config_maps)
+        self.created: list[Object] = []
+
+    def find(self, kind: str, name: str, namespace: str) -> None:
+        return None
+
+    def list(self, kind: str, namespace: str, selector: dict[str, str] | None = None, **more: Any) -> list[Object]:
+        found = self.config_maps if kind == "ConfigMap" else []
+        return [one for one in found if (selector or {}).items() <= one["metadata"]["labels"].items()]
+
+    def list_labeled(self, kind: str, label: str, namespace: str) -> Sequence[Object]:
+        return [one for one in self.config_maps if label in one["metadata"]["labels"]]
+
+    def create(self, manifest: Object) -> None:
+        self.created.append(manifest)
+
+    def delete(self, kind: str, name: str, namespace: str) -> None:
+        assert kind == "ConfigMap"
+        (gone,) = [one for one in self.config_maps if one["metadata"]["name"] == name]
+        self.config_maps.remove(gone)
+
+
+def files_of(name: str) -> Object:
+    """Return the ConfigMap that names a job's folder and logs."""
+    placed = PlacedJob.of(job(name=name), cluster())
+    found = files.of(placed, "1")
+    assert found is not None
+    return files.record(placed, found, "1")
+
+
+def record_of(name: str) -> Object:
+    content = {"version": 1, "namespace": NAMESPACE, "name": name}
+    return {"metadata": {"name": f"{name}-record", "labels": {RECORD_LABEL: name}}, "data": {RECORD_KEY: json.dumps(content)}}
+
+
+def delete(running: Cluster, monkeypatch: pytest.MonkeyPatch, *options: str) -> Result:
+    monkeypatch.setattr(Access, "connect", lambda _: running)
+    return CliRunner().invoke(app, ["delete", NAME, *options])
+
+
+@pytest.mark.parametrize("records", [[record_of(NAME)], []], ids=["with a record", "without a record"])
+def test_delete_removes_folder_and_logs_of_a_job_that_is_already_gone(
+    records: list[Object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = [files_of("other"), record_of("other")]
+    running = Cluster(files_of(NAME), *records, *others)
+    done = delete(running, monkeypatch)
+    assert done.exit_code == OK, done.output
+    assert running.config_maps == others
+    (remover,) = running.created
+    (container,) = remover["spec"]["template"]["spec"]["containers"]
+    assert container["command"][-1] == f"/shared/.gpumpi/jobs/{NAMESPACE}/{NAME}.1"
+
+
+def test_delete_reports_how_many_records_it_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert delete(Cluster(record_of(NAME)), monkeypatch).output == f"job {NAME} deleted, with 1 record\n"
+    done = delete(Cluster(files_of(NAME)), monkeypatch, "--json")
+    assert json.loads(done.output) == {"name": NAME, "namespace": NAMESPACE, "records": 0}
+
+
+def test_delete_of_a_job_that_left_nothing_suggests_a_similar_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    running = Cluster(files_of("other"), record_of("mnist2"))
+    done = delete(running, monkeypatch)
+    assert done.exit_code == NOT_FOUND
+    assert "there is no job or record mnist in namespace mpi-jobs; did you mean mnist2?" in done.output
+    assert len(running.config_maps) == 2 and running.created == []
