@@ -38,7 +38,9 @@ def instances(settings: Settings, uses: Uses | None = None) -> Ran:
     found = completed(query(region, lambda: runs(clients, settings.stack)), _pools(settings))
     types = {run.instance_type for run in found} - {""} | (uses.types if uses else frozenset())
     described = query(region, lambda: ec2.instance_types(clients, types)) if types else {}
-    spot = frozenset(one.instance_type for one in (*found, *(uses.workers if uses else ())) if one.market == "spot") - {""}
+    on_spot = [run.instance_type for run in found if run.market == "spot"]
+    on_spot += [one.instance_type for one in uses.workers if one.market == "spot"] if uses else []
+    spot = frozenset(on_spot) - {""}
     prices = price_list.read(Wanted(region, frozenset(types), spot))
     return Ran(found, prices, {name: one.gpus for name, one in described.items()}, clients.now())
 
