@@ -36,7 +36,7 @@ def command(
     offline: Annotated[
         bool, typer.Option("--offline", help="Query nothing: prices come from a dated snapshot, and checks are unknown.")
     ] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 6 if a check or a price is unknown.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 6 if a check, a price or the changes are unknown.")] = False,
     config_dir: options.ConfigDir = options.STACK_FILES,
     as_json: options.Json = False,
 ) -> int:
@@ -57,7 +57,7 @@ def _preview(stack: str, *, no_preview: bool, offline: bool) -> Callable[[], Cha
         option = "--no-preview" if no_preview else "--offline"
         return lambda: Changes({}, not_previewed=option)
     if CLONE is None:
-        return lambda: Changes({}, not_previewed="`pulumi preview` needs a clone of the repository")
+        return lambda: changes.failure("`pulumi preview` needs a clone of the repository; --no-preview leaves it out")
     return lambda: changes.preview(stack)
 
 
