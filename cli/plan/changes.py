@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from cli import pulumi_program
@@ -77,10 +78,13 @@ class Changes:
         }
 
 
-def preview(stack: str) -> Changes:
-    """Run `pulumi preview`. Without a Pulumi stack, everything is created: that is no failure."""
+def preview(stack: str, file: Path | None = None) -> Changes:
+    """Run `pulumi preview`, with a stack file outside stacks/ if one is given. Without a Pulumi stack, everything is
+    created: that is no failure.
+    """
+    elsewhere = ("--config-file", str(file.resolve())) if file else ()
     try:
-        text = pulumi_program.run("preview", "--json", "--stack", stack)
+        text = pulumi_program.run("preview", "--json", "--stack", stack, *elsewhere)
     except NotFound:
         return Changes({}, not_previewed=f"there is no Pulumi stack {stack} yet, so everything is created")
     except CommandError as error:

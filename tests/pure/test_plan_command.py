@@ -7,7 +7,7 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from cli import main
+from cli import main, pulumi_program
 from cli.exit_codes import NOT_RUN, OK, REFUSED
 from cli.plan import changes, verb
 from cli.plan.changes import Changes
@@ -36,7 +36,7 @@ def test_a_check_that_fails_exits_with_3_also_with_strict(tmp_path: Path) -> Non
 
 
 def test_a_preview_that_failed_is_unknown_on_the_screen_and_in_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def offline_with_preview(stack: str, *, no_preview: bool, offline: bool) -> object:
+    def offline_with_preview(*_: object, **__: object) -> object:
         return lambda: changes.failure("the passphrase of the stack is wrong")
 
     monkeypatch.setattr(verb, "_preview", offline_with_preview)
@@ -50,5 +50,18 @@ def test_a_preview_that_failed_is_unknown_on_the_screen_and_in_json(tmp_path: Pa
 
 def test_without_a_clone_a_preview_is_impossible_and_not_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verb, "CLONE", None)
-    assert verb._preview("mine", no_preview=False, offline=False)().failed
-    assert verb._preview("mine", no_preview=True, offline=False)() == Changes({}, not_previewed="--no-preview")
+    assert verb._preview("mine", None, no_preview=False, offline=False)().failed
+    assert verb._preview("mine", None, no_preview=True, offline=False)() == Changes({}, not_previewed="--no-preview")
+
+
+def test_a_stack_file_outside_of_stacks_is_the_one_that_is_previewed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    def run(*arguments: str) -> str:
+        seen.extend(arguments)
+        return '{"steps": []}'
+
+    monkeypatch.setattr(pulumi_program, "run", run)
+    monkeypatch.setattr(verb, "examine", lambda raw, *, look_ahead, **_: verb.Report("", "mine", "", (), None, look_ahead()))
+    assert plan(tmp_path).exit_code == OK
+    assert seen == ["preview", "--json", "--stack", "mine", "--config-file", str(tmp_path / "Pulumi.mine.yaml")]
