@@ -21,7 +21,8 @@ MEANINGS: Final = {
     REFUSED: "the stack file, job or answer is invalid, or the name is already in use",
     NOT_FOUND: "no such stack, cluster, local cloud, job or file",
     UNREACHABLE: "AWS or the cluster is unreachable or denies access",
-    NOT_RUN: "nothing failed, but something was not run: a program that it needs is missing (`make conformance`)",
+    NOT_RUN: "nothing failed, but something was not checked: a program is missing (`make conformance`), or a check is unknown "
+    "(`plan --strict`)",
     INTERRUPTED: "interrupted by ^C",
 }
 REMOTE: Final = "run, ssh, exec: the exit code of the remote command; 255 if it could not be started or its exit code is unknown"

@@ -15,15 +15,19 @@ from cli.capacity import stack_edit
 from cli.capacity.screen import usd, when
 from cli.errors import CommandError, NotFound
 from cli.exit_codes import FAILED, REFUSED, UNREACHABLE
+from cli.installation import command as program
 from infra.config import preflight, stack_file
 from infra.facts.capacity import PLATFORM, BlockOffering, Wanted, offerings
 from infra.facts.clients import Clients, Denied, query
 from infra.facts.model import FactsError
 from infra.plan.specs import DRAIN_BEFORE_END
+from infra.settings.stack import Settings
 
 PLACEHOLDER: Final = "cr-00000000000000000"
 PAID: Final = ("scheduled", "active")
 EVERY_SECONDS: Final = 5.0
+TERMINATED_BEFORE_END: Final = timedelta(minutes=30)
+"""https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-blocks-how-it-works.html"""
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,7 @@ class Edit:
     after: str
     """With a placeholder for the ID until the block is bought."""
     pool: str
+    is_eks: bool
 
     def difference(self) -> str:
         lines = difflib.unified_diff(
@@ -67,20 +72,20 @@ def edit(path: Path, pool: str | None, offering: BlockOffering) -> Edit:
         raise CommandError(f"{offering.id} is in {offering.region}, but aws:region of {path.name} is {raw.region}", REFUSED)
     before = path.read_text(encoding="utf-8")
     after, name = stack_edit.with_block(before, pool, offering.instance_type, PLACEHOLDER, offering.zone, offering.count)
-    _refuse_problems(path, after)
-    return Edit(path, before, after, name)
+    return Edit(path, before, after, name, is_eks=_checked(path, after).is_eks)
 
 
-def _refuse_problems(path: Path, text: str) -> None:
-    """Check the file before anything is paid."""
+def _checked(path: Path, text: str) -> Settings:
+    """Return the settings in the file. Raises CommandError if it has problems, before anything is paid."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder, path.name)
         copy.write_text(text, encoding="utf-8")
         examined = preflight.examine_aws(stack_file.read(copy), offline=True)
-    if examined.problems:
+    if examined.problems or examined.settings is None:
         number = len(examined.problems)
         message = f"{path.name}: {number} problem{'' if number == 1 else 's'}; nothing was bought"
         raise CommandError(message, REFUSED, problems=(*examined.warnings, *examined.problems))
+    return examined.settings
 
 
 def dry_run(clients: Clients, offering: BlockOffering) -> None:
@@ -135,12 +140,21 @@ def _asked(region: str, call: Callable[[], Any]) -> Any:
         raise CommandError(str(error), code) from None
 
 
-def what_up_will_do(offering: BlockOffering, pool: str) -> list[str]:
-    drain = offering.end - DRAIN_BEFORE_END
+def what_up_will_do(offering: BlockOffering, edit: Edit) -> list[str]:
+    """Return what happens to the pool after `pulumi up`. EC2 clusters have no scheduled actions: docs/adr/0027."""
+    uses = f"pool {edit.pool} uses the block in {offering.zone}, with at most {offering.count} nodes"
+    if edit.is_eks:
+        drain = offering.end - DRAIN_BEFORE_END
+        return [
+            uses,
+            f"its nodes start at {when(offering.start)} UTC",
+            f"its nodes are drained from {when(drain)} UTC, 45 minutes before the end; jobs get SIGTERM then",
+        ]
+    end = offering.end - TERMINATED_BEFORE_END
     return [
-        f"pool {pool} uses the block in {offering.zone}, with at most {offering.count} nodes",
-        f"its nodes start at {when(offering.start)} UTC",
-        f"its nodes are drained from {when(drain)} UTC, 45 minutes before the end; jobs get SIGTERM then",
+        uses,
+        f"nothing starts its nodes: when the block starts at {when(offering.start)} UTC, run `{program()} scale`",
+        f"nothing drains its nodes: EC2 terminates them from {when(end)} UTC, 30 minutes before the end; save checkpoints before",
     ]
 
 

@@ -199,7 +199,7 @@ def _show_next(stack: str, offering: BlockOffering, edit: purchase.Edit, identif
     if state not in purchase.PAID:
         print("AWS collects the payment within 12 hours; until then the block is not yours")
     print(f"`pulumi up -s {stack}` then does this:")
-    for line in purchase.what_up_will_do(offering, edit.pool):
+    for line in purchase.what_up_will_do(offering, edit):
         print(f"  {line}")
 
 
@@ -215,5 +215,5 @@ def _result(offering: BlockOffering, edit: purchase.Edit, identifier: str | None
         "end": offering.end.isoformat(),
         "stackFile": str(Path(edit.path)),
         "pool": edit.pool,
-        "up": purchase.what_up_will_do(offering, edit.pool),
+        "up": purchase.what_up_will_do(offering, edit),
     }

@@ -1,15 +1,15 @@
 """What a stack has cost so far, from what AWS and the cluster report."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from cli import job_objects
-from cli.cluster_access import Access
+from cli import job_objects, records
+from cli.cluster_access import Access, Cluster
 from cli.cost.spending import Spending, spending
+from cli.cost.uses import Uses, of_jobs
 from cli.errors import CommandError
 from cli.exit_codes import UNREACHABLE
-from cli.job_state import JobState
 from infra.cost.prices import Prices
 from infra.facts import FactsError, ec2, price_list
 from infra.facts.clients import Clients, Denied, query
@@ -31,41 +31,45 @@ class Ran:
     """Time at which they were read, by AWS's clock."""
 
 
-def instances(settings: Settings) -> Ran:
-    """Read the instances and their prices. Raises Denied or FactsError."""
+def instances(settings: Settings, uses: Uses | None = None) -> Ran:
+    """Read the instances, and the prices of their types and of the types that jobs used. Raises Denied or FactsError."""
     region = settings.region
     clients = query(region, lambda: Clients(region))
     found = completed(query(region, lambda: runs(clients, settings.stack)), _pools(settings))
-    types = {run.instance_type for run in found} - {""}
+    types = {run.instance_type for run in found} - {""} | (uses.types if uses else frozenset())
     described = query(region, lambda: ec2.instance_types(clients, types)) if types else {}
-    spot = frozenset(run.instance_type for run in found if run.market == "spot")
+    on_spot = [run.instance_type for run in found if run.market == "spot"]
+    on_spot += [one.instance_type for one in uses.workers if one.market == "spot"] if uses else []
+    spot = frozenset(on_spot) - {""}
     prices = price_list.read(Wanted(region, frozenset(types), spot))
     return Ran(found, prices, {name: one.gpus for name, one in described.items()}, clients.now())
 
 
-def so_far(settings: Settings, jobs: Sequence[JobState] | None = None) -> Spending:
-    """Return the spending since the first instance; that of jobs only if `jobs` is given. Raises Denied or FactsError."""
-    return _added(instances(settings), jobs, since=None)
+def so_far(settings: Settings, connect: Callable[[], Cluster] | None = None) -> Spending:
+    """Return the spending since the first instance; that of jobs only if `connect` is given. Raises Denied or
+    FactsError.
+    """
+    return _spending(settings, connect, since=None)
 
 
 def examine(settings: Settings, access: Access, *, since: datetime | timedelta | None) -> Spending:
     """Return the spending, including that of jobs, since a date or for a period until now. Raises CommandError."""
     try:
-        ran = instances(settings)
+        return _spending(settings, access.connect, since=since)
     except Denied as denied:
         raise CommandError(f"you are not allowed to call {denied}", UNREACHABLE) from None
     except FactsError as error:
         raise CommandError(str(error), UNREACHABLE) from None
-    jobs, reason = _jobs(settings, access)
-    spent = _added(ran, jobs, since=since)
-    spent.unknown += [one for one in (ran.prices.missing, reason) if one]
-    return spent
 
 
-def _added(ran: Ran, jobs: Sequence[JobState] | None, *, since: datetime | timedelta | None) -> Spending:
+def _spending(settings: Settings, connect: Callable[[], Cluster] | None, *, since: datetime | timedelta | None) -> Spending:
+    uses, reason = _uses(settings, connect) if connect else (None, "")
+    ran = instances(settings, uses)
     first = min((run.started for run in ran.runs), default=ran.now)
     begin = ran.now - since if isinstance(since, timedelta) else since or first
-    return spending(ran.runs, jobs, ran.prices, ran.gpus, since=begin, now=ran.now)
+    spent = spending(ran.runs, uses, ran.prices, ran.gpus, since=begin, now=ran.now)
+    spent.unknown += [one for one in (ran.prices.missing, reason) if one]
+    return spent
 
 
 def _pools(settings: Settings) -> dict[str, tuple[str, Market]]:
@@ -83,15 +87,17 @@ def _market(capacity: object) -> Market:
     return "on-demand"
 
 
-def _jobs(settings: Settings, access: Access) -> tuple[list[JobState] | None, str]:
-    """Return the jobs that the cluster still has records of, or the reason why they could not be read."""
+def _uses(settings: Settings, connect: Callable[[], Cluster]) -> tuple[Uses | None, str]:
+    """Return what jobs used, including those that were deleted, or the reason why it could not be read."""
     if not settings.is_eks:
         return None, "jobs: an EC2 cluster keeps no records of jobs"
     try:
-        cluster = access.connect()
+        cluster = connect()
         described = cluster.description()
         if described.cluster != Naming(settings.stack).cluster:
             return None, f"jobs: the kubeconfig belongs to cluster {described.cluster}"
-        return [job for one in described.namespaces for job in job_objects.all_jobs(cluster, one.name)], ""
+        kept = [record for one in described.namespaces for record in records.all_records(cluster, one.name)]
+        jobs = [job for one in described.namespaces for job in job_objects.all_jobs(cluster, one.name)]
+        return of_jobs(kept, jobs, _pools(settings), controller=described.job_controller), ""
     except CommandError as error:
         return None, f"jobs: {error}"

@@ -1,12 +1,12 @@
 """Spending so far: instance-seconds times prices, per pool, cost center, namespace and job. Pure."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 
-from cli.job_state import JobState
+from cli.cost.uses import Use, Uses, node_hours
 from infra.cost.prices import Prices
 from infra.facts.spending import Run
 
@@ -61,7 +61,7 @@ class Spending:
         }
 
 
-def price_of(run: Run, prices: Prices) -> Decimal | None:
+def price_of(run: Run | Use, prices: Prices) -> Decimal | None:
     """Return USD per hour; None if it is unknown. Instances of a Capacity Block were paid for when it was bought."""
     if run.market == "capacity-block":
         return Decimal(0)
@@ -71,18 +71,17 @@ def price_of(run: Run, prices: Prices) -> Decimal | None:
 
 def spending(
     runs: Iterable[Run],
-    jobs: Sequence[JobState] | None,
+    uses: Uses | None,
     prices: Prices,
     gpus: Mapping[str, int],
     *,
     since: datetime,
     now: datetime,
 ) -> Spending:
-    """Add up the spending of a period. `gpus` maps instance types to GPUs per instance; `jobs` is None if they could
+    """Add up the spending of a period. `gpus` maps instance types to GPUs per instance; `uses` is None if jobs could
     not be read.
     """
     found = Spending(since, now)
-    rates: dict[str, Decimal] = {}
     for run in runs:
         hours = Decimal(str(run.seconds(since, now))) / HOUR
         if hours == 0:
@@ -90,40 +89,41 @@ def spending(
         price = price_of(run, prices)
         if price is None:
             found.unknown.append(f"the {run.market} price of {run.instance_type} in {prices.region}")
-        else:
-            rates[run.pool] = price
         for spent in (found.total, found.pools[run.pool], found.cost_centers[run.cost_center]):
-            _add(spent, hours, price, gpus.get(run.instance_type, 0))
+            _add(spent, hours, price, hours * gpus.get(run.instance_type, 0))
+    if uses is not None:
+        _add_jobs(found, uses, prices, gpus)
+        found.unknown += uses.notes
     found.unknown = list(dict.fromkeys(found.unknown))
-    if jobs is not None:
-        _add_jobs(found, jobs, rates, _gpus_per_pool(found.pools))
     return found
 
 
-def _add(spent: Spent, hours: Decimal, price: Decimal | None, gpus: int) -> None:
+def _add(spent: Spent, hours: Decimal, price: Decimal | None, gpu_hours: Decimal) -> None:
     spent.instance_hours += hours
-    spent.gpu_hours += hours * gpus
+    spent.gpu_hours += gpu_hours
     if price is None:
         spent.unknown = True
     else:
         spent.usd += hours * price
 
 
-def _gpus_per_pool(pools: Mapping[str, Spent]) -> dict[str, int]:
-    return {name: round(one.gpu_hours / one.instance_hours) for name, one in pools.items() if one.instance_hours}
-
-
-def _add_jobs(found: Spending, jobs: Sequence[JobState], rates: Mapping[str, Decimal], gpus: Mapping[str, int]) -> None:
-    """Add the cost of jobs: one node per worker, from the job's creation to its end."""
+def _add_jobs(found: Spending, uses: Uses, prices: Prices, gpus: Mapping[str, int]) -> None:
+    """Add the cost of jobs, and the GPU hours that remain."""
     used: dict[str, Decimal] = defaultdict(Decimal)
-    for job in jobs:
-        start, end = max(job.created, found.since), min(job.ended or found.until, found.until)
-        hours = Decimal(str(max(0.0, (end - start).total_seconds()))) / HOUR * job.workers
-        if job.phase == "Queued" or hours == 0:
+    shares = node_hours(uses.workers, gpus, found.since, found.until)
+    for use, hours in zip(uses.workers, shares, strict=True):
+        if hours == 0:
             continue
-        used[job.pool] += hours * gpus.get(job.pool, 0)
-        for spent in (found.jobs[(job.namespace, job.name)], found.namespaces[job.namespace]):
-            _add(spent, hours, rates.get(job.pool), gpus.get(job.pool, 0))
+        price = price_of(use, prices) if use.instance_type else None
+        if price is None:
+            what = f"the {use.market} price of {use.instance_type} in {prices.region}"
+            found.unknown.append(what if use.instance_type else f"the instance type of job {use.job} in {use.namespace}")
+        gpu_hours = hours * gpus.get(use.instance_type, 0)
+        used[use.pool] += gpu_hours
+        for spent in (found.jobs[use.key], found.namespaces[use.namespace]):
+            _add(spent, hours, price, gpu_hours)
+    for key in uses.incomplete & found.jobs.keys():
+        found.jobs[key].unknown = found.namespaces[key[0]].unknown = True
     for name, one in found.pools.items():
         if one.gpu_hours:
             found.idle_gpu_hours[name] = max(Decimal(0), one.gpu_hours - used[name])

@@ -33,7 +33,7 @@ def command(
 ) -> int:
     """Instance hours times today's prices, per pool, cost center, namespace and job, and the GPU hours that no job
     used. Traffic, storage, the control plane and the network are not included: `plan` shows what they cost per hour.
-    Auto Scaling keeps this data for six weeks.
+    Auto Scaling keeps this data for six weeks. The share of jobs comes from their records, even of deleted jobs.
     """
     begin = parse_since(since) if since else None
     raw = stack_file.read(stack_file.find(stack, config_dir))

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from cli import job_objects, records
+from cli import records
 from cli.cluster_access import Cluster
 from cli.cost import reading
 from cli.cost.spending import Spending
@@ -17,7 +17,6 @@ from cli.errors import CommandError, Forbidden
 from cli.health import findings
 from cli.health.model import NodeHealth
 from cli.health.reading import node_events, read_journal
-from cli.job_state import JobState
 from cli.records import JobRecord
 from cli.status.model import Status
 from cli.status.verb import Look
@@ -78,14 +77,6 @@ class Kubernetes:
 
         return self._or_reason(every)
 
-    def jobs(self) -> list[JobState] | None:
-        """Return all jobs that exist; None if they could not be read."""
-        try:
-            names = [one.name for one in self.cluster().description().namespaces]
-            return [job for name in names for job in job_objects.all_jobs(self.cluster(), name)]
-        except CommandError:
-            return None
-
     def _or_none(self, question: Callable[[], Answer], what: str) -> Answer | None:
         try:
             return question()
@@ -131,7 +122,7 @@ class SpendingReader:
         if settings is None:
             return f"cost so far: the stack file has errors. See `validate -s {raw.stack}`"
         try:
-            return reading.so_far(settings, self._kubernetes.jobs() if self._kubernetes else None)
+            return reading.so_far(settings, self._kubernetes.cluster if self._kubernetes else None)
         except Denied as denied:
             return f"cost so far: you are not allowed to call {denied}"
         except FactsError as error:

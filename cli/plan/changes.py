@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from cli import pulumi_program
@@ -58,10 +59,12 @@ class Changes:
     notable: Sequence[Change] = ()
     not_previewed: str = ""
     """Reason why there is no preview."""
+    failed: bool = False
+    """Whether the preview was wanted, so that the changes are unknown."""
 
     def sentence(self) -> str:
         if self.not_previewed:
-            return f"not previewed: {self.not_previewed}"
+            return f"{'changes unknown' if self.failed else 'not previewed'}: {self.not_previewed}"
         found = [f"{self.counts[one]} {OPERATIONS[one]}" for one in OPERATIONS if self.counts.get(one)]
         return ", ".join(found) or "no changes"
 
@@ -75,15 +78,25 @@ class Changes:
         }
 
 
-def preview(stack: str) -> Changes:
-    """Run `pulumi preview`. Without a Pulumi stack, everything is created."""
+def preview(stack: str, file: Path | None = None) -> Changes:
+    """Run `pulumi preview`, with a stack file outside stacks/ if one is given. Without a Pulumi stack, everything is
+    created: that is no failure.
+    """
+    elsewhere = ("--config-file", str(file.resolve())) if file else ()
     try:
-        text = pulumi_program.run("preview", "--json", "--stack", stack)
+        text = pulumi_program.run("preview", "--json", "--stack", stack, *elsewhere)
     except NotFound:
         return Changes({}, not_previewed=f"there is no Pulumi stack {stack} yet, so everything is created")
     except CommandError as error:
-        return Changes({}, not_previewed=" ".join(str(error).split()))
-    return of_preview(json.loads(text))
+        return failure(" ".join(str(error).split()))
+    try:
+        return of_preview(json.loads(text))
+    except ValueError as error:
+        return failure(f"pulumi preview printed no JSON: {error}")
+
+
+def failure(reason: str) -> Changes:
+    return Changes({}, not_previewed=reason, failed=True)
 
 
 def of_preview(document: Mapping[str, Any]) -> Changes:

@@ -6,10 +6,11 @@ from decimal import Decimal
 
 from cli.exit_codes import NOT_RUN, OK, REFUSED
 from cli.plan.changes import Changes
-from infra.checks.model import Answer
+from infra.checks.model import Answer, unknown
 from infra.cost.prices import Price
 from infra.plan.bill import LEVELS, Bill, Line, Total
 
+PREVIEW = "pulumi preview"
 NOTE = "AWS does not report whether on-demand or spot capacity is available."
 
 
@@ -33,7 +34,9 @@ class Report:
 
     @property
     def unknown(self) -> list[Answer]:
-        return [one for one in self.answers if one.verdict == "unknown"]
+        """Return the unknown checks. A preview that failed is one: it may hide that nodes or files are replaced."""
+        preview = [unknown(PREVIEW, self.changes.not_previewed)] if self.changes.failed else []
+        return [*preview, *(one for one in self.answers if one.verdict == "unknown")]
 
     def code(self, *, strict: bool) -> int:
         if self.refused:
@@ -52,6 +55,7 @@ class Report:
             "ok": code == OK,
             "exitCode": code,
             "changes": self.changes.as_json(),
+            "unknown": [answer.check for answer in self.unknown],
             "checks": [answer.as_json() for answer in self.answers],
             "cost": None if self.bill is None else bill_json(self.bill),
         }

@@ -129,7 +129,9 @@ def _verdict(report: Report, *, strict: bool) -> Text:
     refused, unknown = report.refused, report.unknown
     if refused:
         return Text(f"no: {', '.join(one.check for one in refused)}", "bold red")
-    note = f"; {len(unknown)} check{' is' if len(unknown) == 1 else 's are'} unknown" if unknown else ""
+    checks = len(unknown) - report.changes.failed
+    parts = [f"{checks} check{' is' if checks == 1 else 's are'} unknown"] if checks else []
+    note = "".join(f"; {part}" for part in (*(["the changes are unknown"] if report.changes.failed else []), *parts))
     if code == OK:
         return Text(f"yes: no check failed{note}", "bold green" if not unknown else "bold yellow")
-    return Text(f"unknown: with --strict, every check and price must be known{note}", "bold yellow")
+    return Text(f"unknown: with --strict, every check, price and change must be known{note}", "bold yellow")

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -36,15 +37,17 @@ def command(
     offline: Annotated[
         bool, typer.Option("--offline", help="Query nothing: prices come from a dated snapshot, and checks are unknown.")
     ] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 6 if a check or a price is unknown.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 6 if a check, a price or the changes are unknown.")] = False,
     config_dir: options.ConfigDir = options.STACK_FILES,
     as_json: options.Json = False,
 ) -> int:
     """Creates nothing. Exits with 0 if no check fails, and with 3 if one does; unknown checks are warnings."""
-    raw = stack_file.read(stack_file.find(stack, config_dir))
+    path = stack_file.find(stack, config_dir)
+    raw = stack_file.read(path)
     if stack_file.is_existing(raw.values):
         raise CommandError(f"{stack} is an existing Kubernetes cluster: nothing is bought. Use `validate -s {stack}`", USAGE)
-    report = examine(raw, offline=offline, look_ahead=_preview(stack, no_preview=no_preview, offline=offline))
+    file = None if config_dir == options.STACK_FILES else path
+    report = examine(raw, offline=offline, look_ahead=_preview(stack, file, no_preview=no_preview, offline=offline))
     if as_json:
         print_json(report.as_json(strict=strict))
     else:
@@ -52,13 +55,13 @@ def command(
     return report.code(strict=strict)
 
 
-def _preview(stack: str, *, no_preview: bool, offline: bool) -> Callable[[], Changes]:
+def _preview(stack: str, file: Path | None, *, no_preview: bool, offline: bool) -> Callable[[], Changes]:
     if no_preview or offline:
         option = "--no-preview" if no_preview else "--offline"
         return lambda: Changes({}, not_previewed=option)
     if CLONE is None:
-        return lambda: Changes({}, not_previewed="`pulumi preview` needs a clone of the repository")
-    return lambda: changes.preview(stack)
+        return lambda: changes.failure("`pulumi preview` needs a clone of the repository; --no-preview leaves it out")
+    return lambda: changes.preview(stack, file)
 
 
 def examine(raw: RawStack, *, offline: bool, look_ahead: Callable[[], Changes]) -> Report:

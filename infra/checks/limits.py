@@ -31,55 +31,59 @@ from infra.settings.stack import Settings
 SERVICE_LINKED: Final = "service-linked roles"
 ROLES_OF_EC2_CLUSTER: Final = 2
 """Roles of the head node and of the workers."""
-ROLES_OF_EKS: Final = 4
-"""Roles of the cluster, of its nodes, and of the add-ons vpc-cni and EFS CSI driver."""
+ROLES_OF_EKS: Final = 3
+"""Roles of the cluster, of its nodes, and of the add-on vpc-cni."""
 
 
 def answers(settings: Settings, facts: Facts) -> Iterator[Answer]:
-    """Compare what `up` creates with what the account's quotas still allow. An existing stack already has most of these
-    resources.
-    """
+    """Compare what `up` creates, beyond what the stack already has, with what the account's quotas still allow."""
     try:
-        found = account_limits.read(facts.region, services(settings))
+        found = account_limits.read(facts.region, settings.stack, services(settings))
     except (Denied, FactsError) as error:
         yield from (unknown(one.name, str(error)) for one in LIMITS)
         yield unknown(SERVICE_LINKED, str(error))
         return
-    for limit, number in wanted(settings, facts).items():
+    for limit, number in wanted(settings, facts, found.own_addresses).items():
         yield judge(limit, number, found, facts.region)
     yield _service_linked(settings, facts, found)
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """How many of a limited resource `up` creates, and how many the stack has with every pool at its maximum size."""
+    """How many of a limited resource `up` creates, and how many the stack adds with every pool at its maximum size."""
 
     now: int
     maximum: int
+    possible: int = 0
+    """Number besides these that an existing stack may have or may still need."""
 
     @classmethod
     def always(cls, number: int) -> "Wanted":
         return cls(number, number)
 
 
-def wanted(settings: Settings, facts: Facts) -> dict[Limit, Wanted]:
-    """Return how many of each limited resource the stack needs; for node groups, the largest maximum size."""
+def wanted(settings: Settings, facts: Facts, own_addresses: int | None = 0) -> dict[Limit, Wanted]:
+    """Return how many of each limited resource the stack still needs; for node groups, the largest maximum size.
+
+    If the stack's own addresses are unknown, the check of addresses is unknown anyway, and no gateway counts as new.
+    """
     network, existing = settings.network, facts.existing
-    exists = existing.own_vpc is not None or existing.cluster_version is not None or bool(existing.pools)
+    addresses = 0 if network.is_existing else len(nat_zones(settings, facts)) + _head_address(settings)
+    own = addresses if own_addresses is None else own_addresses
     found: dict[Limit, Wanted] = {}
-    if not network.is_existing and not exists:
+    if not network.is_existing and existing.own_vpc is None:
         found[VPCS] = Wanted.always(1)
-        if network.nat != "none":
+    if not network.is_existing and network.nat != "none":
+        if existing.own_vpc is None or own == 0:
             found[GATEWAYS] = Wanted.always(1)
-            found[ADDRESSES] = Wanted.always(len(nat_zones(settings, facts)) + _head_address(settings))
-    if not exists:
-        found[INTERFACES] = Wanted(
-            network_interfaces.at_creation(settings, facts), network_interfaces.at_maximum(settings, facts)
-        )
-        found[ROLES] = Wanted.always(_roles(settings))
-        if settings.is_eks:
-            found[CLUSTERS] = Wanted.always(1)
+        found[ADDRESSES] = Wanted.always(max(0, addresses - own))
+    interfaces = network_interfaces.growth(settings, facts, max(0, own - _head_address(settings)))
+    found[INTERFACES] = Wanted(interfaces.now, interfaces.maximum, interfaces.possible)
+    exists = existing.cluster_version is not None if settings.is_eks else bool(existing.pools)
+    found[ROLES] = Wanted(0, 0, _roles_of_pods(settings)) if exists else Wanted.always(_roles(settings))
     if settings.is_eks:
+        if not exists:
+            found[CLUSTERS] = Wanted.always(1)
         found[NODES] = Wanted.always(max([settings.eks.system.max_size, *(pool.max_size for pool in settings.pools)]))
     return found
 
@@ -103,20 +107,23 @@ def judge(limit: Limit, number: Wanted, found: AccountLimits, region: str) -> An
     used = found.limits[limit]
     if used.allowed is None or used.used is None:
         return unknown(limit.name, used.reason)
-    if used.used + number.maximum <= used.allowed:
+    if not number.maximum + number.possible or used.used + number.maximum + number.possible <= used.allowed:
         return Answer(limit.name, "yes")
     request = (
         f"aws service-quotas request-service-quota-increase --service-code {limit.service} --quota-code {limit.code} "
-        f"--desired-value {used.used + number.maximum} --region {'us-east-1' if limit is ROLES else region}"
+        f"--desired-value {used.used + number.maximum + number.possible} --region {'us-east-1' if limit is ROLES else region}"
     )
     if limit is NODES:
         need = f"a pool has up to {number.maximum} nodes, but the quota is {used.allowed:g}"
         return no(limit.name, f"{need}. Request an increase (`{request}`) or lower maxSize.")
     have = f"the account has {used.used} of {used.allowed:g}"
-    if used.used + number.now <= used.allowed:
+    if used.used + number.now > used.allowed and number.now:
+        return no(limit.name, f"the stack needs {number.maximum}, and {have}. Request an increase (`{request}`).")
+    if used.used + number.maximum > used.allowed and number.maximum:
         need = f"with every pool at maxSize, the stack needs {number.maximum}"
         return Answer(limit.name, "yes", warnings=(f"{need}, and {have}. Request an increase (`{request}`) or lower maxSize.",))
-    return no(limit.name, f"the stack needs {number.maximum}, and {have}. Request an increase (`{request}`).")
+    doubt = f"which of up to {number.possible} more the stack already has is not known"
+    return unknown(limit.name, f"{doubt}, and {have}. If it needs more, request an increase (`{request}`).")
 
 
 def _head_address(settings: Settings) -> int:
@@ -127,19 +134,28 @@ def _roles(settings: Settings) -> int:
     flow_logs = 0 if settings.network.is_existing else 1
     if not settings.is_eks:
         return ROLES_OF_EC2_CLUSTER + flow_logs
-    storage = settings.storage.efs != "none"
-    pods = len(settings.platform.namespaces) + (1 if settings.platform.autoscaler else 0)
-    return ROLES_OF_EKS - (0 if storage else 1) + flow_logs + pods
+    return ROLES_OF_EKS + flow_logs + _roles_of_pods(settings)
+
+
+def _roles_of_pods(settings: Settings) -> int:
+    """Count those of job namespaces, of the autoscaler and of EFS, which change with the settings."""
+    if not settings.is_eks:
+        return 0
+    return len(settings.platform.namespaces) + settings.platform.autoscaler + (settings.storage.efs != "none")
 
 
 def _service_linked(settings: Settings, facts: Facts, found: AccountLimits) -> Answer:
     """AWS creates missing roles during `up` if the caller has permission to create them."""
     if found.roles_unknown:
         return unknown(SERVICE_LINKED, found.roles_unknown)
-    wanted = services(settings)
-    forbidden = _forbidden(facts, wanted)
-    refused = [service for service in sorted(found.missing_roles) if service in forbidden]
-    if refused:
+    missing = sorted(found.missing_roles)
+    try:
+        forbidden = _forbidden(facts, services(settings))
+    except (Denied, FactsError) as error:
+        reason = f"you may not call {error}" if isinstance(error, Denied) else str(error)
+        names = f"the account has no {all_of(SERVICE_ROLES[one] for one in missing)}, and " if missing else ""
+        return unknown(SERVICE_LINKED, f"{names}whether you may create service-linked roles is not known: {reason}")
+    if refused := [service for service in missing if service in forbidden]:
         create = "; ".join(f"aws iam create-service-linked-role --aws-service-name {one}" for one in refused)
         names = all_of(SERVICE_ROLES[one] for one in refused)
         fix = f"Ask an administrator to run `{create}`."
@@ -147,22 +163,21 @@ def _service_linked(settings: Settings, facts: Facts, found: AccountLimits) -> A
     if forbidden:
         names = all_of(sorted(forbidden))
         return unknown(SERVICE_LINKED, f"the roles of {names} exist, but AWS may require iam:CreateServiceLinkedRole as well")
-    made = all_of(SERVICE_ROLES[one] for one in sorted(found.missing_roles))
-    return Answer(SERVICE_LINKED, "yes", (f"AWS creates {made}",) if found.missing_roles else ())
+    made = all_of(SERVICE_ROLES[one] for one in missing)
+    return Answer(SERVICE_LINKED, "yes", (f"AWS creates {made}",) if missing else ())
 
 
 def _forbidden(facts: Facts, wanted: frozenset[str]) -> frozenset[str]:
-    """Return the services whose role the caller may not create. None if IAM cannot simulate it."""
+    """Return the services whose role the caller may not create. Raises Denied or FactsError if IAM cannot simulate it."""
+    if facts.caller.is_root:
+        return frozenset()
     principal = facts.caller.principal_arn
-    if facts.caller.is_root or principal is None:
-        return frozenset()
-    try:
-        clients = query(facts.region, lambda: Clients(facts.region))
-        _ = clients.iam  # clients are not created in threads
-        with ThreadPoolExecutor(len(wanted)) as threads:
-            allowed = dict(zip(wanted, threads.map(lambda one: _may_create(clients, facts, principal, one), wanted), strict=True))
-    except (Denied, FactsError):
-        return frozenset()
+    if principal is None:
+        raise FactsError(f"the user or role behind {facts.caller.arn} could not be found")
+    clients = query(facts.region, lambda: Clients(facts.region))
+    _ = clients.iam  # clients are not created in threads
+    with ThreadPoolExecutor(len(wanted)) as threads:
+        allowed = dict(zip(wanted, threads.map(lambda one: _may_create(clients, facts, principal, one), wanted), strict=True))
     return frozenset(service for service, may in allowed.items() if not may)
 
 

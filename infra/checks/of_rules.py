@@ -86,7 +86,10 @@ GROUPS: Final = (
     ),
     Group(
         "existing VPC",
-        ("ec2:DescribeVpcs", "ec2:DescribeVpcAttribute", "ec2:DescribeSubnets", "ec2:DescribeRouteTables"),
+        (
+            *("ec2:DescribeVpcs", "ec2:DescribeVpcAttribute", "ec2:DescribeSubnets", "ec2:DescribeRouteTables"),
+            "ec2:DescribeVpcEndpoints",
+        ),
         (subnets.existing_vpc, subnets.existing_subnets, subnets.routes_out),
         ("VPC endpoints of the existing VPC",),
     ),

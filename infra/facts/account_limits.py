@@ -11,6 +11,7 @@ from typing import Any, Final
 from infra.facts.account import quota_value
 from infra.facts.clients import Clients, Denied, query
 from infra.facts.model import FactsError
+from infra.naming import STACK_TAG
 
 
 @dataclass(frozen=True)
@@ -58,23 +59,26 @@ class Used:
 @dataclass(frozen=True)
 class AccountLimits:
     limits: Mapping[Limit, Used] = field(default_factory=dict)
+    own_addresses: int | None = 0
+    """Elastic IPs of the stack; None if they could not be read."""
     missing_roles: frozenset[str] = frozenset()
     """Services without their service-linked role."""
     roles_unknown: str = ""
     """Reason why service-linked roles could not be read."""
 
 
-def read(region: str, services: frozenset[str]) -> AccountLimits:
+def read(region: str, stack: str, services: frozenset[str]) -> AccountLimits:
     """Query quotas and usage in parallel. Each value that cannot be read has a reason."""
     clients = query(region, lambda: Clients(region))
     _ = clients.ec2, clients.eks, clients.iam, clients.quotas
-    with ThreadPoolExecutor(len(LIMITS) * 2 + 1) as threads:
+    with ThreadPoolExecutor(len(LIMITS) * 2 + 2) as threads:
         allowed = {limit: threads.submit(_tried, region, partial(_allowed, clients, limit)) for limit in LIMITS}
         used = {limit: threads.submit(_tried, region, partial(_used, clients, limit)) for limit in LIMITS}
+        own = threads.submit(_tried, region, lambda: _own_addresses(clients, stack))
         roles = threads.submit(_tried, region, lambda: _missing(clients, services))
         limits = {limit: _combined(allowed[limit].result(), used[limit].result()) for limit in LIMITS}
         missing, reason = roles.result()
-    return AccountLimits(limits, missing if missing is not None else frozenset(), reason)
+    return AccountLimits(limits, own.result()[0], missing if missing is not None else frozenset(), reason)
 
 
 def _tried(region: str, call: Callable[[], Any]) -> tuple[Any, str]:
@@ -112,6 +116,10 @@ def _used(clients: Clients, limit: Limit) -> int:
         case _ if limit is ROLES:
             return int(clients.iam.get_account_summary()["SummaryMap"]["Roles"])
     return 0
+
+
+def _own_addresses(clients: Clients, stack: str) -> int:
+    return len(clients.ec2.describe_addresses(Filters=[{"Name": f"tag:{STACK_TAG}", "Values": [stack]}])["Addresses"])
 
 
 def _count(client: Any, operation: str, key: str) -> int:

@@ -147,10 +147,10 @@ def find(wanted: Wanted, regions: Sequence[str], home: str, progress: Progress =
             found[asked[done]] = done.result()
             progress(len(found), len(asked))
         offering = [region for region in regions if found[region].zones]
-        scores = _scores(scorer, wanted, offering, threads) if wanted.spot else {}
+        scores = _scores(scorer, wanted, offering, home, threads) if wanted.spot else _Scores()
         gpus = _gpus(clients[offering[0]], wanted.instance_type) if offering else 0
         on_demand, source = prices.result()
-    scored = tuple(_with_scores(found[region], scores.get(region, {})) for region in regions)
+    scored = tuple(_with_scores(found[region], scores) for region in regions)
     return Found(wanted, scored, gpus, on_demand, source)
 
 
@@ -277,32 +277,46 @@ def _spot(ec2: Any, name: str) -> dict[str, Decimal]:
 # --- all Regions --------------------------------------------------------------------------------------------------------
 
 
-def _scores(ec2: Any, wanted: Wanted, regions: Sequence[str], threads: ThreadPoolExecutor) -> dict[str, dict[str, int]]:
-    """Return Region -> zone ID -> placement score. AWS answers with the ten best zones; errors leave scores out."""
+@dataclass
+class _Scores:
+    by_region: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Region -> zone ID -> placement score."""
+    refusals: dict[str, str] = field(default_factory=dict)
+    """Region -> reason why it has no scores."""
 
-    def ask(some: Sequence[str]) -> list[Mapping[str, Any]]:
+
+def _scores(ec2: Any, wanted: Wanted, regions: Sequence[str], home: str, threads: ThreadPoolExecutor) -> _Scores:
+    """Return the placement scores. AWS answers with the ten best zones, and limits the number of different queries per
+    day (`MaxConfigLimitExceeded`).
+    """
+
+    def ask(some: Sequence[str]) -> list[Mapping[str, Any]] | str:
+        question = {"InstanceTypes": [wanted.instance_type], "TargetCapacity": wanted.nodes, "SingleAvailabilityZone": True}
         try:
-            answer = ec2.get_spot_placement_scores(
-                InstanceTypes=[wanted.instance_type],
-                TargetCapacity=wanted.nodes,
-                SingleAvailabilityZone=True,
-                RegionNames=list(some),
-            )
-        except ClientError:
-            return []
+            answer = query(home, lambda: ec2.get_spot_placement_scores(**question, RegionNames=list(some)))
+        except Denied as denied:
+            return f"placement scores: you are not allowed to call {denied}"
+        except FactsError as error:
+            return f"placement scores: {error}"
         found: list[Mapping[str, Any]] = answer["SpotPlacementScores"]
         return found
 
     parts = [regions[start : start + _REGIONS_PER_SCORE] for start in range(0, len(regions), _REGIONS_PER_SCORE)]
-    scores: dict[str, dict[str, int]] = {}
-    for one in (one for part in threads.map(ask, parts) for one in part):
-        scores.setdefault(one["Region"], {})[one["AvailabilityZoneId"]] = one["Score"]
+    scores = _Scores()
+    for part, answer in zip(parts, threads.map(ask, parts), strict=True):
+        if isinstance(answer, str):
+            scores.refusals |= dict.fromkeys(part, answer)
+            continue
+        for one in answer:
+            scores.by_region.setdefault(one["Region"], {})[one["AvailabilityZoneId"]] = one["Score"]
     return scores
 
 
-def _with_scores(found: RegionCapacity, by_id: Mapping[str, int]) -> RegionCapacity:
-    names = found.zone_names
-    return replace(found, spot_scores={names[one]: score for one, score in by_id.items() if one in names})
+def _with_scores(found: RegionCapacity, scores: _Scores) -> RegionCapacity:
+    names, by_id = found.zone_names, scores.by_region.get(found.region, {})
+    known = {names[one]: score for one, score in by_id.items() if one in names}
+    refusals = [scores.refusals[found.region]] if found.region in scores.refusals else []
+    return replace(found, spot_scores=known, refusals=(*found.refusals, *refusals))
 
 
 def _gpus(clients: Clients, name: str) -> int:

@@ -56,8 +56,10 @@ class Wanted:
         return cls(settings.region, frozenset(names), frozenset(spot))
 
 
-def read(wanted: Wanted) -> Prices:
-    """Query AWS for prices. A price that AWS does not report is left out of the result; `missing` gives the reason."""
+def read(wanted: Wanted, *, cached: bool = True) -> Prices:
+    """Query AWS for prices, or use those of the last day if `cached`. A price that AWS does not report is left out of
+    the result; `missing` gives the reason.
+    """
     region, now = wanted.region, datetime.now(UTC)
     reasons: list[str] = []
     try:
@@ -68,7 +70,7 @@ def read(wanted: Wanted) -> Prices:
         return Prices(region, "Price List", now.date().isoformat(), missing=str(error))
 
     def asked(name: str, row: Callable[[], Price | None]) -> Price | None:
-        found = kept.get(name)
+        found = kept.get(name) if cached else None
         if found is None:
             found = _tried(region, row, reasons)
             kept.put(name, found)

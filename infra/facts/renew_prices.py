@@ -3,7 +3,6 @@
 import json
 import sys
 from collections.abc import Mapping
-from datetime import UTC, datetime
 
 from infra.cost.prices import SNAPSHOT, Price
 from infra.facts import price_list
@@ -12,14 +11,14 @@ from infra.facts.price_list import PRICE_LIST, Wanted
 
 def renew(region: str) -> int:
     """Read and store the prices of all instance types that the snapshot lists in any Region. Return how many were
-    found.
+    found. Prices of the cache are not used: the snapshot gets today's date.
     """
     content = json.loads(SNAPSHOT.read_text(encoding="utf-8"))
     names = {name for by_source in content["instances"].values() for types in by_source.values() for name in types}
-    found = price_list.read(Wanted(region, frozenset(names), frozenset()))
+    found = price_list.read(Wanted(region, frozenset(names), frozenset()), cached=False)
     if not found.items:
         raise SystemExit(f"renew_prices: {region}: {found.missing or 'the Price List has no prices'}; nothing was written")
-    date = datetime.now(UTC).date().isoformat()
+    date = found.date
     source = f"price-list-{date}"
     content["sources"][source] = {"title": PRICE_LIST, "date": date, "verified": True}
     content["instances"][region] = {source: _text(found.instances), **_kept(content["instances"], region, found.instances)}

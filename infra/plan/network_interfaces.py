@@ -1,28 +1,63 @@
-"""Network interfaces of a new stack, which count against the account's quota. Pure."""
+"""Network interfaces that a stack still needs, which count against the account's quota. Pure."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from infra.facts.model import Facts
 from infra.plan.aws_services import endpoint_names
 from infra.plan.efa_interfaces import efa_layout
-from infra.plan.placement import control_plane_zones, has_efa, nat_zones, subnets_by_zone, vpc_zones
+from infra.plan.placement import control_plane_zones, desired_size, has_efa, nat_zones, subnets_by_zone, vpc_zones
 from infra.settings.pools import Pool
 from infra.settings.stack import Settings
+from infra.settings.targets import SystemPool
 
 OF_CONTROL_PLANE: Final = 4
 """Most interfaces that EKS creates for a control plane: https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html"""
 
 
-def at_creation(settings: Settings, facts: Facts) -> int:
-    """Return the number with each pool at its first size."""
-    system = settings.eks.system.desired_size if settings.is_eks else 1
-    return _of_services(settings, facts) + system + sum(pool.initial_size * _each(pool, facts) for pool in settings.pools)
+@dataclass(frozen=True)
+class Growth:
+    """Network interfaces that a stack does not have yet."""
+
+    now: int
+    """With each pool at the size that `pulumi up` sets."""
+    maximum: int
+    """With each pool at its maximum size."""
+    possible: int = 0
+    """Interfaces besides these that an existing stack may have or may still need."""
 
 
-def at_maximum(settings: Settings, facts: Facts) -> int:
-    """Return the number with each pool at its maximum size."""
-    system = settings.eks.system.max_size if settings.is_eks else 1
-    return _of_services(settings, facts) + system + sum(pool.max_size * _each(pool, facts) for pool in settings.pools)
+def growth(settings: Settings, facts: Facts, own_gateways: int) -> Growth:
+    """Return what the stack still needs. `own_gateways` is its number of NAT gateways."""
+    existing, is_new = facts.existing, not facts.existing.pools
+    gateways = 0 if settings.network.is_existing else max(0, len(nat_zones(settings, facts)) - own_gateways)
+    control_plane = 0
+    if settings.is_eks and existing.cluster_version is None:
+        control_plane = min(OF_CONTROL_PLANE, _subnets_of_control_plane(settings, facts))
+    lustre = settings.storage.lustre
+    file_server = lustre is not None and not lustre.is_existing and existing.lustre is None
+    services = _of_services(settings, facts)
+    fixed = gateways + control_plane + file_server + (services if is_new else 0)
+    now = sum(_missing(pool, size, settings, facts) for pool, size, _ in _sizes(settings, facts))
+    maximum = sum(_missing(pool, size, settings, facts) for pool, _, size in _sizes(settings, facts))
+    head = 1 if not settings.is_eks and is_new else 0
+    return Growth(fixed + head + now, fixed + head + maximum, 0 if is_new else services)
+
+
+def _sizes(settings: Settings, facts: Facts) -> Iterator[tuple[Pool | SystemPool, int, int]]:
+    """Yield each pool with the size that `pulumi up` sets and its maximum size. EC2 clusters keep their size."""
+    for pool in (*settings.pools, *((settings.eks.system,) if settings.is_eks else ())):
+        known = facts.existing.pools.get(pool.name)
+        kept = known.desired_size if known and not settings.is_eks else None
+        yield pool, desired_size(pool, settings, facts).size if kept is None else kept, pool.max_size
+
+
+def _missing(pool: Pool | SystemPool, size: int, settings: Settings, facts: Facts) -> int:
+    """Return the interfaces of the nodes that a pool lacks for a size."""
+    known = facts.existing.pools.get(pool.name)
+    nodes = max(0, size - (known.desired_size if known and not known.failed else 0))
+    return nodes * (_each(pool, facts) if isinstance(pool, Pool) else 1)
 
 
 def _each(pool: Pool, facts: Facts) -> int:
@@ -32,18 +67,13 @@ def _each(pool: Pool, facts: Facts) -> int:
 
 
 def _of_services(settings: Settings, facts: Facts) -> int:
-    """Count those of NAT gateways, VPC endpoints, the control plane, mount targets, and a file server of FSx."""
-    network, efs, lustre = settings.network, settings.storage.efs, settings.storage.lustre
+    """Count those of VPC endpoints and mount targets. Whether an existing stack has them is not read."""
+    network, efs = settings.network, settings.storage.efs
     zones = vpc_zones(settings, facts)
     count = 0
-    if not network.is_existing:
-        count += len(nat_zones(settings, facts))
-        count += len(endpoint_names(settings, facts)) * len(zones) if network.has_interface_endpoints else 0
-    if settings.is_eks:
-        count += min(OF_CONTROL_PLANE, _subnets_of_control_plane(settings, facts))
-    if efs != "none" and not efs.is_existing:
-        count += len(zones)
-    return count + (lustre is not None and not lustre.is_existing)
+    if not network.is_existing and network.has_interface_endpoints:
+        count += len(endpoint_names(settings, facts)) * len(zones)
+    return count + (len(zones) if efs != "none" and not efs.is_existing else 0)
 
 
 def _subnets_of_control_plane(settings: Settings, facts: Facts) -> int:

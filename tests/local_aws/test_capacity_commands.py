@@ -89,6 +89,22 @@ def test_a_region_that_refuses_is_listed_with_its_reason() -> None:
     assert "us-west-2: Capacity Blocks: you are not allowed to call DescribeCapacityBlockOfferings" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("MaxConfigLimitExceeded", "MaxConfigLimitExceeded"),
+        ("UnauthorizedOperation", "you are not allowed to call GetSpotPlacementScores"),
+    ],
+)
+def test_missing_placement_scores_are_listed_with_their_reason(code: str, reason: str) -> None:
+    faults.add(faults.Fault("ec2", "GetSpotPlacementScores", code))
+    [west] = capacity.find(Wanted("p5.48xlarge", 2, 24, spot=True), (REGION,), REGION).regions
+    assert west.spot_prices and not west.spot_scores
+    assert [one for one in west.refusals if one.startswith("placement scores: ") and reason in one]
+    faults.add(faults.Fault("ec2", "GetSpotPlacementScores", code))
+    assert "us-west-2: placement scores: " in cluster("find", "p5.48xlarge", "--regions", REGION, "--spot").stdout
+
+
 def test_a_region_without_blocks_is_no_error() -> None:
     [ireland] = capacity.find(Wanted("p4d.24xlarge", 2, 24), ("eu-west-1",), REGION).regions
     assert (ireland.blocks, ireland.refusals, bool(ireland.zones)) == ((), (), True)
@@ -138,6 +154,17 @@ def test_the_reservation_is_bought_and_written_into_the_stack_file(stack: Path) 
     assert f"capacity: {{kind: capacity-block, reservationId: {bought['CapacityReservationId']}}}" in text
     assert "- name: train  # the large one" in text and "maxSize: 2" in text
     assert any("drained from" in line and "45 minutes before the end" in line for line in document["up"])
+
+
+def test_an_ec2_cluster_is_not_promised_that_its_nodes_start_and_drain(stack: Path) -> None:
+    target = "kind: eks\n    endpointAccess: {publicCidrs: [203.0.113.0/24]}"
+    stack.write_text(STACK.replace(target, "kind: ec2").replace("maxSize: 4", "maxSize: 4\n      desiredSize: 4"))
+    done = reserve(stack, offered()["id"], "--dry-run", "--json")
+    assert done.exit_code == 0, done.output
+    uses, starts, ends = json.loads(done.stdout)["up"]
+    assert uses.startswith("pool train uses the block in us-west-2")
+    assert starts.startswith("nothing starts its nodes: ") and ends.startswith("nothing drains its nodes: EC2 terminates them")
+    assert "SIGTERM" not in done.stdout
 
 
 def test_nobody_buys_without_an_answer(stack: Path) -> None:

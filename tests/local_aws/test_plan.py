@@ -12,7 +12,7 @@ from infra.checks.model import Answer
 from infra.facts import gather, price_list
 from infra.facts.price_list import Wanted
 from infra.settings.stack import Settings
-from localcloud.aws import quotas
+from localcloud.aws import faults, quotas
 from localcloud.aws.account import ADMINISTRATOR_ACCESS, USER_NAME
 from localcloud.aws.permissions import organization
 from testkit.aws_clients import REGION, Client
@@ -193,3 +193,22 @@ def test_roles_that_exist_but_may_not_be_created_are_unknown(aws: Client) -> Non
     found = limit_answers(settings(GPUS))["service-linked roles"]
     assert found.verdict == "unknown"
     assert "AWS may require iam:CreateServiceLinkedRole as well" in found.sentences[0]
+
+
+def test_missing_roles_are_unknown_and_not_yes_without_the_simulator(aws: Client) -> None:
+    organization.deny("iam:SimulatePrincipalPolicy")
+    faults.add(faults.Fault("iam", "GetRole", "NoSuchEntity"))
+    found = limit_answers(settings())["service-linked roles"]
+    assert found.verdict == "unknown"
+    assert found.sentences[0].startswith("the account has no AWSServiceRoleFor")
+    assert found.sentences[0].endswith("service-linked roles is not known: you may not call iam:SimulatePrincipalPolicy")
+
+
+def test_the_stack_s_own_addresses_are_not_needed_again(aws: Client) -> None:
+    tags = [{"Key": "gpumpi:stack", "Value": "test"}]
+    aws("ec2").allocate_address(Domain="vpc", TagSpecifications=[{"ResourceType": "elastic-ip", "Tags": tags}])
+    quotas.set_values({"L-0263D0A3": 1})
+    one = settings(GPUS)
+    assert one.stack == "test" and limit_answers(one)["EC2-VPC Elastic IPs"].verdict == "yes"
+    each = limit_answers(settings(GPUS, network={"natGateways": "perZone"}))["EC2-VPC Elastic IPs"]
+    assert each.sentences[0].startswith("the stack needs 2, and the account has 1 of 1.")

@@ -8,6 +8,7 @@ import pytest
 from cli.plan import verb
 from cli.plan.changes import Changes
 from cli.plan.report import Report
+from infra.checks import table
 from infra.config.stack_file import RawStack
 from infra.cost.prices import snapshot
 from infra.facts import price_list
@@ -216,3 +217,16 @@ def test_a_sensible_variation_is_not_refused(name: str) -> None:
         del values["platform"]
         prerequisites.make(REGION, values)
     assert refusals(RawStack("good", REGION, values)) == {}
+
+
+OF_STACK = {"autoscaling:DescribeAutoScalingGroups"}
+"""Reads that find the workers of the stack itself. No check answers from them alone."""
+
+
+@pytest.mark.usefixtures("account")
+@pytest.mark.parametrize("name", ["in an existing VPC", "private", "reserved", "with EFS and Lustre"])
+def test_the_documents_name_every_operation_that_plan_calls(name: str) -> None:
+    calls.clear()
+    planned(RawStack("good", REGION, {**BASE, **VARIATIONS[name]}))
+    called = {one.replace(".", ":").replace("service-quotas", "servicequotas") for one in calls.reads()}
+    assert called - {operation for _, operations in table.rows() for operation in operations} <= OF_STACK

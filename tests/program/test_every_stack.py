@@ -7,11 +7,16 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pulumi_aws
 import pytest
 
-from infra.checks import limits, permissions
+from cli.plan import verb
+from cli.plan.changes import Changes
+from infra.config import stack_file
+from infra.cost.prices import snapshot
+from infra.facts import price_list
 from infra.naming import BASE_TAGS, PROJECT
 from localcloud.aws.policy_evaluation import statements
 from tests.program import engine
@@ -74,8 +79,9 @@ REFUSED: dict[Path, list[str]] = {}
 @cache
 def deployed(path: Path) -> Deployment:
     with account_for(path) as (settings, facts, mocks):
-        answers = [*limits.answers(settings, facts), permissions.answer(settings, facts)]
-        REFUSED[path] = [sentence for one in answers if one.verdict == "no" for sentence in one.sentences]
+        with patch.object(price_list, "read", lambda wanted: snapshot(wanted.region)):
+            planned = verb.examine(stack_file.read(path), offline=False, look_ahead=lambda: Changes({}))
+        REFUSED[path] = [f"{one.check}: {sentence}" for one in planned.refused for sentence in one.sentences]
         return deploy(settings, facts, mocks)
 
 
@@ -315,6 +321,5 @@ def test_outputs_have_what_users_need(stack: Deployment) -> None:
 
 
 def test_plan_does_not_refuse_it(path: Path) -> None:
-    """The rules of `validate` have passed already: `account_for` raises an error otherwise."""
     deployed(path)
     assert REFUSED[path] == []

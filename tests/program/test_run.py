@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pulumi
@@ -92,14 +93,44 @@ def test_what_could_not_be_checked_is_a_warning(mocks: MotoMocks, monkeypatch: p
     ]
 
 
+SMALL = {"target": {"kind": "eks"}, "platform": {"install": False}, "storage": {"efs": "none"}}
+
+# --- budget -------------------------------------------------------------------------------------------------------------
+
+
+def over_budget(action: str, monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
+    """Configure a stack that costs more than its budget even without a GPU node."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    pools = [{"name": "train", "instanceType": "g5.xlarge", "maxSize": 1}]
+    configure(**SMALL, pools=pools, budget={"maxHourly": 0.1, "action": action})
+
+
+def test_a_stack_over_its_budget_stops_before_any_write(
+    mocks: MotoMocks, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    over_budget("refuse", monkeypatch, tmp_path)
+    calls.clear()
+    with pytest.raises(Stopped, match=r"budget\.maxHourly: the stack costs [\d.]+ USD per hour .* but the budget is 0\.10"):
+        program.run()
+    assert (mocks.resources, calls.writes()) == ([], {})
+
+
+def test_a_budget_that_warns_lets_the_stack_be_created(mocks: MotoMocks, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    over_budget("warn", monkeypatch, tmp_path)
+    warnings: list[str] = []
+    monkeypatch.setattr(pulumi.log, "warn", warnings.append)
+    under_mocks(program.run)()  # type: ignore[no-untyped-call]
+    assert [one for one in warnings if one.startswith("budget.maxHourly: the stack costs")]
+    assert mocks.created(engine.CLUSTER)
+
+
 # --- GPUMPI_SKIP_CHECKS -------------------------------------------------------------------------------------------------
 
-TOO_FEW = {"target": {"kind": "eks"}, "platform": {"install": False}, "storage": {"efs": "none"}}
 P_QUOTA = "L-417A185B"
 
 
 def refused_by_quota() -> None:
-    configure(**TOO_FEW, pools=[{"name": "train", "instanceType": "p4d.24xlarge", "maxSize": 1, "desiredSize": 1}])
+    configure(**SMALL, pools=[{"name": "train", "instanceType": "p4d.24xlarge", "maxSize": 1, "desiredSize": 1}])
     quotas.set_values({P_QUOTA: 0})
 
 

@@ -1,7 +1,7 @@
 """`cost` agrees with the ledger of the local AWS over a run with scaling, a termination, and the end of a Capacity Block."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,9 @@ from cli.status.model import SpendingStatus
 from infra.config.preflight import examine_aws
 from infra.config.stack_file import RawStack
 from infra.facts.clients import Clients
+from infra.jobs.cluster import ClusterDescription
+from infra.naming import Naming
+from infra.platform.job_controller.in_pod import record
 from infra.settings.stack import Settings
 from localcloud.aws import clock, faults, ledger
 from localcloud.aws.account import ACCOUNT
@@ -151,6 +154,36 @@ def test_without_the_cluster_only_instances_are_known(run: Settings) -> None:
     found = spent(run)
     assert not found.jobs and not found.idle_gpu_hours
     assert [one for one in found.unknown if one.startswith("jobs: ")]
+
+
+class Recorded:
+    """A cluster whose only job was deleted: its record says that half the GPUs of each p4d node were used all the time."""
+
+    server = "https://example.com"
+
+    def description(self) -> ClusterDescription:
+        return ClusterDescription(cluster=Naming("spend").cluster, pools=(), job_controller=True)
+
+    def list(self, *_: Any, **__: Any) -> list[Any]:
+        return []
+
+    def list_labeled(self, kind: str, label: str, namespace: str) -> Sequence[Any]:
+        found = record.new("0123456789", "gone", namespace, str(clock.now()))
+        for one in ledger.entries():
+            if one.instance_type == "p4d.24xlarge":
+                kept = {"uid": one.instance, "node": one.instance, "type": one.instance_type, "zone": one.zone, "pool": "train"}
+                span = {"from": one.started.isoformat(), "to": one.ended.isoformat() if one.ended else None}
+                found["workers"].append({**kept, "capacity": "ON_DEMAND", "gpus": 4, **span})
+        return [record.config_map(found)]
+
+
+def test_a_deleted_job_has_its_share_of_the_ledger(run: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Access, "connect", lambda _: Recorded())
+    found = spent(run)
+    (job,) = found.jobs.values()
+    assert float(job.usd) == pytest.approx(in_ledger("p4d.24xlarge") / 2, rel=0.01)
+    assert float(found.idle_gpu_hours["train"]) == pytest.approx(float(job.gpu_hours), rel=0.01)
+    assert found.unknown == []
 
 
 # --- the verb -----------------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ def at(second: int) -> str:
 def node(name: str, *, ready: bool = True) -> Object:
     status = "True" if ready else "Unknown"
     labels = {"node.kubernetes.io/instance-type": "p5.48xlarge", "topology.kubernetes.io/zone": "us-west-2a"}
+    labels["gpumpi.io/pool"] = "train"
     return {"metadata": {"name": name, "labels": labels}, "status": {"conditions": [{"type": "Ready", "status": status}]}}
 
 

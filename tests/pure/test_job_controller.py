@@ -37,9 +37,9 @@ def test_a_record_has_nodes_and_gpu_seconds() -> None:
     seen.look(job(main(), [*workers(), launcher()]), 30)
     assert seen["gpuSeconds"] == 0
     seen.look(job(main(), [*workers(phase="Succeeded", until=70), launcher()]), 95)
-    assert [(one["node"], one["type"], one["gpus"]) for one in seen["workers"]] == [
-        ("one", "p5.48xlarge", 8),
-        ("two", "p5.48xlarge", 8),
+    assert [(one["node"], one["type"], one["pool"], one["gpus"]) for one in seen["workers"]] == [
+        ("one", "p5.48xlarge", "train", 8),
+        ("two", "p5.48xlarge", "train", 8),
     ]
     assert seen["gpuSeconds"] == 2 * 8 * 60
 

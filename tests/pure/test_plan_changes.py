@@ -4,7 +4,14 @@ from typing import Any
 
 import pytest
 
-from cli.plan.changes import of_preview
+from cli import pulumi_program
+from cli.errors import CommandError, NotFound
+from cli.exit_codes import NOT_RUN, OK
+from cli.plan.changes import Changes, of_preview, preview
+from cli.plan.report import Report
+from infra.checks.model import Answer
+from infra.plan.bill import bill
+from tests.pure.bill_world import prices, stack
 
 GROUP, CLUSTER, POLICY = "aws:eks/nodeGroup:NodeGroup", "aws:eks/cluster:Cluster", "aws:iam/rolePolicy:RolePolicy"
 
@@ -58,3 +65,47 @@ def test_deleted_files_are_named(type_name: str, effect: str, operation: str) ->
 
 def test_nothing_to_do_is_no_changes() -> None:
     assert of_preview({"steps": [step("same", CLUSTER, "cluster")]}).sentence() == "no changes"
+
+
+# --- previews that fail -------------------------------------------------------------------------------------------------
+
+
+def code(changes: Changes, *, strict: bool) -> int:
+    """Return the exit code of a plan in which everything else is known."""
+    report = Report("", "mine", "us-east-1", (Answer("stack file", "yes"),), bill(stack("02-p4d-efa"), None, prices()), changes)
+    return report.code(strict=strict)
+
+
+def previewed(monkeypatch: pytest.MonkeyPatch, answer: str | Exception) -> Changes:
+    def run(*_: str) -> str:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(pulumi_program, "run", run)
+    return preview("mine")
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (CommandError("the passphrase of the stack is wrong"), "the passphrase of the stack is wrong"),
+        (CommandError("pulumi is not on PATH"), "pulumi is not on PATH"),
+        ("error: no JSON", "pulumi preview printed no JSON"),
+    ],
+)
+def test_a_preview_that_fails_leaves_the_changes_unknown(
+    answer: str | Exception, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = previewed(monkeypatch, answer)
+    assert found.sentence().startswith(f"changes unknown: {reason}")
+    assert (code(found, strict=False), code(found, strict=True)) == (OK, NOT_RUN)
+
+
+@pytest.mark.parametrize("answer", [NotFound("no stack named mine"), '{"steps": []}'])
+def test_a_stack_that_does_not_exist_needs_no_preview(answer: str | Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert code(previewed(monkeypatch, answer), strict=True) == OK
+
+
+def test_a_preview_that_was_not_asked_for_is_not_unknown() -> None:
+    assert code(Changes({}, not_previewed="--no-preview"), strict=True) == OK

@@ -1,6 +1,5 @@
 """Spending so far: instance-hours times prices, the share of jobs, and GPUs that no job used."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -10,9 +9,11 @@ import pytest
 from rich.console import Console
 
 from cli.cost.spending import Spending, spending
+from cli.cost.uses import Pools, Uses, of_jobs
 from cli.cost.verb import parse_since, show
 from cli.errors import CommandError
 from cli.job_state import JobState
+from cli.records import JobRecord
 from infra.facts.spending import Run
 from tests.pure.bill_world import price, prices
 
@@ -32,8 +33,25 @@ def job(name: str = "simulate", phase: Any = "Running", **more: Any) -> JobState
     return replace(found, **more)
 
 
-def spent(runs: list[Run], jobs: Sequence[JobState] | None = None, since: datetime = START) -> Spending:
-    return spending(runs, jobs, prices(), GPUS, since=since, now=NOW)
+def worker(hours: tuple[float, float | None], node: str = "n1", gpus: int = 8, **more: Any) -> dict[str, Any]:
+    """Return a worker as in a record. `hours` are its start and end, after START."""
+    start, end = (None if hour is None else (START + hour * HOUR).isoformat() for hour in hours)
+    about = {"type": "p4d.24xlarge", "zone": "us-west-2a", "capacity": "ON_DEMAND", "pool": "train"}
+    return {"uid": f"{node}-{start}", "node": node, "gpus": gpus, "from": start, "to": end, **about, **more}
+
+
+def record(*workers: dict[str, Any], name: str = "simulate", namespace: str = "team-a", **more: Any) -> JobRecord:
+    about = {"namespace": namespace, "name": name, "created": START.isoformat(), "pool": "train"}
+    return JobRecord(f"{name}-record", {**about, "workers": list(workers), **more})
+
+
+def used(*records: JobRecord, jobs: list[JobState] | None = None, controller: bool = True) -> Uses:
+    pools: Pools = {"train": ("p4d.24xlarge", "on-demand"), "system": ("m7i.large", "on-demand")}
+    return of_jobs(records, jobs or [], pools, controller=controller)
+
+
+def spent(runs: list[Run], uses: Uses | None = None, since: datetime = START) -> Spending:
+    return spending(runs, uses, prices(), GPUS, since=since, now=NOW)
 
 
 def test_each_instance_costs_its_price_for_the_hours_that_it_ran() -> None:
@@ -66,19 +84,73 @@ def test_an_unknown_price_is_named_and_makes_the_sum_a_lower_bound() -> None:
     assert "unknown: the on-demand price of p5e.48xlarge" in shown.get()
 
 
-def test_a_job_costs_its_nodes_from_its_start_to_its_end() -> None:
-    two = job(workers=2, phase="Succeeded", ended=START + 3 * HOUR)
-    found = spent([run(), run("i-2")], [two, job("other", namespace="team-b")])
+def test_a_job_costs_its_nodes_while_its_workers_had_them_even_after_it_was_deleted() -> None:
+    two = record(worker((1, 3)), worker((1, 3), "n2"))
+    found = spent([run(), run("i-2")], used(two, record(worker((1, None), "n3"), name="other", namespace="team-b")))
     assert found.jobs[("team-a", "simulate")].usd == found.namespaces["team-a"].usd == 4 * Decimal("21.95764")
     assert found.namespaces["team-b"].gpu_hours == 24
+    assert found.unknown == []
 
 
-def test_queued_jobs_cost_nothing() -> None:
-    assert not spent([run()], [job(phase="Queued")]).jobs
+def test_time_in_the_queue_and_between_attempts_costs_nothing() -> None:
+    found = spent([run()], used(record(worker((2, 2.5)), worker((3, 3.5)))))
+    assert found.jobs[("team-a", "simulate")].instance_hours == 1
+    assert not spent([run()], used(record())).jobs
+
+
+def test_jobs_on_one_node_pay_for_their_share_of_its_gpus() -> None:
+    found = spent([run()], used(record(worker((0, 4), gpus=2), worker((0, 4), gpus=2)), record(worker((0, 4), gpus=4), name="b")))
+    assert found.jobs[("team-a", "simulate")].usd == found.jobs[("team-a", "b")].usd == 2 * Decimal("21.95764")
+    assert found.idle_gpu_hours == {"train": 0}
+
+
+def test_workers_on_a_node_without_gpus_share_it_equally_at_each_moment() -> None:
+    cpu: dict[str, Any] = {"type": "m7i.large", "pool": "system", "gpus": 0}
+    alone_then_shared = record(worker((0, 4), **cpu))
+    found = spent([run("i-1", "m7i.large")], used(alone_then_shared, record(worker((2, 4), **cpu), name="b")))
+    assert [found.jobs[("team-a", name)].instance_hours for name in ("simulate", "b")] == [3, 1]
+    assert found.namespaces["team-a"].usd == found.pools["system"].usd
+
+
+def test_a_worker_without_gpus_on_a_gpu_node_leaves_its_gpus_idle() -> None:
+    assert spent([run()], used(record(worker((0, 4), gpus=0)))).idle_gpu_hours == {"train": 32}
+
+
+def test_an_mpijob_of_another_tool_is_counted_in_the_pool_of_its_nodes() -> None:
+    found = spent([run()], used(record(worker((0, 1)), pool=""), record(worker((1, 2), pool=""), name="old", pool="")))
+    assert found.idle_gpu_hours == {"train": 16}
+
+
+def test_a_record_that_lacks_its_oldest_workers_gives_a_lower_bound() -> None:
+    found = spent([run()], used(record(worker((1, 2)), droppedGpuSeconds=60.0)))
+    assert found.jobs[("team-a", "simulate")].unknown and found.namespaces["team-a"].unknown
+    assert found.unknown == ["the oldest workers of job simulate in team-a: its record had too many"]
+
+
+def test_without_a_controller_jobs_are_estimated_from_their_objects_and_the_output_says_so() -> None:
+    live = [job(workers=2, phase="Succeeded", ended=START + 3 * HOUR), job("waiting", phase="Queued")]
+    found = spent([run(), run("i-2")], used(jobs=live, controller=False))
+    assert found.jobs[("team-a", "simulate")].usd == 4 * Decimal("21.95764")
+    assert found.jobs.keys() == {("team-a", "simulate")}
+    assert found.unknown == [
+        "jobs that were deleted: the cluster has no job controller, which would keep their records",
+        "jobs without a record, estimated as one node per worker from their creation to their end: simulate in team-a",
+    ]
+
+
+def test_a_job_with_a_record_is_not_counted_again_from_its_objects() -> None:
+    found = spent([run()], used(record(worker((1, 2)), created=(START + HOUR).isoformat()), jobs=[job()]))
+    assert (found.jobs[("team-a", "simulate")].instance_hours, found.unknown) == (1, [])
+
+
+def test_a_job_of_another_operator_without_a_known_pool_makes_its_cost_unknown() -> None:
+    found = spent([run()], used(jobs=[job("ray", pool="")]))
+    assert found.jobs[("team-a", "ray")].as_json()["usd"] is None
+    assert "the instance type of job ray in team-a" in found.unknown
 
 
 def test_gpu_hours_without_a_job_are_idle() -> None:
-    found = spent([run(), run("i-2", "m7i.large")], [job(ended=START + 2 * HOUR, phase="Succeeded")])
+    found = spent([run(), run("i-2", "m7i.large")], used(record(worker((1, 2)))))
     assert found.idle_gpu_hours == {"train": 24}
     console = Console(width=100)
     with console.capture() as shown:

@@ -1,9 +1,14 @@
 """Effect of changing each setting of a deployed EC2 cluster; test_changes.py covers EKS."""
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from cli import main, pulumi_program
+from cli.exit_codes import OK
 from localcloud.instance import LocalCloud
 from localcloud.stack import LocalStack
 from testkit.projects import client
@@ -64,6 +69,22 @@ def values(stack: LocalStack) -> Values:
 def test_a_change_affects_exactly_the_expected_resources(name: str, stack: LocalStack, values: Values) -> None:
     changes = PREVIEWS[name]
     assert differences(editing.previewed(stack, values, changes), changes) == ([], [])
+
+
+def test_plan_counts_what_the_preview_changes(
+    stack: LocalStack, cloud: LocalCloud, values: Values, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    editing.write(stack, editing.with_changes(values, {"target.headNodeType": "c7i.4xlarge", "target.logRetentionDays": 30}))
+    preview = stack.run("preview")
+    assert preview.ok, preview.output
+    monkeypatch.setattr(pulumi_program, "CLONE", stack.project)
+    environment = {**cloud.environment(), "XDG_CACHE_HOME": str(tmp_path)}
+    arguments = ("plan", "-s", stack.name, "--config-dir", str(stack.project), "--json")
+    done = CliRunner(env=environment).invoke(main.app, arguments)
+    assert done.exit_code == OK, done.output
+    counts = json.loads(done.stdout)["changes"]["counts"]
+    expected = {operation: len(names) for operation, names in editing.operations(preview).items()}
+    assert {operation: number for operation, number in counts.items() if number} == expected
 
 
 def test_another_ami_leaves_running_workers_alone(stack: LocalStack, cloud: LocalCloud, values: Values) -> None:

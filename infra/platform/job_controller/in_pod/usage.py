@@ -7,7 +7,7 @@ from .job import ManagedJob, ended_at, gpus, is_terminal, labels
 from .record import WORKERS_KEPT, Record
 
 INSTANCE_TYPE, ZONE = "node.kubernetes.io/instance-type", "topology.kubernetes.io/zone"
-CAPACITY = "eks.amazonaws.com/capacityType"
+CAPACITY, POOL = "eks.amazonaws.com/capacityType", "gpumpi.io/pool"
 
 
 def observe(record: Record, job: ManagedJob, now: str) -> None:
@@ -44,6 +44,7 @@ def _entry(uid: str, pod: dict[str, Any], job: ManagedJob) -> dict[str, Any]:
         "type": about.get(INSTANCE_TYPE, ""),
         "zone": about.get(ZONE, ""),
         "capacity": about.get(CAPACITY, ""),
+        "pool": about.get(POOL, ""),
         "gpus": gpus(pod),
         "from": pod["status"]["startTime"],
         "to": None,

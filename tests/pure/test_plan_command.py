@@ -1,0 +1,67 @@
+"""`plan` without AWS: exit codes with and without --strict, and what it says about a preview that failed."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from cli import main, pulumi_program
+from cli.exit_codes import NOT_RUN, OK, REFUSED
+from cli.plan import changes, verb
+from cli.plan.changes import Changes
+
+FILE = {
+    "aws:region": "us-west-2",
+    "gpumpi:target": {"kind": "eks"},
+    "gpumpi:pools": [{"name": "train", "instanceType": "p4d.24xlarge", "maxSize": 2}],
+}
+
+
+def plan(folder: Path, *options: str, **changes: object) -> Result:
+    (folder / "Pulumi.mine.yaml").write_text(json.dumps({"config": {**FILE, **changes}}))
+    return CliRunner().invoke(main.app, ["plan", "-s", "mine", "--config-dir", str(folder), *options])
+
+
+def test_unknown_checks_fail_only_with_strict(tmp_path: Path) -> None:
+    assert plan(tmp_path, "--offline").exit_code == OK
+    done = plan(tmp_path, "--offline", "--strict")
+    assert done.exit_code == NOT_RUN
+    assert "unknown: with --strict, every check, price and change must be known" in " ".join(done.stdout.split())
+
+
+def test_a_check_that_fails_exits_with_3_also_with_strict(tmp_path: Path) -> None:
+    assert plan(tmp_path, "--offline", "--strict", **{"gpumpi:poools": []}).exit_code == REFUSED
+
+
+def test_a_preview_that_failed_is_unknown_on_the_screen_and_in_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def offline_with_preview(*_: object, **__: object) -> object:
+        return lambda: changes.failure("the passphrase of the stack is wrong")
+
+    monkeypatch.setattr(verb, "_preview", offline_with_preview)
+    screen = " ".join(plan(tmp_path, "--offline").stdout.split())
+    assert "changes unknown: the passphrase of the stack is wrong" in screen
+    assert "no check failed; the changes are unknown" in screen
+    document = json.loads(plan(tmp_path, "--offline", "--strict", "--json").stdout)
+    assert (document["exitCode"], document["unknown"][0]) == (NOT_RUN, "pulumi preview")
+    assert document["changes"]["notPreviewed"] == "the passphrase of the stack is wrong"
+
+
+def test_without_a_clone_a_preview_is_impossible_and_not_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verb, "CLONE", None)
+    assert verb._preview("mine", None, no_preview=False, offline=False)().failed
+    assert verb._preview("mine", None, no_preview=True, offline=False)() == Changes({}, not_previewed="--no-preview")
+
+
+def test_a_stack_file_outside_of_stacks_is_the_one_that_is_previewed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    def run(*arguments: str) -> str:
+        seen.extend(arguments)
+        return '{"steps": []}'
+
+    monkeypatch.setattr(pulumi_program, "run", run)
+    monkeypatch.setattr(verb, "examine", lambda raw, *, look_ahead, **_: verb.Report("", "mine", "", (), None, look_ahead()))
+    assert plan(tmp_path).exit_code == OK
+    assert seen == ["preview", "--json", "--stack", "mine", "--config-file", str(tmp_path / "Pulumi.mine.yaml")]

@@ -1,0 +1,117 @@
+"""`plan` compares what `up` adds to a stack with the account's limits, also if the stack exists already."""
+
+from typing import Any
+
+import pytest
+
+from infra.checks import limits
+from infra.checks.limits import Wanted, judge, wanted
+from infra.facts import Facts
+from infra.facts.account_limits import ADDRESSES, CLUSTERS, GATEWAYS, INTERFACES, ROLES, VPCS, AccountLimits, Used
+from infra.facts.clients import Denied
+from infra.facts.model import Existing, ExistingPool, OwnVpc
+from infra.settings.stack import Settings
+from tests.pure.world import facts, plain_settings, pool, settings
+
+ZONES = ("us-west-2a", "us-west-2b", "us-west-2c")
+EACH = 33
+"""Interfaces of a p5.48xlarge with EFA."""
+
+
+def existing(of: Settings) -> Facts:
+    """Return the facts of a stack with two nodes in the pool train and three system nodes."""
+    pools = {
+        "system": ExistingPool(ZONES[0], 1, 3, 3),
+        "train": ExistingPool(ZONES[0], 0, 2, 2, instance_type="p5.48xlarge"),
+    }
+    there = Existing("1.35", ZONES, pools, cluster_zones=ZONES, own_vpc=OwnVpc("vpc-1", "10.0.0.0/16"))
+    return facts(of, existing=there)
+
+
+def p5(**more: Any) -> dict[str, Any]:
+    return pool("train", "p5.48xlarge", **more)
+
+
+def interfaces(*pools: dict[str, Any], **sections: Any) -> Wanted:
+    of = settings(*pools, **{"storage": {"efs": "none"}, **sections})
+    return wanted(of, existing(of), own_addresses=1)[INTERFACES]
+
+
+def test_an_unchanged_stack_adds_nothing() -> None:
+    of = settings(p5())
+    found = wanted(of, existing(of), own_addresses=1)
+    assert not {VPCS, GATEWAYS, CLUSTERS} & found.keys()
+    assert (found[ADDRESSES], found[ROLES].maximum) == (Wanted(0, 0), 0)
+    assert interfaces(p5()) == Wanted(0, 0)
+
+
+def test_a_larger_maximum_size_adds_the_interfaces_of_its_nodes() -> None:
+    assert interfaces(p5(maxSize=6)) == Wanted(0, 4 * EACH)
+
+
+def test_a_new_pool_adds_the_interfaces_of_its_nodes() -> None:
+    assert interfaces(p5(), pool("more", "p5.48xlarge", 3, desiredSize=1)) == Wanted(EACH, 3 * EACH)
+
+
+def test_a_nat_gateway_per_zone_adds_addresses_and_interfaces() -> None:
+    of = settings(p5(), network={"natGateways": "perZone"}, storage={"efs": "none"})
+    found = wanted(of, existing(of), own_addresses=1)
+    assert (found[ADDRESSES], found[INTERFACES]) == (Wanted(2, 2), Wanted(2, 2))
+
+
+def test_the_first_nat_gateway_of_a_vpc_needs_an_internet_gateway() -> None:
+    of = settings(p5())
+    assert wanted(of, existing(of), own_addresses=0)[GATEWAYS] == Wanted(1, 1)
+
+
+def test_a_stack_of_which_only_the_vpc_was_created_still_needs_its_cluster_and_roles() -> None:
+    of = settings(p5())
+    found = wanted(of, facts(of, existing=Existing(own_vpc=OwnVpc("vpc-1", "10.0.0.0/16"))))
+    assert found[CLUSTERS] == Wanted(1, 1) and found[ROLES].now > 0 and VPCS not in found
+
+
+def test_an_existing_ec2_cluster_adds_its_workers_up_to_the_maximum_size() -> None:
+    of = plain_settings(pool("workers", "g5.8xlarge", 4, desiredSize=4), storage={"efs": "none"})
+    there = Existing(pools={"workers": ExistingPool(ZONES[0], 0, 1, 4)}, own_vpc=OwnVpc("vpc-1", "10.0.0.0/16"))
+    assert wanted(of, facts(of, existing=there), own_addresses=5)[INTERFACES] == Wanted(0, 3 * 2)
+
+
+def test_what_the_stack_may_already_have_is_unknown_and_not_no() -> None:
+    found = AccountLimits({ROLES: Used(100, 99)})
+    answer = judge(ROLES, Wanted(0, 0, possible=2), found, "us-west-2")
+    assert answer.verdict == "unknown"
+    assert answer.sentences[0].startswith(
+        "which of up to 2 more the stack already has is not known, and the account has 99 of 100."
+    )
+    assert judge(ROLES, Wanted(0, 0, possible=1), found, "us-west-2").verdict == "yes"
+
+
+def test_an_account_over_its_quota_can_keep_a_stack_that_adds_nothing() -> None:
+    assert judge(ADDRESSES, Wanted(0, 0), AccountLimits({ADDRESSES: Used(5, 6)}), "us-west-2").verdict == "yes"
+
+
+# --- service-linked roles -----------------------------------------------------------------------------------------------
+
+
+def of_roles(monkeypatch: pytest.MonkeyPatch, missing: frozenset[str]) -> Any:
+    def simulate(*_: Any) -> Any:
+        raise Denied("iam:SimulatePrincipalPolicy")
+
+    monkeypatch.setattr(limits, "_may_create", simulate)
+    of = settings(p5())
+    return limits._service_linked(of, facts(of), AccountLimits(missing_roles=missing))
+
+
+def test_missing_roles_are_unknown_if_iam_may_not_simulate(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = of_roles(monkeypatch, frozenset({"spot.amazonaws.com"}))
+    assert (found.verdict, found.sentences) == (
+        "unknown",
+        (
+            "the account has no AWSServiceRoleForEC2Spot, and whether you may create service-linked roles is not known: "
+            "you may not call iam:SimulatePrincipalPolicy",
+        ),
+    )
+
+
+def test_roles_that_exist_are_unknown_too_because_aws_may_require_the_permission(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert of_roles(monkeypatch, frozenset()).verdict == "unknown"
