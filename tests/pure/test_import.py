@@ -80,6 +80,29 @@ def test_what_import_writes_is_the_job_that_submit_reads(case: str) -> None:
     assert render(judged(content, cluster()), cluster(), KEYS)
 
 
+def test_args_without_a_command_name_the_lost_entrypoint() -> None:
+    notes = {note.path: note.text for note in formats.read((CORPUS / "mpijob-entrypoint.yaml").read_text(), {}).notes}
+    path = "spec.mpiReplicaSpecs.Launcher.template.spec.containers[0].args"
+    assert notes[path] == "command, because the image's ENTRYPOINT is not in this file. Put it before the arguments"
+
+
+@pytest.mark.parametrize(
+    ("trainer", "expected"),
+    [
+        ({}, ["python", "tune.py", "--lr", "0.1"]),
+        ({"args": ["--lr", "1"]}, ["python", "tune.py", "--lr", "1"]),
+        ({"command": ["torchrun", "a.py"]}, ["torchrun", "a.py", "--lr", "0.1"]),
+        ({"command": ["torchrun", "a.py"], "args": ["--lr", "1"]}, ["torchrun", "a.py", "--lr", "1"]),
+    ],
+)
+def test_a_trainjob_replaces_command_and_args_of_its_runtime_separately(trainer: dict[str, Any], expected: list[str]) -> None:
+    runtime, job = yaml.safe_load_all((CORPUS / "trainjob-args.yaml").read_text())
+    imported = formats.read(yaml.safe_dump_all([runtime, {**job, "spec": {**job["spec"], "trainer": trainer}}]), {})
+    assert imported.draft.values["command"] == expected
+    replaced = {note.path.rpartition(".")[2] for note in imported.notes if note.action == "changed"}
+    assert replaced == trainer.keys(), "what the TrainJob replaces is named, and nothing else is"
+
+
 # --- nothing is lost ----------------------------------------------------------------------------------------------------
 
 WORDS = st.text("abcdefgh./=-", min_size=1, max_size=8)
