@@ -25,6 +25,7 @@ SECRET: Final = re.compile(r"secret:(?P<name>[^/]+)/(?P<key>.+)")
 LAUNCHER_PORTS: Final = (SSH_PORT, MASTER_PORT)
 KINDS: Final = tuple(str(PodVolume.model_fields[kind].alias) for kind in VOLUME_KINDS)
 """Kinds of volumes that `podOverrides` supports."""
+WITHOUT_ENTRYPOINT: Final = "command, because the image's ENTRYPOINT is not in this file. Put it before the arguments"
 RANKS_RESTART: Final = "the launcher restarts the job up to maxRestarts times"
 _POD: Final[Mapping[str, str]] = {
     "nodeSelector": "the pool chooses the nodes",
@@ -84,7 +85,7 @@ def workers(draft: Draft, spec: Source, container: Source) -> None:
     draft.set("image", container.take("image"))
     environment(draft, container)
     volumes(draft, spec, container)
-    resources(draft, container)
+    resources(draft, container.at("resources"))
 
 
 def pod_settings(draft: Draft, spec: Source, role: str = "worker") -> None:
@@ -135,10 +136,10 @@ def _security(one: Source) -> None:
 
 def command(container: Source) -> list[str]:
     """Return command and args."""
-    entry, arguments = container.take("command") or [], container.take("args") or []
-    if arguments and not entry:
-        container.change("args", to="command, because the image's ENTRYPOINT is not in this file. Put it before the arguments")
-    return [str(word) for word in [*entry, *arguments]]
+    entry = container.take("command") or []
+    if not entry and container.at("args").value:
+        container.change("args", to=WITHOUT_ENTRYPOINT)
+    return [str(word) for word in [*entry, *(container.take("args") or [])]]
 
 
 def ports(draft: Draft, container: Source, role: str = "worker") -> None:
@@ -176,15 +177,17 @@ def environment(draft: Draft, container: Source) -> None:
             former = draft.env_sources.get(name)
             if former is not None and former.at("value").value != one.at("value").value:
                 former.untake("value")
-                former.change("value", to=f"{values[name]!r} in another container: all pods of a job have the same environment")
+                former.change(
+                    "value", to=f"{values[name]!r}, another value in the source: all pods of a job have the same environment"
+                )
             draft.env_sources[name] = one
     draft.add("env", values)
     draft.add("secretEnv", secrets)
 
 
-def resources(draft: Draft, container: Source) -> None:
+def resources(draft: Draft, source: Source) -> None:
     """Read the resources of one worker: limits, else requests."""
-    limits, requests = container.at("resources", "limits"), container.at("resources", "requests")
+    limits, requests = source.at("limits"), source.at("requests")
     amounts = {**(requests.value or {}), **(limits.value or {})}
     found: dict[str, Any] = {}
     for name, amount in amounts.items():

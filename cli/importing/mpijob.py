@@ -35,7 +35,7 @@ def read(draft: Draft, source: Source) -> None:
     draft.set("slots", spec.take("slotsPerWorker") or 1, "slotsPerWorker; ranks per worker")
     draft.set("mpiImplementation", spec.take("mpiImplementation"))
     run_policy(draft, spec)
-    _home(draft, spec)
+    home(draft, spec)
     for key, why in _ELSEWHERE.items():
         spec.drop(key, why=why)
     _templates(draft, launcher, worker)
@@ -56,7 +56,8 @@ def run_policy(draft: Draft, spec: Source) -> None:
         policy.drop(key, why=why)
 
 
-def _home(draft: Draft, spec: Source) -> None:
+def home(draft: Draft, spec: Source) -> None:
+    """Read the home directory of the pods' user from `sshAuthMountPath`."""
     path = str(spec.at("sshAuthMountPath").value or "")
     if path.startswith("/root"):
         spec.drop(
@@ -86,7 +87,7 @@ def _templates(draft: Draft, launcher: Source, worker: Source) -> None:
         containers.environment(draft, one)
     containers.volumes(draft, pods["launcher"], main["launcher"], "launcher")
     containers.volumes(draft, pods["worker"], main["worker"])
-    containers.resources(draft, main["worker"])
+    containers.resources(draft, main["worker"].at("resources"))
     main["launcher"].drop("resources", why="the launcher runs no ranks and gets few resources")
     words = containers.command(main["launcher"])
     draft.set("workingDir", main["launcher"].take("workingDir"))

@@ -7,11 +7,13 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from importlib import resources
-from typing import Any, Final
+from typing import Final
 
+from cli.importing import slurm_sizes, srun_options
 from cli.importing.draft import Draft
 from cli.importing.errors import NotImportable
-from cli.importing.source import Note
+from cli.importing.slurm_sizes import Options, Sizes
+from cli.importing.source import NO_PLACE, Note
 
 _DIRECTIVE: Final = re.compile(r"#SBATCH\s+(.+)")
 _SHORT: Final[Mapping[str, str]] = {
@@ -33,6 +35,8 @@ _SHORT: Final[Mapping[str, str]] = {
     "C": "constraint",
     "G": "gpus",
 }
+_ALIASES: Final = {"tasks-per-node": "ntasks-per-node"}
+"""Names that sbatch accepts but does not document."""
 _DROPPED: Final[Mapping[str, str]] = {
     "output": "see the log with `logs`",
     "error": "see the log with `logs`",
@@ -52,6 +56,23 @@ _DROPPED: Final[Mapping[str, str]] = {
     "container-image": "a job needs an image in a registry; set image",
     "container-mounts": "mount claims with volumes",
 }
+_OF_SRUN: Final[Mapping[str, str]] = {
+    "nodes": "srun starts ranks on all workers",
+    "ntasks": "srun starts its command once per worker",
+    "ntasks-per-node": "srun starts as many ranks per worker as the job has slots",
+    "label": "set rankPrefix",
+    "mpi": "the launcher starts the ranks",
+    "cpu-bind": "ranks are not bound to cores",
+    "kill-on-bad-exit": "the job always ends all ranks when one fails",
+    "export": "ranks get all variables of the job",
+    "multi-prog": "srun starts one program; choose each rank's part by SLURM_PROCID",
+    "container-mount-home": "mount claims with volumes",
+    "container-workdir": "set workingDir",
+}
+_ALL_NODES: Final = ("$SLURM_JOB_NUM_NODES", "${SLURM_JOB_NUM_NODES}", "$SLURM_NNODES", "${SLURM_NNODES}")
+"""Values that mean all nodes."""
+_SHELLS: Final = ("sh", "bash", "dash", "ash")
+"""Shells whose scripts bash runs too."""
 _PYTORCH: Final = re.compile(r"\b(torchrun|torch\.distributed\.(run|launch)|accelerate\s+launch|deepspeed)\b")
 _SCONTROL: Final = re.compile(r"scontrol\s+show\s+host\w*")
 _HOST: Final = re.compile(r"\$\(\s*(?:srun[^)]*\s)?hostname\b[^)]*\)|`hostname[^`]*`|scontrol\s+show\s+host\w*")
@@ -59,30 +80,89 @@ _HOST: Final = re.compile(r"\$\(\s*(?:srun[^)]*\s)?hostname\b[^)]*\)|`hostname[^
 
 def read(draft: Draft, text: str) -> list[Note]:
     """Read the script; return what was dropped and changed. Raises NotImportable."""
-    options = dict(_options(text))
-    notes = list(_apply(draft, options))
+    shell, notes = _shell(text)
+    options: dict[str, tuple[int, str]] = {}
+    for number, name, value in _options(text):
+        if name:
+            options[name] = (number, value)
+        else:
+            notes.append(Note(f"line {number}", "dropped", f"{value}: is not an option"))
     is_torch = _PYTORCH.search(text) is not None
+    sizes = slurm_sizes.read(options)
+    notes += [*sizes.notes, *_apply(draft, options, sizes, is_torch=is_torch)]
     draft.set("launcher", "torchrun" if is_torch else "mpijob", "from the programs that the script starts")
     shims = resources.files(__package__).joinpath("slurm_torchrun.sh" if is_torch else "slurm_mpi.sh").read_text("utf-8")
-    lines = [line.rstrip() for line in text.splitlines() if not line.startswith(("#SBATCH", "#!"))]
-    body = "\n".join(lines).replace("\t", "    ")  # YAML cannot represent trailing blanks in block texts
+    body, changed = _body(text)
+    notes += changed
     where = (
         "it runs on every worker, and srun starts its command there"
         if is_torch
         else "it runs once, in the launcher, and srun becomes mpirun"
     )
-    draft.set("command", ["bash", "-c", f"{shims}{body.strip()}\n"], f"the script runs {where}")
+    flags = " | ".join(srun_options.FLAGS)
+    script = f"{shims.replace('@flags@', flags)}{body}\n"
+    draft.set("command", [*shell, "-c", script], f"the script runs as before: {where}")
     if is_torch:
         notes.append(Note("script", "changed", "all of it runs on every worker; Slurm runs commands without srun on one node"))
+    return [*notes, *_of_srun(text, sizes, is_torch=is_torch), *_of_hosts(text, is_torch=is_torch)]
+
+
+def _shell(text: str) -> tuple[list[str], list[Note]]:
+    """Return the shell that runs the script, with its options, and what is dropped of them. Raises NotImportable."""
+    first = text.partition("\n")[0]
+    words = first.removeprefix("#!").split() if first.startswith("#!") else ["bash"]
+    if words and words[0].endswith("/env"):
+        words = [word for word in words[1:] if word != "-S"]
+    program = words[0].rpartition("/")[2] if words else ""
+    if program not in _SHELLS:
+        raise NotImportable(
+            f"line 1: {program or first} cannot run the functions that replace srun. "
+            "Put the program into the image, and import a bash script that starts it, like `srun python3 train.py`"
+        )
+    options, notes = [], []
+    for word in words[1:]:
+        kept = "" if word == "--login" else word if word.startswith("--") else word.replace("l", "")
+        if kept != word:
+            notes.append(Note("line 1", "dropped", f"{word}: the image sets the environment, so no login shell is needed"))
+        options += [kept] if kept.strip("-") else []
+    return ["bash", *options], notes
+
+
+def _body(text: str) -> tuple[str, list[Note]]:
+    """Return the script without its directives, with blanks that block texts of YAML can contain.
+
+    In a here-document, blanks are data, and tabs before its end belong to `<<-`."""
+    lines = [line for line in text.splitlines() if not line.startswith(("#SBATCH", "#!"))]
+    body = "\n".join(lines).strip("\n")
+    plain = "\n".join(line.rstrip() for line in lines).replace("\t", "    ").strip("\n")
+    if "<<" in body or plain == body:
+        return body, []
+    return plain, [Note("script", "changed", "tabs became four blanks, and blanks at the ends of lines were removed")]
+
+
+def _of_srun(text: str, sizes: Sizes, *, is_torch: bool) -> Iterator[Note]:
+    """Yield the options of srun that its function ignores, unless they say what the job does anyway."""
+    same = {"nodes": sizes.workers, "ntasks": sizes.workers, "ntasks-per-node": 1 if is_torch else sizes.tasks}
+    for line, name, option in srun_options.found(text):
+        is_read = name == "ntasks" and not is_torch
+        if not is_read and srun_options.value(option).strip('"') not in (
+            str(same.get(name)),
+            *(_ALL_NODES if name == "nodes" else ()),
+        ):
+            why = _OF_SRUN.get(name) or _DROPPED.get(name) or "the function that replaces srun ignores it"
+            yield Note(f"line {line}", "dropped", f"srun {option}: {why}")
+
+
+def _of_hosts(text: str, *, is_torch: bool) -> Iterator[Note]:
     for number, line in enumerate(text.splitlines(), 1):
         found = (_HOST if is_torch else _SCONTROL).search(line)
         if found and not line.lstrip().startswith("#"):
-            notes.append(Note(f"line {number}", "changed", f"{found[0]}: a function prints names of this job's workers"))
-    return notes
+            yield Note(f"line {number}", "changed", f"{found[0]}: a function prints names of this job's workers")
 
 
-def _options(text: str) -> Iterator[tuple[str, tuple[int, str]]]:
-    """Yield the directives as (name, (line, value)). Directives after the first command do not count."""
+def _options(text: str) -> Iterator[tuple[int, str, str]]:
+    """Yield the directives as (line, name, value); words that are no options have no name. Directives after the first
+    command do not count."""
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip() and not line.startswith("#"):
             return
@@ -92,68 +172,52 @@ def _options(text: str) -> Iterator[tuple[str, tuple[int, str]]]:
                 word = words.pop(0)
                 if word.startswith("--"):
                     name, _, value = word[2:].partition("=")
+                    name = _ALIASES.get(name, name)
                 elif word.startswith("-") and len(word) > 1:
                     name, value = _SHORT.get(word[1], word[1]), word[2:]
                 else:
+                    yield number, "", word
                     continue
                 if not value and words and not words[0].startswith("-"):
                     value = words.pop(0)
-                yield name, (number, value)
+                yield number, name, value
 
 
-def _apply(draft: Draft, options: Mapping[str, tuple[int, str]]) -> Iterator[Note]:
-    draft.set("workers", _number(options, "nodes") or 1)
-    tasks = _number(options, "ntasks-per-node")
-    if tasks is None and (total := _number(options, "ntasks")):
-        tasks = max(1, total // draft.values["workers"])
-    gpus = _number(options, "gpus-per-node") or _gres(options) or _number(options, "gpus-per-task")
-    draft.set("gpusPerWorker", gpus)
-    if tasks and not (tasks == 1 and gpus and gpus > 1):  # one task per node with several GPUs starts torchrun
-        draft.set("slots", tasks, "from ntasks-per-node; ranks per worker")
+def _apply(draft: Draft, options: Options, sizes: Sizes, *, is_torch: bool) -> Iterator[Note]:
+    draft.set("workers", sizes.workers)
+    draft.set("gpusPerWorker", sizes.gpus)
+    tasks = sizes.tasks
+    if tasks and not (is_torch and tasks == 1 and (sizes.gpus or 0) > 1):  # one torchrun per node starts a rank per GPU
+        source = "ntasks-per-node" if "ntasks-per-node" in options else "ntasks"
+        draft.set("slots", tasks, f"from {source}; ranks per worker")
+        if is_torch and tasks > 1:
+            yield slurm_sizes.note(options, source, "changed", "srun starts its command once per worker; slots is for torchrun")
+    if "time" in options:
+        yield from _deadline(draft, options)
+    if "job-name" in options:
+        given = options["job-name"][1]
+        draft.set("name", name := re.sub(r"[^a-z0-9-]+", "-", given.lower()).strip("-"))
+        if name != given:
+            yield slurm_sizes.note(options, "job-name", "changed", f"{name}, because a job's name is a DNS label")
     taken: dict[str, Callable[[str], None]] = {
-        "job-name": lambda value: draft.set("name", re.sub(r"[^a-z0-9-]+", "-", value.lower()).strip("-")),
         "partition": lambda value: draft.set("pool", value, "the partition"),
-        "time": lambda value: draft.set("activeDeadlineSeconds", seconds(value), f"time={value}"),
         "exclusive": lambda value: draft.set("onePerNode", True),
     }
     if (image := options.get("container-image", (0, ""))[1]).startswith("docker://") or "#" in image:
         taken["container-image"] = lambda value: draft.set("image", value.removeprefix("docker://").replace("#", "/"))
-    known = {"nodes", "ntasks", "ntasks-per-node", "gpus-per-node", "gres", "gpus-per-task"}
-    for name, (line, value) in options.items():
+    for name, (_, value) in options.items():
         if name in taken:
             taken[name](value)
-        elif name not in known:
-            text = f"--{name}={value}" if value else f"--{name}"
-            yield Note(f"line {line}", "dropped", f"{text}: {_DROPPED.get(name, 'job files do not have such a field')}")
+        elif name not in slurm_sizes.READ | {"time", "job-name"}:
+            yield slurm_sizes.note(options, name, "dropped", _DROPPED.get(name, NO_PLACE))
 
 
-def _number(options: Mapping[str, tuple[int, str]], name: str) -> int | None:
-    if name not in options:
-        return None
-    value = options[name][1].rpartition(":")[2]
-    if not value.isdigit():
-        raise NotImportable(f"line {options[name][0]}: --{name}={options[name][1]} is not a number. Use a number")
-    return int(value)
-
-
-def _gres(options: Mapping[str, Any]) -> int | None:
-    """Return N of `gpu:N` or `gpu:TYPE:N`."""
-    match = re.fullmatch(r"gpu(?::[\w.-]+?)?(?::(\d+))?", options.get("gres", (0, ""))[1])
-    return int(match[1] or 1) if match else None
-
-
-def seconds(time: str) -> int:
-    """Convert Slurm's time: minutes, M:S, H:M:S, D-H, D-H:M, D-H:M:S.
-
-    >>> [seconds(time) for time in ("90", "01:30", "02:00:00", "1-00", "1-00:30")]
-    [5400, 90, 7200, 86400, 88200]
-    """
-    days, dash, rest = time.rpartition("-")
-    parts = [int(part) for part in rest.split(":")]
-    if dash:
-        hours, minutes, secs = [*parts, 0, 0][:3]
-    elif len(parts) == 1:
-        hours, minutes, secs = 0, parts[0], 0
-    else:
-        hours, minutes, secs = [0, *parts][-3:]
-    return int(days or 0) * 86400 + hours * 3600 + minutes * 60 + secs
+def _deadline(draft: Draft, options: Options) -> Iterator[Note]:
+    line, value = options["time"]
+    try:
+        limit = slurm_sizes.seconds(value)
+    except ValueError:
+        raise NotImportable(f"line {line}: --time={value} is not a time. Use minutes, H:M:S or D-H:M:S") from None
+    draft.set("activeDeadlineSeconds", limit, f"time={value}")
+    if limit is None:
+        yield slurm_sizes.note(options, "time", "changed", "a job without activeDeadlineSeconds has no time limit")

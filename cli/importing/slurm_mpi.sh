@@ -11,7 +11,8 @@ srun() {
       -n | --ntasks) number=(-np "$2"); shift 2 ;;
       --ntasks=*) number=(-np "${1#*=}"); shift ;;
       -n*) number=(-np "${1#-n}"); shift ;;
-      --*=* | -[lvuQkEHIKOsZbX]* | --label | --exclusive | --overlap | --unbuffered | --no-* | --container-writable | --quit-on-interrupt) shift ;;
+      --*=* | -[lvuQkEHIKOsZbX]*) shift ;;
+      @flags@) shift ;;
       -?) shift 2 ;;
       --*) shift 2 ;;
       *) shift ;;

@@ -12,7 +12,8 @@ scontrol() { for ((n = 0; n < NNODES; n++)); do echo "${MASTER_ADDR/-0./-$n.}"; 
 srun() {
   while [[ ${1:-} == -* ]]; do
     case $1 in
-      --*=* | -[lvuQkEHIKOsZbX]* | --label | --exclusive | --overlap | --unbuffered | --no-* | --container-writable | --quit-on-interrupt) shift ;;
+      --*=* | -[lvuQkEHIKOsZbX]*) shift ;;
+      @flags@) shift ;;
       -?) shift 2 ;;
       --*) shift 2 ;;
       *) shift ;;

@@ -9,6 +9,7 @@ from typing import Any, Final
 from cli.importing import containers
 from cli.importing.draft import Draft
 from cli.importing.errors import NotImportable
+from cli.importing.mpijob import home
 from cli.importing.pytorchjob import how, slots
 from cli.importing.source import Source
 from infra.jobs import starters
@@ -21,6 +22,14 @@ _KNOWN: Final[Mapping[str, Mapping[str, Any]]] = {
     },
 }
 """Runtimes that Kubeflow Trainer installs, without their images: manifests/base/runtimes at 8c0f505, read 2026-11-23."""
+_JOB_SET: Final[Mapping[str, str]] = {
+    "network": "the launcher gives the pods their DNS names",
+    "successPolicy": "a job succeeds when all of its ranks succeed",
+    "failurePolicy": "the job restarts as a whole, up to maxRestarts times",
+}
+_ELASTIC: Final = ("minNodes", "maxNodes", "metrics")
+_REPLACED: Final = "the TrainJob's value, which replaces the runtime's"
+_ONE_KIND: Final = "a job has one kind of workers"
 
 
 def read(draft: Draft, source: Source, runtimes: Sequence[Source]) -> None:
@@ -34,19 +43,24 @@ def read(draft: Draft, source: Source, runtimes: Sequence[Source]) -> None:
         others = ", ".join(key for key in policy.value or {} if key != "numNodes") or "no policy"
         raise NotImportable(f"runtime {runtime.at('metadata', 'name').value} uses {others}; only torch and mpi can be imported")
     draft.set("launcher", "mpijob" if mpi else "torchrun", "from the runtime's mlPolicy")
-    nodes = trainer.take("numNodes")
-    draft.set("workers", nodes or policy.take("numNodes") or 1, "" if nodes else "from the runtime")
+    own, usual = trainer.at("numNodes"), policy.at("numNodes")
+    if usual.value is None:  # an elasticPolicy excludes numNodes
+        usual = policy.at("torch", "elasticPolicy", "minNodes")
+    draft.set("workers", _either(own, usual) or 1, "" if own.value else "from the runtime")
     draft.set("activeDeadlineSeconds", spec.take("activeDeadlineSeconds"))
     spec.drop("initializer", why="use setup to fetch the data set and the model to a volume")
     for key in ("runtimePatches", "podTemplateOverrides"):
         spec.drop(key, why="change the job's fields instead")
     for key in ("managedBy", "suspend"):
         spec.drop(key, why="the queue manages the job")
-    _image_and_command(draft, trainer, _template(draft, runtime, mpi=mpi))
+    _restarts(draft, runtime, policy)
+    node, starts = _template(draft, runtime, trainer, mpi=mpi)
+    _image_and_command(draft, trainer, node, starts)
     containers.environment(draft, trainer)
-    trainer.change("resourcesPerNode", to="resources and gpusPerWorker")
-    containers.resources(draft, Source({"resources": trainer.at("resourcesPerNode").value or {}}))
+    containers.resources(draft, trainer.at("resourcesPerNode"))
     _ranks(draft, trainer, policy, mpi=mpi)
+    for job in runtime.each("spec", "template", "spec", "replicatedJobs"):
+        job.drop(why="the job's launcher replaces it" if mpi and job.at("name").value == "launcher" else _ONE_KIND)
 
 
 def _runtime(spec: Source, runtimes: Sequence[Source]) -> Source:
@@ -60,53 +74,101 @@ def _runtime(spec: Source, runtimes: Sequence[Source]) -> Source:
     raise NotImportable(f"runtime {name} is not in the file. Add it: kubectl get clustertrainingruntime {name} -o yaml")
 
 
-def _template(draft: Draft, runtime: Source, *, mpi: bool) -> Source | None:
-    """Read the pod template of the runtime's nodes, if the runtime is available; return its container."""
-    for key in ("apiVersion", "kind", "metadata"):
-        runtime.take(key)
-    runtime.take("spec", "mlPolicy")
+def _either(own: Source, usual: Source) -> Any:
+    """Return the TrainJob's value, else its runtime's.
+
+    https://github.com/kubeflow/trainer/blob/v2.1.0/pkg/runtime/framework/plugins/jobset/builder.go (Trainer)
+    """
+    value = own.take()
+    if value in (None, [], "") or value == usual.value:
+        return usual.take()
+    usual.change(to=_REPLACED)
+    return value
+
+
+def _restarts(draft: Draft, runtime: Source, policy: Source) -> None:
+    """Read the number of restarts, and record what the job does not keep of the runtime's policies."""
+    for keys in (("apiVersion",), ("kind",), ("metadata", "name")):
+        runtime.take(*keys)
+    runtime.drop("metadata", why="it describes the runtime, not the job")
     runtime.drop("spec", "podGroupPolicy", why="the queue admits the job as a whole")
-    found = None
-    for job in runtime.each("spec", "template", "spec", "replicatedJobs"):
-        if job.at("name").value != "node":
-            job.drop(why="the job's launcher replaces it" if mpi else "a job has one kind of workers")
-            continue
-        for key in ("name", "replicas", "dependsOn"):
-            job.take(key)
-        job.drop("template", "metadata", why="the launcher sets the labels")
-        containers.template_metadata(draft, job.at("template", "spec", "template"))
-        pod = job.at("template", "spec", "template", "spec")
-        containers.pod_settings(draft, pod)
-        found = containers.pod(pod, "node")
-        containers.environment(draft, found)
-        containers.ports(draft, found)
-        draft.set("workingDir", found.take("workingDir"))
-        containers.volumes(draft, pod, found)
-        containers.resources(draft, found)
-    runtime.take("spec", "template", "spec", "network")
-    runtime.take("spec", "template", "spec", "successPolicy")
+    elastic, jobs = policy.at("torch", "elasticPolicy"), runtime.at("spec", "template", "spec")
+    for key in _ELASTIC:
+        elastic.drop(key, why="the job always runs with all its workers")
+    if elastic.at("maxRestarts").value is not None:
+        draft.set("maxRestarts", elastic.take("maxRestarts"), "from the runtime's elasticPolicy.maxRestarts")
+    else:
+        draft.set("maxRestarts", jobs.take("failurePolicy", "maxRestarts"), "from the runtime's failurePolicy")
+    for key, why in _JOB_SET.items():
+        jobs.drop(key, why=why)
+
+
+def _template(draft: Draft, runtime: Source, trainer: Source, *, mpi: bool) -> tuple[Source, Source]:
+    """Read the pod template of the runtime's nodes, if the runtime is available. Return the container of the nodes, and the
+    one whose command starts the ranks; their values are None without a runtime."""
+    jobs = {str(job.at("name").value): job for job in runtime.each("spec", "template", "spec", "replicatedJobs")}
+    nothing = Source(None)
+    node = _node(draft, jobs["node"], trainer) if "node" in jobs else nothing
+    if not mpi or "launcher" not in jobs:
+        return node, node
+    jobs["launcher"].take("name")
+    pod = jobs["launcher"].at("template", "spec", "template", "spec")
+    launcher = next(iter(pod.each("containers")), nothing)
+    containers.environment(draft, launcher)
+    return node, launcher
+
+
+def _node(draft: Draft, job: Source, trainer: Source) -> Source:
+    job.take("name")
+    if job.at("replicas").value == 1:
+        job.take("replicas")
+    job.drop("replicas", why=f"{_ONE_KIND}; their number is workers")
+    job.drop("dependsOn", why="run what comes first in setup, or as a separate job")
+    job.drop("template", "metadata", why="the launcher sets the labels")
+    containers.template_metadata(draft, job.at("template", "spec", "template"))
+    pod = job.at("template", "spec", "template", "spec")
+    containers.pod_settings(draft, pod)
+    found = containers.pod(pod, "node")
+    containers.environment(draft, found)
+    containers.ports(draft, found)
+    draft.set("workingDir", found.take("workingDir"))
+    containers.volumes(draft, pod, found)
+    own = trainer.at("resourcesPerNode")
+    if own.at("limits").value or own.at("requests").value:
+        found.change("resources", to=_REPLACED)
+    else:
+        containers.resources(draft, found.at("resources"))
     return found
 
 
-def _image_and_command(draft: Draft, trainer: Source, node: Source | None) -> None:
-    image = trainer.take("image")
-    usual = node.take("image") if node else None
-    draft.set("image", image or usual, "" if image or not usual else "from the runtime")
-    words = containers.command(trainer)
-    default = containers.command(node) if node else []
-    if not words and not any("sshd" in word for word in default):
-        words = default
-    starts = starters.mpi_starter(words)
-    draft.set("command", words or None, f"{starts} runs once, in the launcher" if starts else how(words))
+def _image_and_command(draft: Draft, trainer: Source, node: Source, starts: Source) -> None:
+    """Read the image and the command. As in Kubernetes, `args` without `command` replaces only the arguments."""
+    own, usual = trainer.at("image").value, node.at("image").value
+    draft.set("image", _either(trainer.at("image"), node.at("image")), "" if own or not usual else "from the runtime")
+    if any("sshd" in str(word) for key in ("command", "args") for word in starts.at(key).value or ()):
+        for key in ("command", "args"):
+            starts.drop(key, why="workers start sshd")
+        starts = Source(None)
+    if not trainer.at("command").value and not starts.at("command").value:
+        for one in (trainer, starts):
+            one.change("args", to=containers.WITHOUT_ENTRYPOINT)
+    words = [str(word) for key in ("command", "args") for word in _either(trainer.at(key), starts.at(key)) or ()]
+    mpi = starters.mpi_starter(words)
+    draft.set("command", words or None, f"{mpi} runs once, in the launcher" if mpi else how(words))
     if draft.values["launcher"] == "mpijob":
-        draft.comments["command"] = f"{starts} runs once, in the launcher" if starts else "runs on every rank"
+        draft.comments["command"] = f"{mpi} runs once, in the launcher" if mpi else "runs on every rank"
 
 
 def _ranks(draft: Draft, trainer: Source, policy: Source, *, mpi: bool) -> None:
+    own = trainer.at("numProcPerNode")
     if mpi:
-        draft.set("slots", trainer.take("numProcPerNode") or policy.at("mpi", "numProcPerNode").value or 1)
-        draft.set("mpiImplementation", policy.at("mpi", "mpiImplementation").value)
-    else:
-        given = trainer if trainer.at("numProcPerNode").value is not None else policy.at("torch")
-        if given.at("numProcPerNode").value is not None:
-            slots(draft, given, "numProcPerNode")
+        draft.set("slots", _either(own, policy.at("mpi", "numProcPerNode")) or 1)
+        draft.set("mpiImplementation", policy.take("mpi", "mpiImplementation"))
+        home(draft, policy.at("mpi"))
+        policy.drop("mpi", "runLauncherAsNode", why="the launcher runs no ranks; all nodes are workers")
+        return
+    if own.value is not None:
+        policy.change("torch", "numProcPerNode", to=_REPLACED)
+    given = trainer if own.value is not None else policy.at("torch")
+    if given.at("numProcPerNode").value is not None:
+        slots(draft, given, "numProcPerNode")

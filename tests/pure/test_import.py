@@ -1,7 +1,6 @@
 """`import`: its output for each case in tests/corpus, and that nothing is lost silently."""
 
 import os
-import subprocess
 from pathlib import Path
 from typing import Any, Final
 
@@ -78,6 +77,29 @@ def test_what_import_writes_is_the_job_that_submit_reads(case: str) -> None:
     content |= {"pool": "train", "workers": min(content["workers"], 2), "volumes": []}
     content["resources"] = {"efa": 1}  # the share of a worker with one of eight GPUs is none
     assert render(judged(content, cluster()), cluster(), KEYS)
+
+
+def test_args_without_a_command_name_the_lost_entrypoint() -> None:
+    notes = {note.path: note.text for note in formats.read((CORPUS / "mpijob-entrypoint.yaml").read_text(), {}).notes}
+    path = "spec.mpiReplicaSpecs.Launcher.template.spec.containers[0].args"
+    assert notes[path] == "command, because the image's ENTRYPOINT is not in this file. Put it before the arguments"
+
+
+@pytest.mark.parametrize(
+    ("trainer", "expected"),
+    [
+        ({}, ["python", "tune.py", "--lr", "0.1"]),
+        ({"args": ["--lr", "1"]}, ["python", "tune.py", "--lr", "1"]),
+        ({"command": ["torchrun", "a.py"]}, ["torchrun", "a.py", "--lr", "0.1"]),
+        ({"command": ["torchrun", "a.py"], "args": ["--lr", "1"]}, ["torchrun", "a.py", "--lr", "1"]),
+    ],
+)
+def test_a_trainjob_replaces_command_and_args_of_its_runtime_separately(trainer: dict[str, Any], expected: list[str]) -> None:
+    runtime, job = yaml.safe_load_all((CORPUS / "trainjob-args.yaml").read_text())
+    imported = formats.read(yaml.safe_dump_all([runtime, {**job, "spec": {**job["spec"], "trainer": trainer}}]), {})
+    assert imported.draft.values["command"] == expected
+    replaced = {note.path.rpartition(".")[2] for note in imported.notes if note.action == "changed"}
+    assert replaced == trainer.keys(), "what the TrainJob replaces is named, and nothing else is"
 
 
 # --- nothing is lost ----------------------------------------------------------------------------------------------------
@@ -181,44 +203,6 @@ def test_submit_never_chooses_the_pool_of_the_launchers(gpus: int | None) -> Non
     _choose_pool(draft, cluster())
     assert cluster().pools[0].name == cluster().launcher_pool
     assert draft.values["pool"] == "train"
-
-
-# --- scripts of Slurm ---------------------------------------------------------------------------------------------------
-
-
-def ran(case: str, tmp_path: Path, programs: dict[str, str], **environment: str) -> str:
-    """Run an imported script with stubs of the programs that it starts; return its output."""
-    command = formats.read((CORPUS / case).read_text(), {}).draft.values["command"]
-    for name, script in programs.items():
-        (tmp_path / name).write_text(f"#!/bin/bash\n{script}\n")
-        (tmp_path / name).chmod(0o755)
-    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "HOSTNAME": "llama-0", **environment}
-    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_srun_starts_torchrun_once_per_worker_with_the_job_s_rendezvous(tmp_path: Path) -> None:
-    said = ran(
-        "srun-torchrun.sbatch",
-        tmp_path,
-        {"torchrun": 'echo "torchrun $*"'},
-        NNODES="4",
-        NPROC_PER_NODE="8",
-        JOB_COMPLETION_INDEX="2",
-        MASTER_ADDR="llama-0.llama.jobs.svc",
-    )
-    rendezvous = "--rdzv_id=llama --rdzv_backend=c10d --rdzv_endpoint=llama-0.llama.jobs.svc"
-    assert said == f"torchrun --nproc_per_node=8 --nnodes=4 {rendezvous} train.py\n"
-
-
-def test_srun_becomes_mpirun_and_its_ranks_see_slurm_s_variables(tmp_path: Path) -> None:
-    hosts = tmp_path / "hosts"
-    hosts.write_text("jax-worker-0.jax slots=8\njax-worker-1.jax slots=8\n")
-    mpirun = 'echo "mpirun $1 $2"; shift 2; OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=16 "$@"'
-    (tmp_path / "run.sh").write_text('echo "rank $SLURM_PROCID of $SLURM_NTASKS on $SLURM_JOB_NUM_NODES nodes: $*"\n')
-    said = ran("srun-tasks.sbatch", tmp_path, {"mpirun": mpirun}, OMPI_MCA_orte_default_hostfile=str(hosts))
-    assert said == "mpirun -np 16\nrank 3 of 16 on 2 nodes: jax-worker-0.jax jax-worker-1.jax\n"
 
 
 def test_a_manifest_that_contains_itself_is_refused() -> None:

@@ -1,0 +1,105 @@
+"""Options of `srun` in the body of a batch script, which the function that replaces srun ignores.
+
+https://slurm.schedmd.com/srun.html, https://github.com/NVIDIA/pyxis#usage
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+FLAGS: Final = (
+    *("--label", "--exclusive", "--over*", "--unbuffered", "--no-*", "--qui*", "--exact", "--contiguous", "--kill-on-bad-exit"),
+    *("--multi-prog", "--preserve-env", "--pty", "--verbose", "--spread-job", "--use-min-nodes", "--immediate"),
+    *("--container-writable", "--container-re*", "--container-mount-home", "--container-entrypoint"),
+)
+"""Long options without a value in the next word, as patterns of a shell."""
+_LONG_FLAG: Final = re.compile("|".join(flag.replace("*", ".*") for flag in FLAGS))
+_SHORT_FLAG: Final = re.compile(r"-[lvuQkEHIKOsZbX].*")
+"""The same letters as in slurm_mpi.sh and slurm_torchrun.sh."""
+_LONG: Final[Mapping[str, str]] = {
+    "n": "ntasks",
+    "N": "nodes",
+    "c": "cpus-per-task",
+    "w": "nodelist",
+    "x": "exclude",
+    "p": "partition",
+    "t": "time",
+    "J": "job-name",
+    "o": "output",
+    "e": "error",
+    "G": "gpus",
+    "l": "label",
+    "K": "kill-on-bad-exit",
+}
+_SRUN: Final = re.compile(r"(?:^|[\s;&|(`!])(?:/\S*/)?srun(?=\s)")
+_WORD: Final = re.compile(
+    r"""\s*((?:[^\s"'\\;&|()<>`$]|\\.|"(?:[^"\\]|\\.)*"|'[^']*'|`[^`]*`|\$\((?:[^()]|\([^()]*\))*\)|\$\{[^}]*\}|\$)+)"""
+)
+_VARIABLE: Final = re.compile(r'"?\$\{?(\w+)(?:\[[@*]\])?\}?"?')
+_ASSIGNMENT: Final = re.compile(
+    r"""\b(?P<name>[A-Za-z_]\w*)\+?=(?:\((?P<list>(?:[^()]|\([^()]*\))*)\)|"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<bare>[^\s;&|]*))"""
+)
+
+
+def found(text: str) -> Iterator[tuple[int, str, str]]:
+    """Yield (line, long name, text) of each option of srun in a script, also of those in its variables."""
+    assigned: dict[str, list[str]] = {}
+    for match in _ASSIGNMENT.finditer(text):
+        value = next(one for one in match.group("list", "double", "single", "bare") if one is not None)
+        assigned.setdefault(match["name"], []).append(re.sub(r"(?m)(?:^|\s)#.*$", "", value).strip())
+    for number, line in _lines(text):
+        for start in _SRUN.finditer(line):
+            words = _words(line[start.end() :])
+            yield from ((number, name, option) for name, option in _options(words, assigned))
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yield lines without comments, with their numbers; lines that end in a backslash include the next ones."""
+    number, whole = 1, ""
+    for last, line in enumerate(text.splitlines(), 1):
+        whole += line.removesuffix("\\")
+        if line.endswith("\\"):
+            continue
+        if not whole.lstrip().startswith("#"):
+            yield number, whole
+        number, whole = last + 1, ""
+
+
+def _words(text: str) -> list[str]:
+    """Return the words of a command up to the first operator of the shell."""
+    words, position = [], 0
+    while match := _WORD.match(text, position):
+        words.append(match[1])
+        position = match.end()
+    return words
+
+
+def _options(words: Sequence[str], assigned: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str]]:
+    left = list(words)
+    while left:
+        word = left.pop(0)
+        if variable := _VARIABLE.fullmatch(word):
+            values = assigned.get(variable[1], ())
+            if not values or not all(value == "" or value.startswith("-") for value in values):
+                return
+            for value in values:
+                yield from _options(_words(value), {})
+        elif word.startswith("--"):
+            name, is_set, _ = word[2:].partition("=")
+            has_next = not is_set and not _LONG_FLAG.fullmatch(word) and left
+            yield name, f"{word} {left.pop(0)}" if has_next else word
+        elif word.startswith("-") and len(word) > 1:
+            has_next = len(word) == 2 and not _SHORT_FLAG.fullmatch(word) and left
+            yield _LONG.get(word[1], word[1]), f"{word} {left.pop(0)}" if has_next else word
+        else:
+            return
+
+
+def value(option: str) -> str:
+    """Return the value in the text of an option.
+
+    >>> [value(option) for option in ("--nodes=2", "--nodes 2", "-N 2", "-N2", "-l")]
+    ['2', '2', '2', '2', '']
+    """
+    name, _, rest = option.replace("=", " ", 1).partition(" ")
+    return rest or ("" if name.startswith("--") else name[2:])
