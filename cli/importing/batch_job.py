@@ -14,7 +14,9 @@ def read(draft: Draft, source: Source) -> None:
     """Read the job. Its pods become workers, one rank each unless the command starts more."""
     containers.metadata(draft, source)
     spec = source.at("spec")
-    pods, parallel = spec.at("completions").value or 1, spec.at("parallelism").value or 1
+    parallel = spec.at("parallelism").value or 1
+    # Without completions, all pods start: https://kubernetes.io/docs/concepts/workloads/controllers/job/#parallel-jobs
+    pods = spec.at("completions").value or parallel
     spec.take("completions")
     if parallel == pods:
         spec.take("parallelism")

@@ -22,6 +22,8 @@ USER: Final = 1000
 SECRET: Final = re.compile(r"secret:(?P<name>[^/]+)/(?P<key>.+)")
 """Value with which `--set` refers to a key of a Secret."""
 
+_SECRET: Final = ("name", "key")
+
 LAUNCHER_PORTS: Final = (SSH_PORT, MASTER_PORT)
 KINDS: Final = tuple(str(PodVolume.model_fields[kind].alias) for kind in VOLUME_KINDS)
 """Kinds of volumes that `podOverrides` supports."""
@@ -94,9 +96,25 @@ def pod_settings(draft: Draft, spec: Source, role: str = "worker") -> None:
     if affinity := spec.take("affinity"):
         draft.override(role, "affinity", affinity)
         draft.comments["podOverrides"] = "affinity as in the source: the nodes of the pool must have these labels"
-    draft.set("terminationGracePeriodSeconds", spec.take("terminationGracePeriodSeconds"))
+    _grace_period(draft, spec)
     if names := [one.take("name") for one in spec.each("imagePullSecrets")]:
         draft.set("imagePullSecrets", names, "Secrets that must exist in the job's namespace")
+
+
+def _grace_period(draft: Draft, spec: Source) -> None:
+    """Read the grace period. A job has one, the longest of its roles."""
+    key = "terminationGracePeriodSeconds"
+    given = [one for one in (spec, draft.grace_period) if one is not None and one.at(key).value is not None]
+    if not given:
+        return
+    draft.grace_period = max(given, key=lambda one: int(one.at(key).value))
+    longest = draft.grace_period.at(key).value
+    for one in given:
+        one.untake(key)
+        if one.at(key).value == longest:
+            one.take(key)
+        one.change(key, to=f"{longest}, the longest in the source: all pods of a job have the same grace period")
+    draft.set(key, longest)
 
 
 def pod(spec: Source, name: str | None = None) -> Source:
@@ -158,31 +176,41 @@ def environment(draft: Draft, container: Source) -> None:
     if sources := container.take("envFrom"):
         known = draft.values.get("envFrom", [])
         draft.set("envFrom", [*known, *(one for one in sources if one not in known)], "must exist in the job's namespace")
-    values: dict[str, str] = {}
-    secrets: dict[str, dict[str, str]] = {}
     for one in container.each("env"):
         name = str(one.take("name"))
         if mpi_environment.is_reserved(name):
             for key in ("value", "valueFrom"):
                 one.drop(key, why=f"the launcher or the device plugin sets {name}")
-        elif secret := one.at("valueFrom", "secretKeyRef").value:
-            secrets[name] = {key: str(one.take("valueFrom", "secretKeyRef", key)) for key in ("name", "key") if key in secret}
-        elif one.at("valueFrom").value is not None:
+        elif one.at("valueFrom").value is not None and not one.at("valueFrom", "secretKeyRef").value:
             one.drop("valueFrom", why=f"{name} needs a value or a Secret; job files support no other sources")
-        elif match := SECRET.fullmatch(str(one.at("value").value)):
-            one.take("value")
-            secrets[name] = match.groupdict()
         else:
-            values[name] = str(one.take("value") or "")
-            former = draft.env_sources.get(name)
-            if former is not None and former.at("value").value != one.at("value").value:
-                former.untake("value")
-                former.change(
-                    "value", to=f"{values[name]!r}, another value in the source: all pods of a job have the same environment"
-                )
-            draft.env_sources[name] = one
-    draft.add("env", values)
-    draft.add("secretEnv", secrets)
+            _variable(draft, name, one)
+
+
+def _variable(draft: Draft, name: str, one: Source) -> None:
+    """Read a variable with a value or from a Secret. As in Kubernetes, the last one of a name counts."""
+    value: str | dict[str, str]
+    if secret := one.at("valueFrom", "secretKeyRef").value:
+        field, value = "secretEnv", {key: str(one.take("valueFrom", "secretKeyRef", key)) for key in _SECRET if key in secret}
+    elif match := SECRET.fullmatch(str(one.take("value"))):
+        field, value = "secretEnv", match.groupdict()
+    else:
+        field, value = "env", str(one.value.get("value") or "")
+    former = next((draft.values[key].pop(name) for key in ("env", "secretEnv") if name in draft.values.get(key, {})), value)
+    if former != value:
+        _replaced(draft.env_sources[name], repr(value) if isinstance(value, str) else f"Secret {'/'.join(value.values())}")
+    draft.env_sources[name] = one
+    draft.add(field, {name: value})
+    for key in ("env", "secretEnv"):
+        if not draft.values.get(key, True):
+            del draft.values[key]
+
+
+def _replaced(former: Source, value: str) -> None:
+    for path in (("value",), *(("valueFrom", "secretKeyRef", key) for key in _SECRET)):
+        former.untake(*path)
+    for key in ("value", "valueFrom"):
+        former.change(key, to=f"{value}, another value in the source: all pods of a job have the same environment")
 
 
 def resources(draft: Draft, source: Source) -> None:

@@ -30,7 +30,9 @@ class Draft:
     values: dict[str, Any] = field(default_factory=dict)
     comments: dict[str, str] = field(default_factory=dict)
     env_sources: dict[str, Source] = field(default_factory=dict)
-    """Where each variable in `env` comes from."""
+    """Where each variable in `env` and `secretEnv` comes from."""
+    grace_period: Source | None = None
+    """Pod spec with the job's terminationGracePeriodSeconds."""
 
     def set(self, key: str, value: Any, comment: str = "") -> None:
         """Set a field, unless the value is None."""

@@ -31,7 +31,9 @@ def read(draft: Draft, source: Source) -> None:
     launcher, worker = (spec.at("mpiReplicaSpecs", role) for role in ("Launcher", "Worker"))
     draft.set("launcher", "mpijob")
     draft.set("workers", worker.take("replicas") or 1)
-    launcher.take("replicas")
+    if launcher.at("replicas").value == 1:
+        launcher.take("replicas")
+    launcher.drop("replicas", why="a job has one launcher")
     draft.set("slots", spec.take("slotsPerWorker") or 1, "slotsPerWorker; ranks per worker")
     draft.set("mpiImplementation", spec.take("mpiImplementation"))
     run_policy(draft, spec)
