@@ -197,9 +197,12 @@ def _variable(draft: Draft, name: str, one: Source) -> None:
     else:
         field, value = "env", str(one.value.get("value") or "")
     former = next((draft.values[key].pop(name) for key in ("env", "secretEnv") if name in draft.values.get(key, {})), value)
+    sources = draft.env_sources.setdefault(name, [])
     if former != value:
-        _replaced(draft.env_sources[name], repr(value) if isinstance(value, str) else f"Secret {'/'.join(value.values())}")
-    draft.env_sources[name] = one
+        text = repr(value) if isinstance(value, str) else f"Secret {'/'.join(value.values())}"
+        while sources:
+            _replaced(sources.pop(), text)
+    sources.append(one)
     draft.add(field, {name: value})
     for key in ("env", "secretEnv"):
         if not draft.values.get(key, True):

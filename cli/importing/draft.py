@@ -29,8 +29,8 @@ class Draft:
 
     values: dict[str, Any] = field(default_factory=dict)
     comments: dict[str, str] = field(default_factory=dict)
-    env_sources: dict[str, Source] = field(default_factory=dict)
-    """Where each variable in `env` and `secretEnv` comes from."""
+    env_sources: dict[str, list[Source]] = field(default_factory=dict)
+    """Entries of the source with the value of each variable in `env` and `secretEnv`."""
     grace_period: Source | None = None
     """Pod spec with the job's terminationGracePeriodSeconds."""
 

@@ -90,13 +90,12 @@ def _read_gpus(sizes: Sizes, options: Options) -> None:
         number = sum(_counts(sizes, options, name)) if name in options else 0
         if not number:
             continue
-        gpus = -(-number * times // share)
         if not chosen:
-            chosen, sizes.gpus = name, gpus
-            if gpus * share != number * times:
-                text = f"{sizes.workers} workers with {gpus} GPUs each have {gpus * share} GPUs"
+            chosen, sizes.gpus = name, -(-number * times // share)
+            if sizes.gpus * share != number * times:
+                text = f"{sizes.workers} workers with {sizes.gpus} GPUs each have {sizes.gpus * share} GPUs"
                 sizes.notes.append(note(options, name, "changed", text))
-        elif gpus != sizes.gpus:
+        elif (sizes.gpus or 0) * share != number * times:
             sizes.notes.append(note(options, name, "dropped", f"--{chosen} sets the GPUs of a worker"))
 
 

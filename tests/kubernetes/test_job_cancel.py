@@ -53,7 +53,8 @@ def test_ranks_of_a_canceled_job_save_and_the_next_job_resumes(job_cluster: JobC
         out, err = canceling.communicate()
         assert canceling.returncode == 0, out + err
     assert [one.read_text() for one in files("saved-*")] == ["SIGUSR1", "SIGUSR1"]
-    assert job_cluster.pods("canceled") == []
+    assert [job_cluster.pods("canceled", role) for role in ("launcher", "worker")] == [[], []]
+    wait_until(lambda: job_cluster.remains("canceled"), lambda left: left == [])
 
     again = job_cluster.cluster("submit", job, "--follow")
     assert again.code == 0, again.out + again.err

@@ -64,7 +64,7 @@ def test_the_first_nat_gateway_of_a_vpc_needs_an_internet_gateway() -> None:
     assert wanted(of, existing(of), own_addresses=0)[GATEWAYS] == Wanted(1, 1)
 
 
-def test_a_stack_of_which_only_the_vpc_was_created_still_needs_its_cluster_and_roles() -> None:
+def test_a_stack_with_only_its_vpc_created_still_needs_its_cluster_and_roles() -> None:
     of = settings(p5())
     found = wanted(of, facts(of, existing=Existing(own_vpc=OwnVpc("vpc-1", "10.0.0.0/16"))))
     assert found[CLUSTERS] == Wanted(1, 1) and found[ROLES].now > 0 and VPCS not in found

@@ -127,7 +127,7 @@ def test_a_record_that_lacks_its_oldest_workers_gives_a_lower_bound() -> None:
     assert found.unknown == ["the oldest workers of job simulate in team-a: its record had too many"]
 
 
-def test_without_a_controller_jobs_are_estimated_from_their_objects_and_the_output_says_so() -> None:
+def test_without_a_controller_jobs_are_estimated_from_their_objects() -> None:
     live = [job(workers=2, phase="Succeeded", ended=START + 3 * HOUR), job("waiting", phase="Queued")]
     found = spent([run(), run("i-2")], used(jobs=live, controller=False))
     assert found.jobs[("team-a", "simulate")].usd == 4 * Decimal("21.95764")
