@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SOURCES := infra cli localcloud testkit tests bench __main__.py
-# Two per core: most tests wait for servers, nodes or jobs half of the time.
+# Two workers per core: most tests spend half of their time waiting for servers, nodes or jobs.
 WORKERS ?= $(shell expr 2 \* $$(nproc))
 
 .DEFAULT_GOAL := help
@@ -77,7 +77,7 @@ bench: tools ## run the benchmarks whose figures are in docs/measurements.md
 conformance: setup ## compare our programs with the official Pulumi CLI, language host and providers, if they are installed
 	@$(BIN)/python -m localcloud.conformance
 
-outdated: setup ## list every pinned version with the newest known version, its source and date; asks the configured package registries
+outdated: setup ## list every pinned version with the newest known version, its source and date; queries the configured package registries
 	@$(BIN)/python -m localcloud.pins
 
 lock: ## update requirements.lock from requirements*.txt (needs uv)

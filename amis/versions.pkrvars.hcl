@@ -1,9 +1,9 @@
 # Every version and checksum of AMIs, job images and on-premises nodes. `key="value"` without spaces around the sign:
 # the provisioners `source` it, and Packer's templates take from it what their tags say.
 
-# The job image's root; security updates of the suite come at build time.
+# Debian suite of the job image; the build installs the suite's security updates.
 debian_suite="bookworm"
-# The root of images that need PyTorch 2.
+# Debian suite of images that need PyTorch 2.
 debian_torch2_suite="trixie"
 
 # Open MPI as wheels of PyPI: ready in seconds, without CUDA. The CUDA-aware one is compiled, see below.
@@ -19,19 +19,20 @@ mpich_wheel_sha256="8fed465ebff269ea2ebac179a25de02671ddf8df476e0f115be089015015
 intel_mpi_version="2021.13.1"
 intel_mpi_wheel_sha256="5404adc6af35a651067e69ae2a65db05366a0fbfff14a3415d311b1d3566d177"
 
-# One wheel serves every MPI. CPython 3.11 (Debian 12); the others are 3.9 (Amazon Linux 2023), 3.10 and 3.12 (Ubuntu 22.04,
-# 24.04), 3.13 (AWS's base image).
+# Each wheel works with every MPI. The first is for CPython 3.11 (Debian 12), the others for 3.9 (Amazon Linux 2023),
+# 3.10 and 3.12 (Ubuntu 22.04, 24.04), and 3.13 (AWS's base image).
 mpi4py_version="4.1.2"
 mpi4py_wheel_sha256="de484475b80f9e1ffe98cb85e1b776eb9f42bb73ae4d79449d42953f80025bf4"
 mpi4py_other_sha256="5eb46b74c0f0f354af441906dda452bbf8565821dae15373a78ab02c02c9f97c 1b3fc4f09e9be07a8ab9970a1f426e31b3dadb93f0bebb0559581b601aec9f7a 00f4cce8999d19f35243c3442ea22debbe3336f69c309cd5d3176df4e51c717a 085e0cb05427398fe2281856f27a87984b9f234cd6d98a2a384a6fbfe679a56f"
 
-# Prints the Python stacks of ranks that hang. A static program: the wheels are for x86 and Arm, any Python.
+# Prints the Python stacks of hung ranks. It is a static program: the wheels for x86 and Arm work with any Python.
 py_spy_version="0.4.3"
 py_spy_wheel_sha256="8a4277225f470d394a85cca0cdd944bef87f0097b6f20150a6dd3ac2e92806b8"
 py_spy_other_sha256="bbcec46930d464b3bfc142d6d02ade4dd8ad5627823263b3eff0280e80c7c132"
 
-# Open MPI's source; --with-cuda. The second of each is what Debian's archive has, for where the first cannot be fetched.
-# 5.0.8 is the newest with a published checksum (Spack's package, read 2026-11-23); 5.0.10 and 5.0.11 exist.
+# Open MPI's source, built --with-cuda. The second version of each series is in Debian's archive, for builds that cannot
+# fetch the first. 5.0.8 is the newest version with a published checksum (Spack's package, read 2026-11-23); 5.0.10 and
+# 5.0.11 exist.
 openmpi4_source_version="4.1.8"
 openmpi4_source_sha256="466f68e3132a1dc02710cc2011fafced8336d98359fa2dae4dddcfd5719f12a9"
 openmpi4_debian_version="4.1.4"
@@ -62,9 +63,10 @@ efa_minimum="1.49.0"
 nvidia_key_fingerprint="EB693B3035CD5710E231E123A4B469963BF863CC"
 nvidia_driver_version="580.126.20"
 
-# For base AMIs that lack it: the Ubuntu 24.04 one lists none, and its kernel is 7.0; before 2.5.2 GDRCopy does not compile for
-# kernels from 6.15 on (its CHANGELOG.md). The checksum is that of the tag's tree as `git archive` packs it, computed on
-# 2026-11-25; the same way gives the published checksum of 2.5.1 (Spack's package). NOT VERIFIED by a download or on a GPU.
+# For base AMIs without GDRCopy: the Ubuntu 24.04 AMI does not list it, and has kernel 7.0. Before 2.5.2, GDRCopy does
+# not compile for kernels from 6.15 on (its CHANGELOG.md). The checksum was computed on 2026-11-25 from `git archive` of
+# the tag. The same method reproduces the published checksum of 2.5.1 (Spack's package). NOT VERIFIED by a download or
+# on a GPU.
 gdrcopy_version="2.6"
 gdrcopy_sha256="c9eaf0593567ac5765d04c48cf7923dacb2644240b35bb5f025edb3bde1d5b4f"
 
@@ -73,13 +75,13 @@ gdrcopy_sha256="c9eaf0593567ac5765d04c48cf7923dacb2644240b35bb5f025edb3bde1d5b4f
 efa_version="1.50.0"
 efa_key_fingerprint="4E9091BCBB97A96B26B15E59A05480B1DD2D3CCC"
 
-# Job images. The checksum is that of the tag's tree as `git archive` packs it, for version 2.17.6 the one in Spack's package.
-# NOT VERIFIED by a download here, 2026-11-23.
+# For job images. The checksum was computed from `git archive` of the tag. For version 2.17.6, this method reproduces
+# the checksum in Spack's package. NOT VERIFIED by a download here, 2026-11-23.
 nccl_tests_version="2.19.6"
 nccl_tests_sha256="adbd3d27ba6c00bd7b7cf98cc8811c6ad860427ecd5de59527466b21472c0d93"
 
-# Job images on Amazon Linux, which has no package of it. Checksum as in public Dockerfiles. NOT VERIFIED by a download here,
-# 2026-11-23.
+# For job images on Amazon Linux, which has no tini package. Public Dockerfiles have the same checksum.
+# NOT VERIFIED by a download here, 2026-11-23.
 tini_version="0.19.0"
 tini_static_sha256="c5b0666b4cb676901f90dfcb37106783c5fe2077b04590973b885950611b30ee"
 

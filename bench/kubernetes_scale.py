@@ -27,7 +27,9 @@ STACK, POOL = "thousand", "train"
 NODES, BIG, SMALL_JOBS, SMALL = 1000, 512, 200, 4
 """Nodes, workers of the big job, number of small jobs, workers per small job. The jobs do not all fit at once."""
 ANY_QUOTA = {"L-417A185B": 1e6, "L-DF5E4CA3": 1e6, "L-BD136A63": 1e6}
-"""Quotas of P instances' vCPUs, network interfaces and nodes per group -> a value for any number of nodes."""
+"""Quota code -> a value that allows any number of nodes. Quotas: vCPUs of P instances, network interfaces, nodes per
+group.
+"""
 LIMIT_SECONDS = 1500.0
 
 
@@ -168,7 +170,7 @@ class Steps:
 
     @contextmanager
     def step(self, name: str) -> Iterator[float]:
-        """Measure a block. Yield the time at which it began."""
+        """Measure a block. Yield its start time."""
         started, before = time.time(), self.usage.cpu()
         yield started
         self.mark(name, started)

@@ -1,7 +1,7 @@
-"""`python -m bench.plan`: compare what `plan` says with what `up` does, on generated stacks and accounts.
+"""`python -m bench.plan`: compare the verdict of `plan` with the result of `up`, on generated stacks and accounts.
 
-`up` must create every stack that `plan` accepts, and must fail for the same reason where `plan` rejects a stack. Exits
-with 1 if they disagree.
+`up` must create every stack that `plan` accepts, and must fail for the same reason on every stack that `plan` rejects.
+Exits with 1 if they disagree.
 """
 
 import argparse
@@ -19,7 +19,7 @@ STACKS = 200
 
 
 def run(stacks: int, seed: int) -> list[Outcome]:
-    """Compare this number of stacks. The user's price cache stays untouched."""
+    """Compare `plan` and `up` for this number of stacks. Does not change the user's price cache."""
     found: list[Outcome] = []
     with tempfile.TemporaryDirectory() as cache, mock.patch.dict(os.environ, {"XDG_CACHE_HOME": cache}):
         for number, world in enumerate(drawn(stacks, seed), 1):

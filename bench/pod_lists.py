@@ -1,4 +1,6 @@
-"""`python -m bench.pod_lists`: CPU time of listing the pods of one node, which a drain does at least twice per node."""
+"""`python -m bench.pod_lists`: measure the CPU time of listing one node's pods, which a drain does at least twice per
+node.
+"""
 
 import argparse
 import json
@@ -15,11 +17,13 @@ from rich.table import Table
 from testkit.control_plane import ControlPlane
 
 PODS, LISTS = 1312, 200
-"""Number of pods, as in bench.kubernetes_scale, and of lists per row."""
+"""Number of pods, as in bench.kubernetes_scale, and number of list requests per row."""
 CURRENT: dict[str, str] = {}
-"""The current pods: the API server waits until its cache is as new as etcd. Before etcd 3.5.13, it reads them from etcd."""
+"""Query for the current pods: the API server waits until its cache is as new as etcd. Before etcd 3.5.13, it reads from
+etcd.
+"""
 CACHED = {"resourceVersion": "0"}
-"""The pods in the API server's cache, as localcloud.kubernetes.nodes.drain lists them."""
+"""Query for the pods in the API server's cache, as in localcloud.kubernetes.nodes.drain."""
 SERVERS = ("kube-apiserver", "etcd")
 
 
@@ -47,14 +51,14 @@ def main() -> None:
 
 
 def _show(rows: list[dict[str, Any]], pods: int) -> None:
-    table = Table(*rows[0], title=f"list of one node's pods in a cluster with {pods} pods, per list")
+    table = Table(*rows[0], title=f"list request for one node's pods in a cluster with {pods} pods")
     for row in rows:
         table.add_row(*(str(cell) for cell in row.values()))
     Console().print(table)
 
 
 def _create(plane: ControlPlane, count: int) -> None:
-    """Create pods, each of them bound to its own node. Their size is that of a worker pod of an MPIJob."""
+    """Create pods, each bound to its own node. Each is as large as a worker pod of an MPIJob."""
     environment = [{"name": f"VARIABLE_{number}", "value": "v" * 40} for number in range(60)]
     container = {"name": "worker", "image": "openmpi:5", "env": environment}
     with _pool(plane) as pool:
@@ -66,7 +70,7 @@ def _create(plane: ControlPlane, count: int) -> None:
 
 
 def _measure(plane: ControlPlane, query: dict[str, str], lists: int) -> dict[str, float]:
-    """List the pods as a drain does. Return milliseconds per list: CPU time by server, and elapsed time."""
+    """List the pods as a drain does. Return milliseconds per list request: CPU time by server, and elapsed time."""
     before, started = _cpu_seconds(plane), time.monotonic()
     with _pool(plane) as pool:
         for number in range(lists):

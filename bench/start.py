@@ -1,4 +1,4 @@
-"""`python -m bench.start`: time of commands on an idle local cloud: imports, help, validation, plan, capacity."""
+"""`python -m bench.start`: measure commands on an idle local cloud: imports, help, validation, plan, capacity."""
 
 import argparse
 import json
@@ -67,7 +67,7 @@ def main() -> None:
 
 
 def _forget_prices(environment: dict[str, str], folder: Path) -> None:
-    """Keep what commands remember in an empty folder, except the tools that the local cloud has built."""
+    """Make commands use an empty cache folder, except for the tools that the local cloud has built."""
     user = Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpumpi"
     own = folder / "cache" / "gpumpi"
     own.mkdir(parents=True)
@@ -76,7 +76,7 @@ def _forget_prices(environment: dict[str, str], folder: Path) -> None:
 
 
 def _seconds(command: list[str], environment: dict[str, str]) -> tuple[float, float]:
-    """Return the duration, and the CPU time of the command and its children. The servers' time is not in it."""
+    """Return the duration, and the CPU time of the command and its children. Servers are not included."""
     started, before = time.perf_counter(), os.times()
     subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True)
     after = os.times()

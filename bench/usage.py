@@ -27,13 +27,13 @@ IN_PYTHON = {
     "autoscaler": "cluster autoscaler (emulator)",
     "job_controller": "job controller",
 }
-"""Part of the command line of a Python program -> its name; the first one counts."""
+"""Part of a Python program's command line -> name of the program. The first match wins."""
 Cpu = dict[str, float]
-"""Program -> seconds of CPU time."""
+"""Program -> CPU time in seconds."""
 
 
 class Peaks(threading.Thread):
-    """Thread that samples memory and CPU time once per second; `peaks` has each program's maximum in MiB."""
+    """Thread that samples memory and CPU time once per second. `peaks` contains each program's peak memory in MiB."""
 
     def __init__(self, cloud: LocalCloud) -> None:
         super().__init__(daemon=True)
@@ -60,7 +60,9 @@ class Peaks(threading.Thread):
                     self._cpu[(process.pid, name)] = times.user + times.system
 
     def cpu(self) -> Cpu:
-        """Return the CPU time of each program until the last sample, without that of processes shorter than a second."""
+        """Return each program's CPU time until the last sample. Processes that ran for less than a second are not
+        included.
+        """
         found: Cpu = {}
         for (_, name), seconds in list(self._cpu.items()):
             found[name] = found.get(name, 0.0) + seconds
@@ -83,7 +85,7 @@ def _name_in_python(command: str) -> str | None:
 
 
 def spent(before: Cpu, after: Cpu) -> Cpu:
-    """Return the CPU time between two snapshots, of the programs that used at least a tenth of a second."""
+    """Return each program's CPU time between two snapshots, if it is at least a tenth of a second."""
     used = {name: round(seconds - before.get(name, 0.0), 1) for name, seconds in after.items()}
     return {name: seconds for name, seconds in sorted(used.items(), key=lambda one: -one[1]) if seconds >= 0.1}
 

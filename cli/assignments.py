@@ -68,7 +68,7 @@ def edited(values: Mapping[str, Any], assigned: Sequence[tuple[str, str]], varia
 
 
 def value_of(path: Path, text: str) -> Any:
-    """Return the text itself if the field is text and the value is not in quotes, otherwise the YAML value."""
+    """Return the text unchanged if the field is a string and the value is not quoted; otherwise parse it as YAML."""
     types: list[Any] = [Job]
     for step in path:
         types = inner_types(types, None, step)

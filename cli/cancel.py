@@ -17,7 +17,7 @@ from cli.job_state import JobState
 from cli.workdir.in_cluster import remove_workdir
 
 PODS_GONE_SECONDS: Final = 90.0
-"""Time limit in addition to the grace period of the pods."""
+"""Time limit for pods to disappear, in addition to their grace period."""
 POLL_SECONDS: Final = 0.5
 
 
@@ -32,7 +32,8 @@ def command(
     config_dir: options.ConfigDir = options.STACK_FILES,
     as_json: options.Json = False,
 ) -> int:
-    """Ranks of a running job get `checkpointSignal` and their grace period to save. `jobs --all` still lists the job.
+    """Ranks of a running job get `checkpointSignal`, and can save a checkpoint within their grace period. `jobs --all`
+    still lists the job.
 
     With --stack, NAME is a run on the head node of an EC2 cluster.
     """
@@ -48,7 +49,7 @@ def command(
     except NotFound:
         if not remove_workdir(cluster, place, name):
             raise
-        say(f"{NAME}: job {name} was already deleted; its folder and its logs are removed now")
+        say(f"{NAME}: job {name} was already deleted; its folder and logs have now been deleted")
         return OK
     end(cluster, state, wait=wait)
     if as_json:

@@ -41,7 +41,9 @@ PATHS: Final = {
 
 Object = dict[str, Any]
 _WEBHOOK: Final = re.compile(r'failed calling webhook "([^"]+)": .*https://([\w-]+)\.([\w-]+)\.svc[^"]*": (.+)', re.DOTALL)
-"""`ToStatusErr` in https://github.com/kubernetes/kubernetes/blob/v1.35.0/staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/errors/statuserror.go"""
+"""Message of a failed webhook: `ToStatusErr` in
+https://github.com/kubernetes/kubernetes/blob/v1.35.0/staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/errors/statuserror.go
+"""
 
 
 class Cluster:
@@ -106,7 +108,7 @@ class Cluster:
         return items
 
     def list_labeled(self, kind: str, label: str, namespace: str | None) -> Sequence[Object]:
-        """Return all objects of a kind that have a label with any value."""
+        """Return all objects of a kind that have the label, whatever its value."""
         doing = f"list {_words(kind, None, namespace)}"
         items: Sequence[Object] = self._call("GET", _path(kind, namespace), {"labelSelector": label}, doing=doing)["items"]
         return items
@@ -171,7 +173,7 @@ class Cluster:
             yield rest.decode(errors="replace")
 
     def websocket(self, pod: str, namespace: str, subresource: str, query: Sequence[tuple[str, str]], *, doing: str) -> Any:
-        """Open a WebSocket of a pod's subresource: `exec` or `portforward`."""
+        """Open a WebSocket to a subresource of a pod: `exec` or `portforward`."""
         path = f"{_path('Pod', namespace)}/{pod}/{subresource}"
         return self._reported(lambda: self._connection.websocket(path, query), doing)
 
@@ -203,7 +205,9 @@ class Cluster:
             raise CommandError(f"no cluster answers at {self.server} ({error}){fix}", UNREACHABLE) from None
 
     def _check_once(self) -> None:
-        """Check this before the first request: without etcd, the API server would not answer a request for a minute."""
+        """Check that the API server is ready before the first request. Without etcd, it does not answer a request for a
+        minute.
+        """
         if self._is_checked:
             return
         local_parts.refuse_dead_cluster(self.server)

@@ -25,7 +25,7 @@ def make_console(*, stderr: bool = False) -> Console:
 
 
 def say(line: str) -> None:
-    """Print a line about the progress on stderr immediately."""
+    """Print a progress line to stderr and flush it."""
     print(line, file=sys.stderr, flush=True)
 
 
@@ -37,8 +37,9 @@ class Listing:
     """A table. If the terminal is too narrow, each row is printed as a block of `heading: value` lines."""
 
     def __init__(self, *headings: str, right: Sequence[str] = (), whole: Sequence[str] = (), prose: Sequence[str] = ()) -> None:
-        """`right`: headings of columns that are aligned to the right; `whole`: of columns that are never wrapped; `prose`: of
-        columns of sentences, which need some width."""
+        """Lists of headings select columns: `right` aligns them to the right, `whole` never wraps them, and `prose`
+        reserves width for sentences.
+        """
         self._headings, self._right, self._whole, self._prose = headings, right, whole, prose
         self._rows: list[Sequence[str | Text]] = []
 

@@ -22,7 +22,7 @@ def command(
 ) -> int:
     """Cancels the job if it exists, and deletes the records, sent folders and logs of all jobs that had this name.
 
-    Logs in CloudWatch stay.
+    Does not delete logs in CloudWatch.
     """
     cluster = Access(kubeconfig, context).connect()
     place = job_objects.default_namespace(cluster, namespace)

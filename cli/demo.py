@@ -17,6 +17,6 @@ def command(
 ) -> int:
     """Creates, uses, changes and deletes a cluster. Takes several minutes and needs no AWS account."""
     if ec2 and heal:
-        raise CommandError("--heal: an EC2 cluster has no job controller. Give one of --ec2 and --heal", USAGE)
+        raise CommandError("--heal: an EC2 cluster has no job controller. Use either --ec2 or --heal", USAGE)
     show = demo_ec2.SHOW if ec2 else demo_heal.SHOW if heal else demo_eks.SHOW
     return show.run(verbose=verbose, as_json=as_json)

@@ -37,7 +37,7 @@ Answer = TypeVar("Answer")
 
 @dataclass
 class HealDemo(EksDemo):
-    """Demo of a job that outlives its node."""
+    """Demo of a job that survives the loss of its node."""
 
     node: str = ""
     """Node on which the job runs first."""
@@ -99,7 +99,7 @@ class HealDemo(EksDemo):
         return f"its ranks run again {self._since(second['running'])} s after the fault; {STEPS} steps are done; {counts}"
 
     def reboot(self) -> str:
-        """EKS's node auto repair does this after ten minutes."""
+        """Reboot the node at once; EKS's node auto repair would do it after ten minutes."""
         instance = self._json("health", self.node)["instance"]
         began = datetime.now(UTC)
         self.cloud.clients(self.stack.region)("ec2").reboot_instances(InstanceIds=[instance])

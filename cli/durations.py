@@ -25,7 +25,7 @@ def parse(text: str) -> timedelta:
 
 
 def shown(period: timedelta) -> str:
-    """Return a period with its two largest units.
+    """Return a period as text, in its two largest units.
 
     >>> shown(timedelta(days=2, hours=3, minutes=20)), shown(timedelta(minutes=44, seconds=59)), shown(timedelta(seconds=20))
     ('2 d 3 h', '44 min', '0 min')

@@ -87,7 +87,7 @@ class Run:
 
 
 def parse(text: str) -> list[Run]:
-    """Return the runs of the listing, newest first.
+    """Parse the listing, and return the runs, newest first.
 
     >>> [(run.id, run.phase, run.command) for run in parse('a\\t0\\t1\\t2\\t0\\t["true"]\\n')]
     [('a', 'Succeeded', ('true',))]
@@ -158,7 +158,7 @@ class Runs:
         return f"{folder}/workdir"
 
     def _output(self, script: str) -> str:
-        """Return the output of a script that may run repeatedly."""
+        """Return the output of a script that can safely run twice."""
         command = self.bash(script)
         done = remote_run.connected(
             lambda: subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
@@ -176,15 +176,14 @@ def on_head_node(stack: str, config_dir: Path, identity: Path | None) -> Iterato
 
 
 def selected(cluster: DeployedEc2Cluster, folder: Path, limit_mib: int) -> Selection:
-    """Choose the files of a folder. Raises CommandError if they cannot be sent."""
+    """Select the files of a folder to send. Raises CommandError if they cannot be sent."""
     if not cluster.shared:
         fix = "Set storage.efs in the stack, or copy the folder into the AMI"
         raise CommandError(f"--workdir: {cluster.naming.cluster} has no shared file system for the folder. {fix}.")
     return select(folder, limit_mib)
 
 
-# --- verbs that also exist for Kubernetes clusters
-# ---------------------------------------------------------------------------
+# --- verbs that also exist for Kubernetes clusters --------------------------------------------------------------------
 
 
 def print_list(runs: "list[Run]", *, as_json: bool) -> int:
@@ -205,7 +204,7 @@ def print_list(runs: "list[Run]", *, as_json: bool) -> int:
 
 
 def print_log(runs: Runs, id: str, *, follow: bool, as_json: bool) -> int:
-    """Print a run's log. With `follow`, return 0 or 1 like the same verb for jobs."""
+    """Print a run's log. With `follow`, return 0 or 1, like `logs` for jobs."""
     if follow:
         runs.find(id)
         out = sys.stderr.buffer if as_json else sys.stdout.buffer

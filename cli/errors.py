@@ -51,7 +51,7 @@ class NotFound(CommandError):
 
 
 class Forbidden(CommandError):
-    """The cluster denies the caller permission."""
+    """The caller lacks a permission in the cluster."""
 
 
 class Conflict(CommandError):

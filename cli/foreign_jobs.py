@@ -1,4 +1,4 @@
-"""Jobs of other operators, as users apply them: PyTorchJobs, TrainJobs, JobSets, RayJobs and plain Jobs.
+"""Jobs of other operators, applied directly by users: PyTorchJobs, TrainJobs, JobSets, RayJobs and plain Jobs.
 
 All functions are pure. `cli.job_state` uses the result like the state of a submitted job.
 """
@@ -27,14 +27,14 @@ POD_LABELS: Final = {
     "RayJob": RAY_LABEL,
     "Job": BATCH_LABEL,
 }
-"""Label of a job's pods with the name of the job, by kind. A TrainJob's JobSet has the same name as the TrainJob."""
+"""Kind of job -> pod label that contains the job's name. A TrainJob's JobSet has the same name as the TrainJob."""
 LABELS: Final = (JOB_LABEL, TRAINING_LABEL, JOB_SET_LABEL, RAY_LABEL, BATCH_LABEL)
-"""Labels with the name of a pod's job, in order of preference: the pods of a JobSet also have the label of their Job."""
+"""Pod labels that contain the job's name, in order of preference: pods of a JobSet also have the label of their Job."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What an operator reports about a job."""
+    """State of a job, as reported by its operator."""
 
     workers: int
     suspended: bool
@@ -71,7 +71,7 @@ def role_of(pod: Object) -> str:
 
 
 def first_rank(pods: Sequence[Pod]) -> list[Pod]:
-    """Return the pods whose logs make up the log of a job: of each attempt, the launcher or else rank 0."""
+    """Return the pods whose logs make up the log of a job: each attempt's launcher or, without one, rank 0."""
     ranks = [(_rank(pod), pod) for pod in pods]
     first = min((rank for rank, _ in ranks), default=None)
     return [pod for rank, pod in ranks if rank == first]
@@ -99,7 +99,7 @@ def progress_of(found: Object) -> Progress:
         case "RayJob":
             return _ray(spec, status)
         case "TrainJob":
-            # A TrainJob without numNodes uses that of its runtime.
+            # Without numNodes, a TrainJob uses the value of its runtime.
             return _set(spec, status, (spec.get("trainer") or {}).get("numNodes") or 0, status.get("jobsStatus"), "Complete")
     workers = sum(
         one.get("replicas", 1) * (one["template"].get("spec") or {}).get("parallelism", 1) for one in spec["replicatedJobs"]

@@ -10,13 +10,13 @@ from infra.platform.job_controller.in_pod.stacks import listed
 
 
 def last_hang(cluster: Cluster, namespace: str, name: str) -> Mapping[str, Any]:
-    """Return the last attempt that hung of the newest job with this name, which may be deleted. Raises NotFound."""
+    """Return the last hung attempt of the newest job with this name, even if the job was deleted. Raises NotFound."""
     found = sorted((one for one in all_records(cluster, namespace) if one.content["name"] == name), key=lambda one: one.key)
     if not found:
-        raise NotFound(f"there is no record of a job {name} in {namespace}")
+        raise NotFound(f"there is no record of job {name} in namespace {namespace}")
     hung = [one for one in found[-1].content["attempts"] if one.get("hang")]
     if not hung:
-        raise NotFound(f"no attempt of {name} was ended because of a hang")
+        raise NotFound(f"no attempt of {name} ended because of a hang")
     attempt: Mapping[str, Any] = hung[-1]
     return attempt
 
@@ -30,7 +30,7 @@ def lines(attempt: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"    {line}" for line in hang.get("log") or ["none"])
     if not hang.get("ranks"):
         yield ""
-        yield "what the ranks were doing is not known: no pod answered in time"
+        yield "unknown what the ranks were doing: no pod answered in time"
     yield from (f"    {line}" for line in hang.get("unknown", ()))
     for group in hang.get("ranks", ()):
         numbers = listed(group["ranks"])

@@ -238,7 +238,7 @@ def _report(path: Path, stack: str, form: Form, agreed: Agreed, *, offline: bool
 
 
 def _report_cost(agreed: Agreed, *, offline: bool) -> None:
-    """Print what the stack will cost, as the last line; nothing for an existing cluster."""
+    """Print the cost of the stack as the last line. Print nothing for an existing cluster."""
     settings, facts = agreed.examined.settings, agreed.examined.facts
     if isinstance(settings, Settings):
         prices = snapshot(settings.region) if offline or facts is None else price_list.read(Wanted.of(settings))

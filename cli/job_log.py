@@ -105,8 +105,8 @@ class Follower:
     def run(self) -> tuple[JobState | None, int]:
         """Follow until the job ends; return its last state (None if it was deleted) and the exit code.
 
-        Raises CommandError if the cluster does not answer, if the job can never run with its image, or if it does not
-        start for STUCK_SECONDS because its pods are refused or its image cannot be pulled.
+        Raises CommandError if the cluster does not answer, or if the job can never run with its image. It also raises
+        CommandError if rejected pods or an image pull error keep the job from starting for STUCK_SECONDS.
         """
         last: JobState | None = None
         while True:

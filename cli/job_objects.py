@@ -49,7 +49,7 @@ def all_jobs(cluster: Cluster, namespace: str | None) -> list[JobState]:
 
 
 def _foreign(cluster: Cluster, kind: str, namespace: str | None) -> list[Object]:
-    """Return the jobs of other operators; none if the caller may not list them."""
+    """Return the jobs of other operators; empty without permission to list them."""
     try:
         found = cluster.list(kind, namespace)
     except Forbidden:
@@ -87,7 +87,7 @@ def find(cluster: Cluster, name: str, namespace: str) -> JobState:
 
 
 def _if_stopped(cluster: Cluster, state: JobState, workloads: Sequence[Object] | None = None) -> JobState:
-    """Return the state, as failed if the queue has stopped the job for good because its pods did not start."""
+    """Return the state. It is Failed if the queue has stopped the job for good because its pods did not start."""
     if state.phase != "Queued":
         return state
     found = workloads if workloads is not None else cluster.list("Workload", state.namespace)
@@ -99,7 +99,7 @@ def _if_stopped(cluster: Cluster, state: JobState, workloads: Sequence[Object] |
 
 
 def warnings(cluster: Cluster, namespace: str) -> list[Object]:
-    """Return the warnings about objects in a namespace; none without permission to read them."""
+    """Return the warnings about objects in a namespace; empty without permission to read them."""
     try:
         return cluster.list("Event", namespace, fields={"type": "Warning"})
     except CommandError:
@@ -161,7 +161,7 @@ def _create(cluster: Cluster, manifest: Object) -> Object:
 
 
 class Beside(Protocol):
-    """What a job needs in addition to its objects, such as a folder on the shared volume."""
+    """Files that a job needs in addition to its objects, such as a folder on the shared volume."""
 
     def create(self, cluster: Cluster) -> None: ...
 

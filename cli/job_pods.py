@@ -16,7 +16,7 @@ _INDEXES = (
     "training.kubeflow.org/replica-index",
     "apps.kubernetes.io/pod-index",
 )
-"""Set by Kubernetes' Job controller, by mpi-operator and by the StatefulSet controller."""
+"""Kubernetes' Job controller sets the first one, mpi-operator the second, and the StatefulSet controller the third."""
 
 
 def worker_index(pod: Object) -> int | None:

@@ -17,12 +17,12 @@ Object = Mapping[str, Any]
 PASSING = ("Unhealthy", "BackOff", "FailedScheduling", "NodeNotReady")
 """Reasons of warnings that are normal while a pod starts, or that a condition of the pod also reports."""
 STUCK = ("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "CreateContainerConfigError")
-"""Reasons that the kubelet gives for containers that need another image or a missing object:
+"""Reasons that the kubelet reports for containers that cannot start because of their image or a missing object:
 https://github.com/kubernetes/kubernetes/blob/v1.35.0/pkg/kubelet/images/types.go and
 kuberuntime/kuberuntime_container.go
 """
 REFUSED_PODS = ("FailedCreate", "MPIJobFailed")
-"""Event reasons with which controllers, including MPI operator 0.8.2 (mpi_job_controller.go), report rejected pods."""
+"""Reasons of events about rejected pods. They include those of MPI operator 0.8.2 (mpi_job_controller.go)."""
 
 
 @dataclass(frozen=True)
@@ -230,9 +230,9 @@ def lacks_reason(state: JobState, pods: Sequence[Object]) -> bool:
 
 
 def warning(state: JobState, pods: Sequence[Object], events: Sequence[Object]) -> str:
-    """Return the latest warning about a job or its pods that are not ready; empty if there is none.
+    """Return the latest warning about a job or about its pods that are not ready; empty if there is none.
 
-    Controllers report here why the API server rejects their pods: Pod Security, a quota or a webhook.
+    Controllers report in warnings why the API server rejects their pods: Pod Security, a quota or a webhook.
     """
     well = {pod["metadata"]["name"] for pod in pods if _is(_conditions(pod["status"]), "Ready")}
     names = {state.name, state.object_name, f"{state.name}-launcher", f"{state.name}-worker"}
@@ -264,7 +264,7 @@ def _event_time(event: Object) -> datetime:
 
 
 def stuck(state: JobState, pods: Sequence[Object], events: Sequence[Object]) -> str:
-    """Return why a job does not start, if waiting for nodes does not help; empty otherwise."""
+    """Return why a job does not start, if waiting for nodes would not help; empty otherwise."""
     if state.phase != "Starting":
         return ""
     for pod in pods:

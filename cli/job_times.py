@@ -1,4 +1,4 @@
-"""Times of Kubernetes and of records, and durations in tables."""
+"""Parse the timestamps of Kubernetes objects and job records, and format durations for tables."""
 
 from datetime import UTC, datetime
 

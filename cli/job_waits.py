@@ -1,4 +1,4 @@
-"""Explains why jobs wait, from their pods, events and Kueue's workloads. Each list is read once per namespace."""
+"""Explain why jobs wait, based on their pods, events and Kueue's Workloads. Each list is read once per namespace."""
 
 import re
 from collections.abc import Callable
@@ -19,7 +19,7 @@ LONGEST = 110
 
 @dataclass
 class Waits:
-    """The reasons why the jobs of a cluster wait. `on_error` gets the reason for each query that fails."""
+    """The reasons why the jobs of a cluster wait. Each failed query calls `on_error` with the reason."""
 
     cluster: Cluster
     on_error: Callable[[str], None] = lambda reason: None
@@ -39,7 +39,7 @@ class Waits:
         return waits_for(state, pods, held, events) or self._hang(state)
 
     def _hang(self, state: JobState) -> str:
-        """Return why the job restarted, according to its record, if it was because of a hang."""
+        """Return the reason for the job's last restart, according to its record, if that was a hang."""
         if state.namespace not in self._records:
             self._records[state.namespace] = self._query(partial(records.all_records, self.cluster, state.namespace))
         record = records.of_job(self._records[state.namespace], state)

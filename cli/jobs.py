@@ -22,7 +22,7 @@ STYLES = {"Succeeded": "green", "Failed": "red", "Running": "cyan"}
 def command(
     stack: options.Ec2Stack = None,
     all_namespaces: Annotated[bool, typer.Option("--all-namespaces", "-A", help="List jobs of all namespaces.")] = False,
-    everything: Annotated[bool, typer.Option("--all", help="Also list jobs that were deleted, from their records.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Also list deleted jobs, from their records.")] = False,
     kubeconfig: options.Kubeconfig = None,
     context: options.Context = None,
     namespace: options.Namespace = None,
@@ -30,7 +30,7 @@ def command(
     config_dir: options.ConfigDir = options.STACK_FILES,
     as_json: options.Json = False,
 ) -> int:
-    """Prints the newest job first. With --stack: the commands that `run` started on the head node."""
+    """Prints the newest job first. With --stack, lists the commands that `run` started on the head node."""
     if stack:
         with ec2_runs.on_head_node(stack, config_dir, identity) as runs:
             return ec2_runs.print_list(runs.list(), as_json=as_json)

@@ -1,4 +1,4 @@
-"""`local scarce`, `local quota`, `local deny`, `local clock`: what the local AWS rejects, and its date."""
+"""`local scarce`, `local quota`, `local deny`, `local clock`: set what the local AWS rejects, and its date."""
 
 from typing import Annotated, Any
 
@@ -21,13 +21,15 @@ def scarce(
         str | None, typer.Argument(metavar="[TYPE]", help="Instance type; without it, prints the list.")
     ] = None,
     zone: Annotated[str | None, typer.Option("--zone", help="Availability Zone without capacity.", show_default=False)] = None,
-    until: Annotated[str | None, typer.Option("--until", help="End it after this time: 10m, 2h.", show_default="never")] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", help="End the shortage after this time, such as 10m or 2h.", show_default="never")
+    ] = None,
     clear: Clear = False,
     home: Home = DEFAULT_HOME,
     as_json: options.Json = False,
 ) -> int:
     """On-demand and Spot launches of the type fail in the zone with InsufficientInstanceCapacity. Reserved capacity stays
-    usable. `local reset` ends it.
+    usable. `local reset` ends the shortage.
     """
     if (instance_type is None) != (zone is None):
         raise CommandError("give both an instance type and --zone, or neither for the list", USAGE)
@@ -56,7 +58,7 @@ def quota(
     home: Home = DEFAULT_HOME,
     as_json: options.Json = False,
 ) -> int:
-    """The local AWS rejects requests that exceed a quota, with AWS's error. `local reset` restores the values."""
+    """The local AWS rejects requests that exceed a quota, with AWS's error. `local reset` restores all quotas."""
     control = LocalCloud(home).control()
     if code is not None and value is not None:
         asked(control, "PUT", "quotas", {code: value})
@@ -80,7 +82,7 @@ def deny(
     home: Home = DEFAULT_HOME,
     as_json: options.Json = False,
 ) -> int:
-    """Every request that needs the action is denied, as by a service control policy. `local reset` ends it."""
+    """Every request that needs the action is denied, as by a service control policy. `local reset` ends the denial."""
     control = LocalCloud(home).control()
     if clear:
         asked(control, "DELETE", "denials")
@@ -101,7 +103,7 @@ def clock(
     home: Home = DEFAULT_HOME,
     as_json: options.Json = False,
 ) -> int:
-    """Capacity Blocks start and end, and scheduled actions run, at dates of this calendar. `local reset` restores it."""
+    """Capacity Blocks and scheduled actions follow this calendar. `local reset` restores the current date."""
     control = LocalCloud(home).control()
     if advance is None:
         now = asked(control, "GET", "clock")
@@ -115,7 +117,7 @@ def clock(
 
 
 def asked(control: Control, method: str, path: str, body: Any = None) -> Any:
-    """Send a control request. A rejected request is a user error."""
+    """Send a control request. Raises CommandError if the local AWS rejects it."""
     try:
         return control.send(method, path, body)
     except ControlError as error:

@@ -28,7 +28,7 @@ UNTIL_NOT_READY: Final = "Kubernetes reports it as NotReady after about 50 s."
 
 @dataclass(frozen=True)
 class Broken:
-    """What was done."""
+    """Result of a fault or of --restore."""
 
     did: str
     restore: str
@@ -36,22 +36,22 @@ class Broken:
 
 
 def command(
-    target: Annotated[str, typer.Argument(help="Name of the node, or ID of its instance, or name of the job.")],
+    target: Annotated[str, typer.Argument(help="Name of a node, ID of its instance, or name of a job.")],
     xid: Annotated[
         int | None, typer.Option(help="A GPU reports this Xid, such as 79: the GPU has fallen off the bus.", min=1)
     ] = None,
-    ecc: Annotated[bool, typer.Option("--ecc", help="A GPU has a double-bit memory error, which is Xid 48.")] = False,
+    ecc: Annotated[bool, typer.Option("--ecc", help="A GPU has a double-bit memory error (Xid 48).")] = False,
     gpu: Annotated[int, typer.Option(help="Index of the GPU.", min=0)] = 0,
     kubelet: Annotated[bool, typer.Option("--kubelet", help="Stop the node's kubelet.")] = False,
     link: Annotated[bool, typer.Option("--link", help="Unplug the node's network link.")] = False,
     instance: Annotated[bool, typer.Option("--instance", help="Terminate the node's instance.")] = False,
-    spot_notice: Annotated[bool, typer.Option("--spot-notice", help="EC2 ends the Spot Instance in two minutes.")] = False,
+    spot_notice: Annotated[bool, typer.Option("--spot-notice", help="EC2 interrupts the Spot Instance in two minutes.")] = False,
     retire: Annotated[bool, typer.Option("--retire", help="EC2 retires the instance in two weeks.")] = False,
     block_ends: Annotated[
-        bool, typer.Option("--block-ends", help="Advance the calendar to the time at which the node's Capacity Block drains.")
+        bool, typer.Option("--block-ends", help="Advance the calendar until the node's Capacity Block drains.")
     ] = False,
-    hang: Annotated[int | None, typer.Option(help="This rank of a job stops, as if it waited forever.", min=0)] = None,
-    slow: Annotated[int | None, typer.Option(help="This rank of a job gets a fifth of its time.", min=0)] = None,
+    hang: Annotated[int | None, typer.Option(help="Stop this rank of a job, as if it waited forever.", min=0)] = None,
+    slow: Annotated[int | None, typer.Option(help="Let this rank of a job run only a fifth of the time.", min=0)] = None,
     restore: Annotated[
         bool, typer.Option("--restore", help="Start the kubelet and plug in the link, or let the ranks of a job continue.")
     ] = False,
@@ -59,7 +59,7 @@ def command(
     as_json: options.Json = False,
 ) -> int:
     """Needs exactly one fault, or --restore. After an Xid, NVIDIA's device plugin withdraws the GPU from Kubernetes, and the
-    node's condition AcceleratedHardwareReady becomes False; application errors such as Xid 31 only leave an event.
+    node's condition AcceleratedHardwareReady becomes False. Application errors such as Xid 31 only leave an event.
     """
     if ecc and xid is not None:
         raise CommandError("give one fault, not --xid and --ecc", USAGE)
@@ -98,12 +98,12 @@ def _broken(cloud: LocalCloud, target: str, act: Callable[[RunningNode], Broken]
 
 def _rank(cloud: LocalCloud, job: str, do: str, rank: int) -> Broken:
     _post_ranks(cloud, job, {"do": do, "rank": rank})
-    did = f"Rank {rank} of {job} has stopped." if do == "hang" else f"Rank {rank} of {job} gets a fifth of its time."
+    did = f"Rank {rank} of {job} has stopped." if do == "hang" else f"Rank {rank} of {job} runs only a fifth of the time."
     return Broken(did, _undo(cloud), {"job": job, "rank": rank})
 
 
 def _job_restored(cloud: LocalCloud, job: str) -> Broken | None:
-    """Let the ranks of a job continue; None if it has none."""
+    """Let the ranks of a job continue. Return None if the job has no ranks."""
     found = _post_ranks(cloud, job, {"do": "restore"})["ranks"] if cloud.is_running() else []
     return Broken(f"All ranks of {job} continue.", "", {"job": job}) if found else None
 
@@ -121,7 +121,7 @@ def _gpu(cloud: LocalCloud, node: RunningNode, index: int, xid: int) -> Broken:
     except gpus.NoSuchGpu as error:
         raise NotFound(str(error)) from None
     did = f"GPU {index} of {node.name} ({uuid}) has reported Xid {xid}: {xids.of(xid).text}."
-    again = f"A new instance has new GPUs: {program()} local break NODE --instance{home_option(cloud)}"
+    again = f"Get new GPUs with a new instance: {program()} local break NODE --instance{home_option(cloud)}"
     restore = again if xids.of(xid).sets_condition else ""
     return Broken(did, restore, {"node": node.name, "gpu": index, "uuid": uuid, "xid": xid})
 
@@ -139,7 +139,7 @@ def _link(cloud: LocalCloud, node: RunningNode) -> Broken:
 def _restored(cloud: LocalCloud, node: RunningNode) -> Broken:
     for part in ("link", "kubelet"):
         _switch(cloud, node, part, on=True)
-    return Broken(f"The kubelet of {node.name} runs and its link is up.", "", {"node": node.name})
+    return Broken(f"The kubelet of {node.name} is running and its link is up.", "", {"node": node.name})
 
 
 def _instance(cloud: LocalCloud, node: RunningNode) -> Broken:
@@ -151,7 +151,7 @@ def _instance(cloud: LocalCloud, node: RunningNode) -> Broken:
 
 def _spot_notice(cloud: LocalCloud, node: RunningNode) -> Broken:
     end = _announce(cloud, node, "interruption")
-    did = f"EC2 ends {node.instance} of {node.name} at {end}, the time in its Spot notice. EKS drains the node now."
+    did = f"EC2 interrupts {node.instance} of {node.name} at {end}, the time in its Spot notice. EKS drains the node now."
     return Broken(did, "Auto Scaling replaces it.", {"node": node.name, "instance": node.instance, "time": end})
 
 
@@ -163,7 +163,7 @@ def _retire(cloud: LocalCloud, node: RunningNode) -> Broken:
 
 
 def _block_ends(cloud: LocalCloud, node: RunningNode) -> Broken:
-    """The pool's scheduled action drains the node; EC2 itself terminates instances 15 minutes later."""
+    """Advance the calendar until the pool's scheduled action drains the node. EC2 terminates instances 15 minutes later."""
     region = next(one.region for one in cloud.clusters() if one.name == node.cluster)
     ec2 = cloud.clients(region)("ec2")
     (found,) = [one for each in ec2.describe_instances(InstanceIds=[node.instance])["Reservations"] for one in each["Instances"]]

@@ -1,4 +1,4 @@
-"""Dead parts of local clouds: verbs that need such a part fail at once and name it, instead of waiting for a response."""
+"""Find dead parts of local clouds. Verbs that need one fail at once and report it, instead of waiting."""
 
 import os
 import shlex
@@ -51,7 +51,7 @@ def refuse_other_account(cloud: "LocalCloud", wanted: str | None) -> None:
     kind = cloud.control().send("GET", "account")["kind"]
     if kind != wanted:
         fix = f"{program()} local stop{home_option(cloud)}"
-        raise CommandError(f"the running local cloud has an account of kind {kind}. Stop it first: {fix}", REFUSED)
+        raise CommandError(f"the running local cloud's account is {kind}. Stop it first: {fix}", REFUSED)
 
 
 def refuse_other_providers(cloud: "LocalCloud", wanted: str | None) -> None:
@@ -65,8 +65,10 @@ def refuse_other_providers(cloud: "LocalCloud", wanted: str | None) -> None:
 
 
 def refuse_dead_cluster(server: str, *, nodes: bool = False) -> None:
-    """Raise CommandError if this address belongs to a local cluster with dead parts; with `nodes`, also if a process of
-    one of its nodes is dead."""
+    """Raise CommandError if this address belongs to a local cluster with dead parts.
+
+    With `nodes`, also raise it if a process of one of the nodes is dead.
+    """
     if CLONE is None or urlsplit(server).hostname != LOOPBACK:
         return
     from localcloud import mending
@@ -77,7 +79,7 @@ def refuse_dead_cluster(server: str, *, nodes: bool = False) -> None:
 
 
 def hint(server: str) -> str:
-    """Return the end of a sentence with what to do if the API server at this address does not answer."""
+    """Return a hint to append to an error if the API server at this address does not answer."""
     local = CLONE is not None and urlsplit(server).hostname == LOOPBACK
     return f"; if it is a local cloud's, `{program()} local start` restarts its dead parts" if local else ""
 

@@ -22,10 +22,12 @@ from cli.workdir.in_cluster import kept_logs
 def command(
     name: Annotated[str, typer.Argument(help="Job name.")],
     stack: options.Ec2Stack = None,
-    worker: Annotated[int | None, typer.Option("--worker", "-w", min=0, help="Only the log of this worker.")] = None,
-    every: Annotated[bool, typer.Option("--all", help="The logs of all pods; lines start with the pod, like worker-0.")] = False,
+    worker: Annotated[int | None, typer.Option("--worker", "-w", min=0, help="Print only the log of this worker.")] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Print the logs of all pods; each line starts with its pod, such as worker-0.")
+    ] = False,
     hang: Annotated[
-        bool, typer.Option("--hang", help="Why the job was last restarted as hanging, and what each rank was doing.")
+        bool, typer.Option("--hang", help="Show why the job was last restarted after a hang, and what each rank was doing.")
     ] = False,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow the log through restarts until the job ends.")] = False,
     kubeconfig: options.Kubeconfig = None,
@@ -39,7 +41,7 @@ def command(
 
     Logs of deleted pods come from the shared volume, or from CloudWatch with `platform.jobLogs: cloudwatch`.
 
-    MPI sends the output of all ranks to the launcher. With `rankPrefix: true` in the job, each line names its rank.
+    MPI sends the output of all ranks to the launcher. With `rankPrefix: true`, each line starts with its rank.
 
     With --stack, NAME is a run on the head node of an EC2 cluster.
 
@@ -116,7 +118,7 @@ def kept(cluster: Cluster, namespace: str, name: str, worker: int | None, *, eve
 
 
 def _kept(cluster: Cluster, namespace: str, name: str) -> dict[str, list[str]]:
-    """Return the kept lines by pod. Jobs that were submitted before `platform.jobLogs` changed have theirs on the volume."""
+    """Return the kept lines by pod. Logs of jobs submitted before `platform.jobLogs` changed are on the volume."""
     described = cluster.description()
     if described.log_group:
         try:

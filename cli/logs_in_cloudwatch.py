@@ -12,7 +12,10 @@ from infra.jobs.cluster import ClusterDescription
 
 
 def kept(described: ClusterDescription, namespace: str, job: str) -> dict[str, list[str]]:
-    """Return the lines of each pod of the job's last run. Raises NotFound if there are none, and CommandError."""
+    """Return the lines of each pod of the job's last run.
+
+    Raises NotFound if there are none, and CommandError if AWS rejects the query.
+    """
     region, group = described.region, described.log_group
     try:
         return query(region, lambda: _last_run(Clients(region).logs, group, cloudwatch_logs.streams(namespace, job)))
@@ -42,7 +45,7 @@ def _run(stream: str) -> str:
 
 
 def _lines(logs: Any, group: str, stream: str) -> Iterator[str]:
-    """Yield the lines of a stream. AWS returns the same token twice at its end."""
+    """Yield the lines of a stream. At the end of the stream, AWS returns the same token again."""
     token: dict[str, str] = {}
     while True:
         page = logs.get_log_events(logGroupName=group, logStreamName=stream, startFromHead=True, **token)

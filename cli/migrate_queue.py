@@ -3,7 +3,7 @@
 Kubernetes converts an object to the storage version of its kind only when a client writes the object, and refuses to
 remove an API version in which objects may still be stored. Kueue 0.16 stores v1beta2, and later releases drop v1beta1.
 This verb does what Kueue's own script does (kubernetes-sigs/kueue@v0.16.1:hack/migrate-to-v1beta2.sh), and then records
-in each definition that no object has an earlier version.
+in each definition that no object is stored in an earlier version.
 """
 
 from typing import Any, Final
@@ -55,7 +55,7 @@ def migrate(cluster: Cluster, definition: Object) -> int:
             # The items of a list do not contain their kind.
             cluster.replace({**one, "apiVersion": f"{QUEUE_GROUP}/{version}", "kind": names["kind"]}, path)
         except (Conflict, NotFound):
-            continue  # another client wrote or deleted it since, so no copy in the earlier version is left
+            continue  # another client has written or deleted it since, so no copy in the earlier version is left
     _record(cluster, definition["metadata"]["name"], version)
     return len(objects)
 

@@ -9,7 +9,7 @@ from cli.installation import STACKS
 
 Stack = Annotated[str, typer.Option("--stack", "-s", help="Stack name: NAME of Pulumi.NAME.yaml.")]
 Ec2Stack = Annotated[
-    str | None, typer.Option("--stack", "-s", help="EC2 cluster of this stack, instead of a Kubernetes cluster.")
+    str | None, typer.Option("--stack", "-s", help="Use the EC2 cluster of this stack instead of a Kubernetes cluster.")
 ]
 ConfigDir = Annotated[Path, typer.Option("--config-dir", help="Folder of the stack files.", show_default="stacks/")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document; also on errors.")]
@@ -27,7 +27,7 @@ Namespace = Annotated[
 ]
 
 Worker = Annotated[int, typer.Option("--worker", "-w", min=0, help="Number of the worker, starting at 0.")]
-Launcher = Annotated[bool, typer.Option("--launcher", help="The launcher's pod instead of a worker's.")]
+Launcher = Annotated[bool, typer.Option("--launcher", help="Use the launcher's pod instead of a worker's.")]
 
 Workdir = Annotated[
     Path | None,

@@ -1,4 +1,4 @@
-"""Run commands in containers and connect to ports of pods, over WebSockets of the API server.
+"""Run commands in containers and connect to ports of pods, over the API server's WebSockets.
 
 Each message starts with the number of its channel:
 https://github.com/kubernetes/kubernetes/blob/v1.35.0/staging/src/k8s.io/apimachinery/pkg/util/remotecommand/constants.go
@@ -17,7 +17,7 @@ from cli.exit_codes import UNREACHABLE
 STDIN, STDOUT, STDERR, STATUS, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
 CHUNK: Final = 1 << 18
 _HALF_CLOSE: Final = "v5.channel.k8s.io"
-"""Subprotocol whose clients can close stdin."""
+"""Subprotocol that lets clients close stdin."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def run(cluster: Cluster, where: Container, words: Sequence[str], stdin: IO[byte
     """Run a command until it ends. It must know the length of its input, because old clusters cannot close stdin."""
     output: dict[int, bytearray] = {STDOUT: bytearray(), STDERR: bytearray()}
     command = Command(cluster, where, words, stdin=stdin is not None)
-    # Send in another thread: a command that writes while it reads would block both sides otherwise.
+    # Send in another thread: otherwise, a command that writes while it reads would block both sides.
     threading.Thread(target=_send_all, args=(command, stdin), daemon=True).start()
     code = command.wait(lambda channel, data: output[channel].extend(data))
     return Ran(code, bytes(output[STDOUT]), bytes(output[STDERR]))

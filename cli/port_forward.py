@@ -69,7 +69,7 @@ def _listener(port: int) -> socket.socket:
 
 
 def _serve(listener: socket.socket, cluster: Cluster, state: JobState, port: int, worker: int | None) -> NoReturn:
-    """Connect each client to the currently running pod: a worker that restarted has a new pod."""
+    """Connect each client to the pod that is running at the time, because a restarted worker has a new pod."""
     while True:
         client, _ = listener.accept()
         threading.Thread(target=_connect, args=(client, cluster, state, port, worker), daemon=True).start()

@@ -1,4 +1,4 @@
-"""Records of jobs: what the job controller keeps after a job has ended or was deleted."""
+"""Read job records, which the job controller keeps after a job has ended or has been deleted."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -71,18 +71,18 @@ class JobRecord:
 
 
 def all_records(cluster: Cluster, namespace: str | None) -> list[JobRecord]:
-    """Return the records of one namespace or of all namespaces. Records of a newer format are left out."""
+    """Return the records of one namespace or of all namespaces. Records in a newer format are skipped."""
     found = cluster.list_labeled("ConfigMap", RECORD_LABEL, namespace)
     return [record for one in found if (record := _read(one)) is not None]
 
 
 def of_job(records: Iterable[JobRecord], state: JobState) -> JobRecord | None:
-    """Return the record of a job that exists."""
+    """Return the record of an existing job; None if it has none."""
     return next((one for one in records if one.key == (state.namespace, state.name, state.created)), None)
 
 
 def await_end(cluster: Cluster, state: JobState) -> None:
-    """Wait until the controller has completed the record of a deleted job; it would write a deleted record again."""
+    """Wait until the controller has completed the record of a deleted job. Until then, it would recreate the record."""
     polling = Retrying(retry=retry_if_result(bool), stop=stop_after_delay(COMPLETE_SECONDS), wait=wait_fixed(PAUSE_SECONDS))
     with suppress(RetryError):  # without a controller, the record stays as it is
         polling(_is_open, cluster, state)

@@ -1,15 +1,15 @@
-"""The script with which `run --restarts` starts a command again on the head node, once the cluster is whole again."""
+"""Script with which `run --restarts` restarts a command on the head node once all nodes are back."""
 
 from typing import Final
 
 HOSTFILE: Final = "/etc/gpumpi/hostfile"
-"""Nodes that have joined. Written by amis/join/gpumpi_join/service.py; Open MPI's default."""
+"""Open MPI's default hostfile. amis/join/gpumpi_join/service.py adds the nodes that have joined to it."""
 LIMIT_SECONDS: Final = 2400
-"""How long to wait for the replacements of lost nodes: launch and join, which the largest instances finish in half an hour."""
+"""How long to wait for the replacements of lost nodes. The largest instances launch and join within half an hour."""
 PAUSE_SECONDS: Final = 5
 CONNECT_SECONDS: Final = 10
 ANSWER_SECONDS: Final = 20
-"""How long a node may take to answer over ssh, whose own limit does not include the login."""
+"""How long a node may take to answer over ssh. ssh's own limit does not include the login."""
 GRACE_SECONDS: Final = 30
 """How long mpirun may take to end after it has reported a lost node."""
 
@@ -77,11 +77,12 @@ done
 
 
 def repeated(line: str, restarts: int, hostfile: str = HOSTFILE) -> str:
-    """Return a bash script that runs a command again while it fails or loses nodes, up to this number of times.
+    """Return a bash script that restarts a command when it fails or loses nodes, up to this many times.
 
-    It ends a command whose mpirun has reported a lost node but does not end by itself. Before each restart, it waits until
-    the hostfile lists as many nodes as at the beginning and all of them answer: the join service removes lost nodes, and
-    Auto Scaling replaces them. It ends with the exit code of the last attempt."""
+    The script ends a command whose mpirun has reported a lost node but keeps running. The join service removes lost
+    nodes, and Auto Scaling replaces them. Before each restart, the script waits until the hostfile lists as many nodes
+    as at the beginning and all of them answer. It exits with the exit code of the last attempt.
+    """
     seconds = {"answer": ANSWER_SECONDS, "connect": CONNECT_SECONDS, "grace": GRACE_SECONDS, "limit": LIMIT_SECONDS}
     limits = {**seconds, "pause": PAUSE_SECONDS, "restarts": restarts}
     script = f"hostfile={hostfile}{_FUNCTIONS}{_LOOP}"

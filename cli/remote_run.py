@@ -95,8 +95,8 @@ def start(
 def connected(
     attempt: "Callable[[], subprocess.CompletedProcess[AnyStr]]", *, wait: Callable[[float], object] = time.sleep
 ) -> "subprocess.CompletedProcess[AnyStr]":
-    """Run an ssh command; retry up to three times if ssh cannot connect or loses its connection. So the command may run
-    more than once on the head node.
+    """Run an ssh command; retry up to three times if ssh cannot connect or loses its connection. The command
+    may therefore run more than once on the head node.
     """
     for pause in PAUSES[:3]:
         done = attempt()

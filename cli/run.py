@@ -41,7 +41,7 @@ def command(
             show_default=False,
         ),
     ] = None,
-    restarts: Annotated[int, typer.Option(min=0, help="Start a failed command again, up to this number of times.")] = 0,
+    restarts: Annotated[int, typer.Option(min=0, help="Restart a failed command, up to this many times.")] = 0,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Print the ID of the run and return.")] = False,
     attach: Annotated[str | None, typer.Option(help="Follow the run with this ID, which was started earlier.")] = None,
     identity: options.Identity = None,

@@ -23,7 +23,7 @@ FURTHER_DOWN = "see the individual fields."
 INTERNAL = ("region", "stack")
 """Fields without a row: a stack file sets them outside `gpumpi:`, or not at all."""
 LIKE_WORKER = (RoleOverrides, "launcher")
-"""Field that has the same fields as the field before it."""
+"""Model and name of a field that is not expanded: its fields are the same as those of the field before it."""
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ class Outcome:
         return [sentence for one in self.checks for sentence in one.failures]
 
     def add(self, checks: Sequence[Check], state: JobState | None, told: Sequence[str]) -> None:
-        """Add a job's checks. A job that failed without printing a failure (`told`) failed for another reason."""
+        """Add a job's checks. If the job failed without printing a failure (`told`), add its result as one."""
         self.checks += checks
         if state is not None and state.phase != "Succeeded" and not told:
             self.checks.append(smoke_verdict.judged("job", [result(state)], ""))
@@ -155,7 +155,7 @@ def _unsupported(trial: Trial, pool: PoolDescription) -> list[Problem]:
 
 
 def _emulated(cluster: Cluster) -> list[str]:
-    """Return the nodes whose label says that their devices are emulated; none if the user may not read nodes."""
+    """Return the nodes that are labeled as having emulated devices; empty without permission to read nodes."""
     try:
         nodes = cluster.list("Node", selector={EMULATED_LABEL: "true"})
     except CommandError:
@@ -164,7 +164,7 @@ def _emulated(cluster: Cluster) -> list[str]:
 
 
 def _test(cluster: Cluster, job: Job, expected: Expected, described: ClusterDescription, *, keep: bool) -> Outcome:
-    """Run the jobs of the level and judge them by the labels of the nodes that ran them."""
+    """Run the jobs of the level. The labels of the nodes that ran them decide which devices are emulated."""
     log, state = _run(cluster, smoke_jobs.with_program(job, expected), described, keep=keep)
     reports = smoke_jobs.reports("\n".join(log))
     told = smoke_verdict.failures(reports, expected)
@@ -244,7 +244,7 @@ def _print(outcome: Outcome) -> None:
 
 
 def _summary(outcome: Outcome) -> str:
-    """Return the last line, which claims only the checks that passed."""
+    """Return the last line: the passed checks by name, and the number of other results."""
     number: Callable[[str], int] = lambda wanted: sum(one.result == wanted for one in outcome.checks)  # noqa: E731
     names = [one.name for one in outcome.checks if one.result == smoke_verdict.PASSED]
     parts = [f"{number(smoke_verdict.PASSED)} passed" + (f" ({', '.join(names)})" if names else "")]

@@ -1,4 +1,4 @@
-"""The Kubernetes cluster of a stack, as a client."""
+"""Connect to the Kubernetes cluster of a stack."""
 
 from pathlib import Path
 
@@ -71,7 +71,7 @@ def described(found: EksDescription, region: str, scratch: Path) -> Cluster:
 
 
 def must_be(cluster: str, name: str) -> None:
-    """Raise CommandError if the kubeconfig belongs to another cluster than the stack's."""
+    """Raise CommandError if the kubeconfig belongs to a cluster other than the stack's."""
     if cluster != name:
         fix = "choose another with --kubeconfig and --context, or omit the stack"
         raise CommandError(f"the kubeconfig belongs to cluster {cluster}, not to {name}; {fix}", REFUSED)

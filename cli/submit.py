@@ -68,7 +68,7 @@ def command(
 
 
 def sent_folder(file: Path, job: Job) -> Path | None:
-    """Return the folder that the job's `workdir` names, relative to the file that describes the job."""
+    """Return the folder in the job's `workdir`, which is relative to the job file."""
     return file.parent / job.workdir if job.workdir else None
 
 
@@ -100,7 +100,7 @@ def create(
 def follow_job(
     cluster: Cluster, name: str, namespace: str, *, as_json: bool, choose: Choice | None = None, prefixed: bool = False
 ) -> int:
-    """Print the job's log, or those of the chosen pods, then its result. With `--json` the log goes to stderr."""
+    """Print the job's log, or the logs of the chosen pods, then its result. With `--json` the log goes to stderr."""
     out = sys.stderr if as_json else sys.stdout
     follower = Follower(cluster, name, namespace, out)
     if choose:

@@ -13,11 +13,11 @@ from cli.importing.errors import NotImportable
 from infra.config.problems import Problem
 from infra.jobs.cluster import ClusterDescription
 
-WITHOUT_CLUSTER: Final = "what a cluster's admission says of the pods (--kubeconfig), and whether its queue and pools take them"
+WITHOUT_CLUSTER: Final = "whether a cluster (--kubeconfig) admits the pods, and whether its queue and pools accept them"
 
 
 def documents(path: Path) -> list[Mapping[str, Any]]:
-    """Return the Kubernetes objects in a file that create pods; none if the file is something else."""
+    """Return the Kubernetes objects in a file that create pods; empty if it is another kind of file."""
     try:
         return admission.documents_with_pods(formats.documents(formats.text_of(path)))
     except NotImportable:
@@ -55,7 +55,7 @@ def _connect(access: Access) -> tuple[Cluster | None, ClusterDescription | None,
 def _variables(manifest: Mapping[str, Any]) -> list[Problem]:
     return [
         Problem(
-            one.path, f"{one.name} is a template variable, which nothing expands. Fill it, or use `import --set {one.name}=...`."
+            one.path, f"{one.name} is a template variable that nothing expands. Replace it, or use `import --set {one.name}=...`."
         )
         for one in formats.unset_variables(manifest)
     ]

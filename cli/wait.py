@@ -17,7 +17,7 @@ from cli.hostfile import Look, Unseen
 from cli.installation import command as program
 
 DEFAULT_MINUTES: Final = 40.0
-"""Longer than the time limit of workers with 4 TiB of memory to join (`infra.plan.join_time`)."""
+"""Longer than the time limit for workers with 4 TiB of memory to join (`infra.plan.join_time`)."""
 POLL_SECONDS: Final = 5.0
 HOSTFILE_SECONDS: Final = 120.0
 """Time for the head node to update its hostfile; its join service polls AWS every ten seconds."""
@@ -139,7 +139,7 @@ class _Failures:
         self._report = report
         self._seen: set[str] = set()
         self._reasons: dict[str, str] = {}
-        """Instance -> why it had not joined yet when this was last reported."""
+        """Instance -> last reported reason why it has not joined yet."""
         self._is_first_check = True
         self._failed_workers = 0
 
@@ -168,7 +168,7 @@ class _Failures:
         self._is_first_check = False
 
     def _is_known(self, waiting: BootLog) -> bool:
-        """Return whether this reason was already reported for this node, and remember it."""
+        """Return whether this reason was already reported for this node, and record it."""
         known = self._reasons.get(waiting.instance_id) == waiting.text
         self._reasons[waiting.instance_id] = waiting.text
         return known

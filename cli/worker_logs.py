@@ -25,7 +25,7 @@ def of_all(found: Sequence[Object], state: JobState) -> list[Object]:
 
 
 def latest(cluster: Cluster, found: Sequence[Object], state: JobState) -> Iterator[tuple[str, list[str]]]:
-    """Yield the label and the lines of each pod, except pods that were replaced by a newer one."""
+    """Yield the label and the lines of each pod, except pods that a newer one has replaced."""
     newest: Mapping[str, Object] = {label(pod, state): pod for pod in found if pod["status"].get("phase") != "Pending"}
     for name, pod in newest.items():
         lines: list[str] = []
@@ -53,7 +53,7 @@ class FollowerOfPods(Follower):
                     self._read(key, label(pod, state), ended)
 
     def _read(self, key: tuple[str, str, int], name: str, ended: bool) -> None:
-        """Start a thread that prints a log, unless one is running or the log is complete."""
+        """Start a thread that prints a log, unless such a thread is running or the log is complete."""
         log = self._logs.setdefault(key, PodLog(self.cluster, key[0], self.namespace, key[1]))
         thread = self._threads.get(key)
         if log.is_complete or (thread and thread.is_alive()):

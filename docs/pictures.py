@@ -4,12 +4,12 @@
 
 - demo: the table at the end of `make demo`, from docs/pictures/demo.json, which has the format of .local/demo.json
 
-- status: what `scripts/cluster status` prints, from a sample cluster
+- status: the output of `scripts/cluster status` for a sample cluster
 
-- plan: what `scripts/cluster plan` prints for stacks/Pulumi.02-p4d-efa.yaml, with the snapshot's prices and sample answers
+- plan: the output of `scripts/cluster plan` for stacks/Pulumi.02-p4d-efa.yaml, with snapshot prices and sample answers
 
-demo.json was recorded by `make demo` on a fresh clone on 2026-11-23, while other work ran on the machine. To renew it,
-copy .local/demo.json of another run over it.
+demo.json was recorded by `make demo` on a fresh clone on 2026-11-23, while other work ran on the machine. To update
+it, replace it with .local/demo.json of another run.
 """
 
 import io

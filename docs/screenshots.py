@@ -1,8 +1,7 @@
-"""Take screenshots of the dashboard for the documents: `python -m docs.screenshots [URL]`, from the root of the
-repository.
+"""Take screenshots of the dashboard for the documents. Run `python -m docs.screenshots [URL]` in the repository's root.
 
-Without URL, they show the sample cluster of testkit/dashboard_world.py. With URL, they show a running dashboard. The first
-run fetches Debian's headless Chromium (64 MB).
+With URL, the screenshots show a running dashboard; without it, the sample cluster of testkit/dashboard_world.py. The
+first run downloads Debian's headless Chromium (64 MB).
 """
 
 import sys

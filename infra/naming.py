@@ -49,13 +49,12 @@ ACCELERATOR_LABEL: Final = "k8s.amazonaws.com/accelerator"
 """Without this label the autoscaler adds more nodes while the device plugin of the first one is still starting."""
 
 EMULATED_LABEL: Final = "gpumpi.io/emulated-devices"
-"""Label, with the value `true`, of nodes whose GPUs and EFA interfaces only exist in the reports of device plugins.
-Only an emulator of nodes sets it: on such nodes the smoke job requires no device files and no driver; everywhere else
-it does.
+"""Label of nodes whose GPUs and EFA interfaces exist only in the reports of device plugins. Its value is `true`. Only
+an emulator of nodes sets it. On all other nodes, the smoke job requires device files and a driver.
 """
 
 EMULATED_DEVICES_FILE: Final = "/usr/lib/ec2-hardware/emulated-devices.json"
-"""File with which the local cloud's hosts declare, with the reasons, that they have no GPUs and no EFA."""
+"""File in which the local cloud's hosts declare that they have no GPUs and no EFA, and why."""
 
 GPU_RESOURCE: Final = "nvidia.com/gpu"
 EFA_RESOURCE: Final = "vpc.amazonaws.com/efa"
@@ -75,9 +74,9 @@ KEY_BUCKET_CONFIG: Final = "gpumpi-key-bucket"
 KEY_BUCKET_KEY: Final = "bucket"
 
 WORKDIR_KEYS: Final = "workdirs"
-"""Prefix, in the key bucket, of the folders that `submit` sends for jobs without a shared volume."""
+"""Prefix in the key bucket for the folders that `submit` uploads for jobs without a shared volume."""
 WORKDIR_DAYS: Final = 30
-"""How long the files that `submit` sends are kept after their job is gone; in the bucket, after they were sent."""
+"""How long to keep the files that `submit` sends: from the deletion of their job; in the bucket, from the upload."""
 
 NAMESPACE_LIMIT: Final = 20
 """Maximum length of a namespace's name: the name of its job role contains it, and IAM role names have at most 64
@@ -116,15 +115,15 @@ KUBE_SYSTEM: Final = "kube-system"
 JOB_LABEL: Final = "gpumpi.io/job"
 LAUNCHER_LABEL: Final = "gpumpi.io/launcher"
 LAUNCHER_LABELS: Final = {"standalone": "openmpi"}
-"""Launchers whose label value is their former name: labels of objects in users' clusters must not change."""
+"""Launchers that keep a former name as their label value: labels of objects in users' clusters must not change."""
 ROLE_LABEL: Final = "gpumpi.io/role"
 POLICY_ANNOTATION: Final = "gpumpi.io/policy"
 """Annotation of a job that configures what the job controller does for it."""
 RECORD_LABEL: Final = "gpumpi.io/record"
-"""Label of a job's record, with the name of the job."""
+"""Label of a job's record. Its value is the job's name."""
 RECORD_KEY: Final = "record.json"
 HELD_QUEUE: Final = "held-until-setup-ends"
-"""Queue of jobs whose `setup` has not succeeded. It does not exist, so Kueue admits no such job."""
+"""Queue of jobs whose `setup` has not succeeded. It does not exist, so Kueue does not admit these jobs."""
 
 ANYWHERE: Final = "0.0.0.0/0"
 
@@ -235,7 +234,7 @@ def job_labels(job: str, launcher: str | None = None, role: str | None = None) -
 
 
 def launcher_of(label: str) -> str:
-    """Return the launcher that a value of the launcher label stands for.
+    """Return the launcher for a value of the launcher label.
 
     >>> launcher_of("openmpi"), launcher_of("torchrun")
     ('standalone', 'torchrun')

@@ -157,7 +157,7 @@ def storage(file_system: SharedStorage | None, keys: KeyBucket) -> dict[str, obj
 
 
 def lustre(file_system: LustreStorage | None) -> dict[str, object]:
-    """Return what a client needs to mount the Lustre file system, if there is one."""
+    """Return the properties that a client needs to mount the Lustre file system, if there is one."""
     if file_system is None:
         return {}
     return {

@@ -59,7 +59,7 @@ def _build_aws(raw: RawStack) -> Mapping[str, object]:
     except LookupError:
         if not checked.problems:
             raise
-        raise SettingsError(checked.problems) from None  # possible without checks: a type or zone that AWS does not have
+        raise SettingsError(checked.problems) from None  # possible without checks: a type or zone that AWS does not offer
 
 
 def _without_checks(examined: Examined[Settings, Facts]) -> Examined[Settings, Facts]:

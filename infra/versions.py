@@ -74,16 +74,16 @@ _NOT_VERIFIED: Final = MappingProxyType(
         ("1.34", NODE_MONITORING_AGENT): "seen with 1.35 only, 2026-11-21; v1.4.2-eksbuild.1 was seen with 1.34",
     }
 )
-"""Kubernetes version and add-on, for the versions above without a source in localcloud/published/addons.yaml -> what is
-known instead. `validate` prints them.
+"""(Kubernetes version, add-on) -> what is known about a version above that has no source in
+localcloud/published/addons.yaml. `validate` prints them.
 """
 
 LIVE_KUBERNETES_VERSIONS: Final = tuple(_ADDONS)
 """The Kubernetes versions that a running cluster may have, oldest first."""
 
 EXTENDED_SUPPORT: Final = MappingProxyType({"1.33": "2026-07-29"})
-"""The versions that only running clusters may have, with the day on which EKS's standard support ended. Until they are
-upgraded, EKS bills extended support:
+"""The versions that only running clusters may have, each with the day on which EKS's standard support ended. Until they
+are upgraded, EKS bills extended support:
 https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html, read 2026-11-21 (through endoflife.date)"""
 
 KUBERNETES_VERSIONS: Final = tuple(version for version in LIVE_KUBERNETES_VERSIONS if version not in EXTENDED_SUPPORT)
@@ -99,8 +99,8 @@ def addon_versions(kubernetes_version: str, *, lustre: bool = True) -> dict[str,
 
 
 def not_verified(kubernetes_version: str, own_addons: Collection[str] = (), *, monitoring: bool = False) -> dict[str, str]:
-    """Return pinned version -> what is known, for the pins without a source. The user sets the versions of
-    `own_addons`.
+    """Return what is known about each pinned version without a source. Exclude `own_addons`, whose versions the user
+    sets.
     """
     pins = _ADDONS.get(kubernetes_version, {})
     return {
@@ -119,19 +119,20 @@ def not_verified(kubernetes_version: str, own_addons: Collection[str] = (), *, m
 # plugin looked for NVML only through the linker, and v0.19.0 to v0.19.2 turned GDRCopy on by mistake.
 NVIDIA_DEVICE_PLUGIN: Final = "v0.18.2"
 MPI_OPERATOR: Final = "v0.8.2"  # the newest release as of 2026-07
-# v0.19.2 is newer (2026-08). Its Go module is not available, and neither are those of v0.16.9, v0.17.7 and v0.17.8: not
-# tested. docs/operations.md lists the known bugs of this version; `infra.platform.admission` avoids them.
+# v0.19.2 is newer (2026-08). Its Go module is not available, and neither are those of v0.16.9, v0.17.7 and v0.17.8, so
+# none of them was tested. docs/operations.md lists the known bugs of this version; `infra.platform.admission` avoids
+# them.
 KUEUE: Final = "v0.16.1"
 # Kueue v0.16.1 is built with these versions. Trainer v2.2.0 renamed the field that Kueue writes (podTemplateOverrides).
 JOBSET: Final = "v0.10.1"
 TRAINER: Final = "v2.1.0"
 EFA_DEVICE_PLUGIN: Final = "v0.5.20"  # in chart aws-efa-k8s-device-plugin v0.5.30 (2026-08); NOT VERIFIED in an account
 
-# Runs the job controller, from a ConfigMap. AWS's mirror of Docker Hub's official image, without Docker Hub's rate limits. The
-# tag was seen on Docker Hub with digest sha256:9d2e5553305c7c7b0097999bb17187c69b921ccd6bc9d40e4bb5ebe652c00285 (2026-09-08);
-# in the mirror it is NOT VERIFIED.
+# Runs the job controller from a ConfigMap. AWS mirrors Docker Hub's official image there, without Docker Hub's rate
+# limits. The tag was seen on Docker Hub with digest
+# sha256:9d2e5553305c7c7b0097999bb17187c69b921ccd6bc9d40e4bb5ebe652c00285 (2026-09-08); NOT VERIFIED in the mirror.
 PYTHON_IMAGE: Final = "public.ecr.aws/docker/library/python:3.13.15-slim-trixie"
-AMAZON_LINUX: Final = "public.ecr.aws/amazonlinux/amazonlinux:2023.6.20250218.2"  # a public Dockerfile, with its digest
+AMAZON_LINUX: Final = "public.ecr.aws/amazonlinux/amazonlinux:2023.6.20250218.2"  # seen in a public Dockerfile, with digest
 """Image of the Job that runs `chown` on a new Lustre file system."""
 
 # Images of `platform.monitoring`, seen in manifests and image lists of public clusters in 2026; NOT VERIFIED in an account.

@@ -23,7 +23,7 @@ FOREIGN = (
 ENDPOINT_OF_A_SERVICE = "AWS_ENDPOINT_URL_"
 """Prefix of service-specific endpoint variables, which take precedence over AWS_ENDPOINT_URL."""
 OFFICIAL_PROGRAMS = "GPUMPI_OFFICIAL_PROGRAMS"
-"""Variable with the path of a folder with Pulumi's official programs, which is searched before PATH."""
+"""Environment variable with the folder of Pulumi's official programs, which is searched before PATH."""
 LOCK = "lock"
 """File that marks the folder of a local cloud."""
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "grpc_proxy")
@@ -50,7 +50,7 @@ def past_proxies(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def path_without_local_clouds() -> str:
-    """Return PATH, beginning with the folder of official programs, without the bin folders of local clouds."""
+    """Return PATH with the folder of official programs first and without the bin folders of local clouds."""
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
     named = os.environ.get(OFFICIAL_PROGRAMS)
     others = [folder for folder in folders if not (Path(folder).parent / LOCK).exists()]

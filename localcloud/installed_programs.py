@@ -29,8 +29,8 @@ class Programs:
     report: Report
 
     def for_pulumi(self, plugins: Mapping[str, Path], *, own_cli: bool) -> None:
-        """Install our build of pulumi and our language host, unless the official pulumi and its host are on PATH. A
-        pulumi without a language host gets ours. Link the official plugins.
+        """Install our build of pulumi and our language host, unless the official pulumi and its host are on PATH. If
+        the official pulumi has no language host, add ours. Link the official plugins.
 
         The engine warns if the language host is not in the folder of the pulumi binary. The binary is therefore
         hard-linked or copied into `bin`; a symlink would not work.

@@ -98,7 +98,7 @@ class LocalCloud:
         return host_state.load(self._hosts)
 
     def problems(self) -> list[str]:
-        """Return the failures of parts of the running local cloud. A server that does not answer counts as a failure."""
+        """Return the failures of the running local cloud. A server that does not answer counts as a failure."""
         aws = next((server for server in self.servers() if server.name == SERVERS[0] and server.is_serving()), None)
         try:
             return Control(aws.url).problems() if aws is not None else []
@@ -151,7 +151,7 @@ class LocalCloud:
         own_cli: bool = False,
         account: str = "established",
     ) -> bool:
-        """Start all servers. Return False if the local AWS is already running; crashed providers are then restarted.
+        """Start all servers. If the local AWS is already running, only restart crashed providers and return False.
         Otherwise, first clean up after a crash.
 
         With `kubernetes`, each EKS cluster runs as a Kubernetes cluster; otherwise it is only an API record. With
@@ -275,8 +275,8 @@ class LocalCloud:
         save([aws, *(await_ready(server) for server in started[1:])], self._record)
 
     def _restart_providers(self) -> bool:
-        """Restart crashed providers on their former ports, which are set in users' shells. Return False if the local
-        AWS has ended.
+        """Restart crashed providers on their previous ports, because users' shells still refer to these ports. Return
+        False if the local AWS has exited.
         """
         servers = {server.name: server for server in self.servers()}
         if (
@@ -352,7 +352,7 @@ def _is_still(path: Path, descriptor: int) -> bool:
 
 
 def _region(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that set the default region of SDKs and the AWS CLI: the user's region or, without one, the
-    same as `init` proposes."""
+    """Return the variables that set the default region of SDKs and the AWS CLI: the user's region or, if there is none,
+    the one that `init` proposes."""
     region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or REGION
     return {"AWS_REGION": region, "AWS_DEFAULT_REGION": region}

@@ -26,7 +26,7 @@ def dead_parts_behind(cloud: LocalCloud, endpoint: str, *, nodes: bool) -> list[
 
 
 def _dead(cluster: ClusterState) -> list[str]:
-    """Leave a cluster alone that did not start or is stopping."""
+    """Return the dead processes of a cluster; none if the cluster did not start or is stopping."""
     return [f"{crash.name} of cluster {cluster.name}" for crash in cluster.crashes] if cluster.phase == "ready" else []
 
 

@@ -25,7 +25,7 @@ from localcloud.tools.catalogue import PULUMI
 ANSWER_SECONDS: Final = 60.0
 CLI, HOST = "pulumi", "pulumi-language-python"
 PROVIDERS: Final[Mapping[str, str]] = {"aws": "pulumi_aws", "kubernetes": "pulumi_kubernetes"}
-"""Provider -> package of its SDK, whose version the plugin must match."""
+"""Provider -> package of its SDK. The plugin's version must match the SDK's."""
 
 
 class NotInstalled(Exception):

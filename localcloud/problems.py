@@ -1,4 +1,4 @@
-"""Failures of the local cloud's own parts, which AWS does not have. `scripts/cluster local status` shows them."""
+"""Failures of the local cloud's own components, as shown by `scripts/cluster local status`. AWS has no counterpart."""
 
 import logging
 import threading
@@ -13,7 +13,7 @@ _lock = threading.Lock()
 
 
 def report(part: str, error: Exception) -> str:
-    """Log and record the failure of a part. Call this in an exception handler. Return the failure as a sentence."""
+    """Log and record the failure of a component. Call it in an exception handler. Return the failure as a sentence."""
     problem = f"{part} failed: {reason(error)}"
     log.exception("%s", problem)
     with _lock:
@@ -23,7 +23,7 @@ def report(part: str, error: Exception) -> str:
 
 
 def reason(error: Exception) -> str:
-    """Return the message of an error, with its type unless it is an operating system or runtime error with a text."""
+    """Return the message of an error. Include its type, except for an OSError or RuntimeError with a message."""
     text = str(error)
     return text if text and isinstance(error, OSError | RuntimeError) else repr(error)
 

@@ -184,8 +184,10 @@ class LocalStack:
         return Run(verb, process.returncode, seconds, events.changes, tuple(events.steps), errors, output)
 
     def how_to_unlock(self, output: str) -> str:
-        """Return how to unlock the stack if it is locked: Pulumi suggests `pulumi cancel`, which keeps the state as it is,
-        without what a killed engine was creating."""
+        """Return how to unlock the stack if it is locked.
+
+        Pulumi suggests `pulumi cancel`, which does not recover resources that a killed engine was creating.
+        """
         if LOCKED not in output:
             return ""
         home = "" if self.cloud.folder == ROOT / ".local" / "cloud" else f" --home {shlex.quote(str(self.cloud.folder))}"
@@ -252,7 +254,7 @@ class LocalStack:
             self._point_official_provider_at_the_local_aws()
 
     def _point_official_provider_at_the_local_aws(self) -> None:
-        """https://www.pulumi.com/registry/packages/aws/api-docs/provider/ (2026-11-23). NOT VERIFIED: never run so far."""
+        """https://www.pulumi.com/registry/packages/aws/api-docs/provider/ (2026-11-23). NOT VERIFIED: never run."""
         content = yaml.safe_load(self.config_file.read_text())
         content["config"] |= {
             "aws:endpoints": [dict.fromkeys(SERVICES, self.cloud.server("aws").url)],

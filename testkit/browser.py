@@ -15,9 +15,9 @@ from localcloud.tools.build import Report
 
 PROGRAM: Final = "chromium-headless-shell"
 PACKAGE: Final = debian.Package(PROGRAM, (PROGRAM,), folders=("usr/lib/chromium",))
-"""Debian's package, 64 MB to download. It is not one of `debian.PACKAGES`, so `make tools` does not fetch it."""
+"""Debian's package, a download of 64 MB. It is not one of `debian.PACKAGES`, so `make tools` does not fetch it."""
 OPTIONS: Final = (
-    "--no-sandbox",  # Chromium's sandbox cannot run as root; the pages are ours
+    "--no-sandbox",  # Chromium's sandbox cannot run as root, and the pages are our own
     "--disable-gpu",
     "--disable-quic",
     "--no-first-run",
@@ -36,11 +36,11 @@ UNTIL: Final = """new Promise((done, failed) => {
 
 
 class PageError(Exception):
-    """A test's script failed in the page."""
+    """A script that a test ran in the page failed."""
 
 
 class Tab:
-    """A page. Records the requests and errors of the page since it was opened."""
+    """A browser tab. Records the requests and errors of its page since the page was opened."""
 
     def __init__(self, address: str) -> None:
         import websocket
@@ -80,7 +80,7 @@ class Tab:
                 self.errors.append(f"{found['entry']['text']} {found['entry'].get('url', '')}")
 
     def evaluate(self, script: str) -> Any:
-        """Return the value of an expression in the page; a promise is awaited."""
+        """Evaluate an expression in the page and return its value. Awaits promises."""
         found = self.send("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
         if "exceptionDetails" in found:
             raise PageError(f"{script}: {found['exceptionDetails'].get('exception', {}).get('description')}")
@@ -94,7 +94,7 @@ class Tab:
         self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=scale, mobile=False)
 
     def prefer(self, scheme: str) -> None:
-        """Set the color scheme that the user prefers: `light` or `dark`."""
+        """Set the user's preferred color scheme: `light` or `dark`."""
         self.send("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
     def open(self, url: str) -> None:
@@ -102,7 +102,7 @@ class Tab:
         self.until(f"location.href === {json.dumps(url)} && document.readyState === 'complete'")
 
     def press(self, key: str, code: int) -> None:
-        """Press and release a key, such as `Tab` with the code 9."""
+        """Press and release a key: its name and key code, such as `Tab` and 9."""
         text = {"text": "\r"} if key == "Enter" else {}
         for kind in ("keyDown", "keyUp"):
             self.send("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, **text)

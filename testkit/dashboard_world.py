@@ -1,4 +1,4 @@
-"""A sample cluster for the dashboard's tests and screenshots, with everything that the page can show."""
+"""A sample cluster for the dashboard's tests and screenshots, in which every part of the page has something to show."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -37,8 +37,9 @@ def is_over(phases: Sequence[tuple[str, float]]) -> bool:
 
 
 def steps(first: tuple[int, float], last: tuple[int, float], regained: float, saved_minutes: float = 0) -> dict[str, Any]:
-    """Return the steps of an attempt: number and how many minutes ago. `regained`: when it completed its first new
-    step.
+    """Return the progress of an attempt. `first` and `last` are steps: their number, and how many minutes ago.
+
+    `regained` is how many minutes ago the attempt completed its first new step.
     """
     (begin, at), (end, until) = first, last
     return {
@@ -55,7 +56,7 @@ def steps(first: tuple[int, float], last: tuple[int, float], regained: float, sa
 def attempts(
     phases: Sequence[tuple[str, float]], causes: Sequence[str], found: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return the attempts of a job. All but the last have failed; if the job failed, so has the last one."""
+    """Return the attempts of a job. All but the last have failed. The last has failed if the job failed."""
     running = [minutes for phase, minutes in phases if phase == "Running"]
     ends = [minutes for phase, minutes in phases if phase in ("Restarting", "Succeeded", "Failed")]
     begun = [minutes for phase, minutes in phases if phase == "Starting"] + [one - 0.5 for one in ends]
@@ -88,8 +89,9 @@ def record(
     reason: str = "",
     found: Sequence[Mapping[str, Any]] = (),
 ) -> JobRecord:
-    """Return the record of a job. `phases`: those that it entered, and how many minutes ago; `found`: steps of its
-    attempts.
+    """Return the record of a job.
+
+    `phases` lists the phases that it entered, and how many minutes ago. `found` lists the progress of its attempts.
     """
     over = is_over(phases)
     ends = [text(minutes) for _, minutes in phases[1:]] + [text(phases[-1][1]) if over else None]

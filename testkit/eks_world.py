@@ -20,11 +20,11 @@ NODE_ACTIONS = (
     "ecr:GetDownloadUrlForLayer",
     "eks-auth:AssumeRoleForPodIdentity",
 )
-"""The permissions in AmazonEKSWorkerNodePolicy, AmazonEC2ContainerRegistryPullOnly and AmazonEKS_CNI_Policy that nodes
-need. An inline policy is faster: moto needs a second to load IAM's managed policies.
+"""The permissions that nodes need from AmazonEKSWorkerNodePolicy, AmazonEC2ContainerRegistryPullOnly and
+AmazonEKS_CNI_Policy. Tests use an inline policy because moto takes a second to load IAM's managed policies.
 """
 CLUSTER_DETAILS = {"name": "demo", "apiServerEndpoint": "https://x", "certificateAuthority": "Y2E=", "cidr": "172.20.0.0/16"}
-"""What a NodeConfig must contain about the cluster `demo`."""
+"""The `spec.cluster` that a NodeConfig needs to join the cluster `demo`."""
 
 
 def eks_image(region: str = REGION) -> str:
@@ -87,7 +87,7 @@ class World:
         self.client("iam").put_role_policy(RoleName="node", PolicyName="joins", PolicyDocument=allow(*actions))
 
     def session_client(self, service: str, keys: dict[str, str]) -> Any:
-        """Return a client with the credentials of a session, as a pod gets them."""
+        """Return a client with the credentials of a session, such as those of a pod."""
         return self.client(
             service,
             aws_access_key_id=keys["AccessKeyId"],

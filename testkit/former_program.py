@@ -1,4 +1,4 @@
-"""The Pulumi program with earlier pins, for tests that upgrade what it deployed."""
+"""Runs the Pulumi program with earlier pins, for tests that upgrade an existing deployment."""
 
 import shutil
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from localcloud.stack import LocalStack
 
 
 def copy_program(folder: Path, pins: Mapping[str, str]) -> Path:
-    """Copy the Pulumi program and replace these texts in `infra/versions.py`."""
+    """Copy the Pulumi program and replace the keys of `pins` with their values in `infra/versions.py`."""
     shutil.copytree(ROOT / "infra", folder / "infra", ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("__main__.py", "Pulumi.yaml"):
         shutil.copyfile(ROOT / name, folder / name)
@@ -25,6 +25,6 @@ def copy_program(folder: Path, pins: Mapping[str, str]) -> Path:
 
 
 def use_program(stack: LocalStack, folder: Path = ROOT) -> None:
-    """Let the next Pulumi operations of the stack run the program in this folder."""
+    """Make the stack's next Pulumi operations run the program in this folder."""
     file = stack.project / "Pulumi.yaml"
     file.write_text(yaml.safe_dump({**yaml.safe_load(file.read_text()), "main": str(folder)}, sort_keys=False))

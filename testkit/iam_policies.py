@@ -1,4 +1,4 @@
-"""The policies for users in docs/iam, and the local cloud's user with only these policies."""
+"""The user policies in docs/iam, and functions that restrict the local cloud's user to them."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -18,7 +18,7 @@ def files() -> list[Path]:
 
 
 def policy(name: str) -> dict[str, Any]:
-    """Return docs/iam/NAME.json."""
+    """Return the policy in docs/iam/NAME.json."""
     found: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text())
     return found
 
@@ -29,7 +29,7 @@ def actions(path: Path) -> set[str]:
 
 
 def sources() -> dict[str, str]:
-    """Return the source of each action."""
+    """Return the source of each action: a recorded call, code or a document."""
     found: dict[str, str] = yaml.safe_load((FOLDER / "sources.yaml").read_text())
     return found
 
@@ -41,7 +41,7 @@ def without(document: dict[str, Any], action: str) -> dict[str, Any]:
 
 
 def restrict(client: Callable[[str], Any], documents: Iterable[dict[str, Any]]) -> None:
-    """Replace the policies of the account's user, until the account is reset. The user must still be an administrator."""
+    """Replace the account user's policies until the account is reset. The user must still be an administrator."""
     iam = client("iam")
     for place, document in enumerate(documents):
         made = iam.create_policy(PolicyName=f"restricted-{place}", PolicyDocument=json.dumps(document))["Policy"]

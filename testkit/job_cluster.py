@@ -99,7 +99,7 @@ class JobCluster:
     def remains(self, job: str, *, deleted_with_kubectl: bool = False) -> list[str]:
         """Return the objects of a job that still exist.
 
-        `kubectl delete` leaves the record of the job's files on the shared volume, so that its logs can still be read.
+        After `kubectl delete`, the record of the job's files on the shared volume stays, so its logs can still be read.
         """
         kinds = "pods,jobs,statefulsets,services,configmaps,secrets,serviceaccounts,roles,rolebindings,mpijobs"
         found = self.objects(kinds, f"gpumpi.io/job={job}" + (",gpumpi.io/role!=files" if deleted_with_kubectl else ""))
@@ -110,14 +110,14 @@ class JobCluster:
         return found[0] if found else "gone"
 
     def await_phase(self, job: str, *phases: str) -> str:
-        """Wait until the job is in one of the phases. A failure shows the cluster's pods, events and launcher logs."""
+        """Wait until the job is in one of the phases. On timeout, report pods, events and launcher logs."""
         try:
             return str(wait_until(lambda: self.phase(job), lambda phase: phase in phases))
         except RetryError:
             raise AssertionError(f"job {job} is {self.phase(job)}, not {' or '.join(phases)}\n{self._evidence()}") from None
 
     def _evidence(self) -> str:
-        """Return the pods, the reasons why they wait, and the end of launcher logs. CI keeps only the end of long failures."""
+        """Return pods, why they wait, and the end of launcher logs. CI truncates long failures at the start."""
         pods = self.kubectl("get", "pods", "-A", "-o", "wide").out
         drivers = self.kubectl("get", "csinodes").out
         launchers = self.kubectl(

@@ -1,8 +1,8 @@
 """Generates stacks and accounts to test whether `up` does what `plan` reports.
 
-`plan` queries the local AWS in this process. `up` is the program under Pulumi's mocks, which create each resource with
-the handlers of the local provider in the same account, so the local AWS rejects what AWS would reject. An engine would
-take 40 s for each stack, the mocks take one or two.
+`plan` queries the local AWS in this process. `up` is the program under Pulumi's mocks. The mocks create each
+resource in the same account with the local provider's handlers, so the local AWS rejects what AWS would reject. The
+mocks take one or two seconds per stack, a Pulumi engine 40.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ QUOTAS: Final = {
     "L-BD136A63": (1, 2, 3),  # nodes per group
     "L-FE177D64": (0, 5, 60),  # roles
 }
-"""Quota code -> values around the critical ones."""
+"""Quota code -> values just below and above what the generated stacks need."""
 ACTIONS: Final = (
     *("ec2:CreateVpc", "ec2:CreateSubnet", "ec2:CreateNatGateway", "ec2:CreateVpcEndpoint", "ec2:CreateSecurityGroup"),
     *("ec2:CreateLaunchTemplate", "ec2:CreatePlacementGroup", "ec2:RunInstances", "ec2:CreateFlowLogs", "ec2:AllocateAddress"),
@@ -69,7 +69,7 @@ ACTIONS: Final = (
 
 @dataclass(frozen=True)
 class Reservation:
-    """A capacity reservation of the account."""
+    """A capacity reservation in the account."""
 
     id: str
     kind: Literal["default", "capacity-block"]
@@ -81,7 +81,7 @@ class Reservation:
 
 @dataclass(frozen=True)
 class World:
-    """A stack file, and the account in which it is planned."""
+    """A stack file, and the account for which it is planned."""
 
     values: Mapping[str, Any]
     reservations: Sequence[Reservation] = ()
@@ -91,7 +91,7 @@ class World:
     new_account: bool = False
 
     def make(self) -> None:
-        """Create the resources in the account to which the stack refers, and set the account's limits."""
+        """Create the existing resources that the stack refers to, and set the account's limits."""
         prerequisites.make(REGION, {**self.values, "pools": []})
         for one in self.reservations:
             capacity_reservations.seed(
@@ -108,7 +108,7 @@ class World:
 
 
 def drawn(count: int, number: int) -> list[World]:
-    """Return different worlds; the same seed gives the same worlds."""
+    """Return `count` distinct worlds. The same seed always gives the same worlds."""
     found: dict[str, World] = {}
 
     @seed(number)
@@ -125,7 +125,7 @@ def drawn(count: int, number: int) -> list[World]:
 
 @st.composite
 def worlds(draw: st.DrawFn) -> World:
-    """Draw a stack and an account. At most two things are unusual, so that most failures have a single reason."""
+    """Draw a stack and an account. At most two settings are unusual, so most failures have a single reason."""
     kind = draw(st.sampled_from(["eks", "eks", "eks", "ec2"]))
     reservations: list[Reservation] = []
     count = 1 if kind == "ec2" else draw(st.integers(1, 2))
@@ -172,7 +172,7 @@ def _pool(draw: st.DrawFn, name: str, kind: str, reservations: list[Reservation]
 
 @st.composite
 def _reservation(draw: st.DrawFn, pool: Mapping[str, Any], market: str, number: int) -> Reservation:
-    """Draw a reservation that mostly fits the pool."""
+    """Draw a reservation that usually fits the pool."""
     is_block = market == "capacity-block"
     name = pool["instanceType"] if draw(st.integers(0, 5)) else "p5.48xlarge"
     zones = instance_types.offered_zones(REGION)[name]
@@ -212,9 +212,9 @@ REASONS: Final[Mapping[str, str]] = {
     "service-linked roles": r"ServiceLinkedRole|AccessDenied|not authorized|UnauthorizedOperation",
     "permissions": r"AccessDenied|UnauthorizedOperation|not authorized|AuthorizationError",
 }
-"""Check -> how `up` reports its reason. A check that is not listed here has none yet, which is a disagreement."""
+"""Check -> how `up` reports its reason. A rejection by a check that is not listed counts as a disagreement."""
 NO_CAPACITY: Final = r"InsufficientInstanceCapacity|UnfulfillableCapacity|no Spot capacity|sufficient \S+ capacity"
-"""AWS does not report whether there is capacity, so `plan` cannot either."""
+"""AWS does not report available capacity in advance, so `plan` cannot either."""
 
 
 @dataclass(frozen=True)
@@ -249,7 +249,7 @@ class Outcome:
         return f"plan rejects it ({names}), but up fails for another reason: {self.failure}"
 
     def _is_unknown(self) -> bool:
-        """Return whether `plan` reported the action that AWS denied as unknown."""
+        """Return whether AWS denied an action that `plan` had reported as unknown."""
         unknown = " ".join(sentence for one in self.answers if one.verdict == "unknown" for sentence in one.sentences)
         return bool(self.world.denied and self.world.denied in unknown and self.world.denied in self.failure)
 
@@ -275,7 +275,7 @@ class Outcome:
 
 
 def compare(world: World) -> Outcome:
-    """Plan a stack, and create it in the same account regardless of the result."""
+    """Plan a stack, then create it in the same account whatever the plan reports."""
     quotas.use_account("new" if world.new_account else "established")
     try:
         with MotoMocks(REGION) as mocks:
@@ -295,7 +295,7 @@ def _planned(world: World) -> Sequence[Answer]:
 
 
 def _created(world: World, mocks: MotoMocks) -> str:
-    """Return why `up` fails without checks; empty if it does not."""
+    """Run `up` without its checks and return why it fails; empty if it succeeds."""
     texts = {f"gpumpi:{name}": json.dumps(value) for name, value in world.values.items()}
     set_all_config({"aws:region": REGION, **texts})
     quiet = patch.multiple(pulumi.log, warn=lambda *_, **__: None, error=lambda *_, **__: None)
@@ -312,7 +312,7 @@ def _created(world: World, mocks: MotoMocks) -> str:
 
 @contextmanager
 def _own_loop() -> Iterator[None]:
-    """Give a run its own event loop. After a failure, no task of the run may continue in the next account."""
+    """Give a run its own event loop, so no task of a failed run continues in the next account."""
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     loop.set_exception_handler(lambda *_: None)
@@ -329,7 +329,7 @@ def _own_loop() -> Iterator[None]:
 
 
 def _grown(world: World) -> str:
-    """Return why the pools in reservations cannot grow to their maximum: an empty pool needs no reservation yet."""
+    """Return why pools in reservations cannot grow to their maximum. Empty pools do not use their reservation yet."""
     client = Clients(REGION).autoscaling
     reserved = [pool["name"] for pool in world.values["pools"] if "reservationId" in pool.get("capacity", {})]
     pools = ["-workers-"] if world.values["target"]["kind"] == "ec2" else [f"-{name}-" for name in reserved]
@@ -341,7 +341,7 @@ def _grown(world: World) -> str:
 
 
 def _missing_nodes() -> str:
-    """Return the failed launches of groups that have fewer instances than desired: Pulumi waits for them."""
+    """Return the failed launches of groups with fewer instances than desired. Pulumi would wait for the instances."""
     autoscaling = backend_of("autoscaling", ACCOUNT, REGION)
     lacking = [
         group for group in autoscaling.autoscaling_groups.values() if len(group.instance_states) < (group.desired_capacity or 0)

@@ -1,6 +1,6 @@
-"""Simulated official programs: files with the official names, in the folders of `pulumi plugin install`, that run our emulators.
+"""Simulated official plugins: our emulators under the official names, in the folders of `pulumi plugin install`.
 
-The engine starts them, negotiates and stops them as it does with the official ones. They do not show what the official
+The engine starts and stops them like the official plugins, with the same handshake. They do not show what the official
 plugins accept.
 """
 
@@ -51,7 +51,7 @@ class Provider(emulator.Provider):
 
 provider = Provider(VERSION, os.environ.get("AWS_ENDPOINT_URL", ""))
 """
-"""Accepts the setting `endpoints`, which our emulator rejects."""
+"""Like the official plugin, this one accepts the setting `endpoints`, which our emulator rejects."""
 _HOST = """
 from localcloud.engine import language_host
 language_host.main()
@@ -72,7 +72,7 @@ def install_host(folder: Path) -> Path:
 
 
 def install(pulumi_home: Path, name: str, version: str | None = None, *, folder_version: str = "") -> Path:
-    """Install a simulated plugin as `pulumi plugin install resource NAME VERSION` installs the official one."""
+    """Install a simulated plugin where `pulumi plugin install resource NAME VERSION` installs the official one."""
     version = version_of(PROVIDERS[name]) if version is None else version
     file = pulumi_home / "plugins" / f"resource-{name}-v{folder_version or version}" / f"pulumi-resource-{name}"
     file.parent.mkdir(parents=True)

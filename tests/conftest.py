@@ -1,4 +1,4 @@
-"""Settings for all tests: their order, garbage collection, and how often the Pulumi engine saves its state."""
+"""Settings for all tests: test order, garbage collection, and how often the Pulumi engine saves its state."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 
 from localcloud import garbage
 
-garbage.pause()  # each test process imports all tests
+garbage.pause()  # every test process imports all tests, and garbage collection would slow that down
 
 # Hypothesis deadlines are off: speed depends on the machine, which runs other tests at the same time.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -35,7 +35,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     """Run tests in random order, except within a group: the tests in a group share a cluster, and the last ones break
-    it. Groups stay together, also without xdist, so that their module-scoped fixtures are set up once.
+    it. Groups also stay together without xdist, so their module-scoped fixtures are set up only once.
     """
     written = {id(item): place for place, item in enumerate(items)}
     yield

@@ -1,7 +1,7 @@
-"""`python -m tests.each_file_alone [PATH...]`: run each test file in a process of its own; exit with 1 if one fails.
+"""`python -m tests.each_file_alone [PATH...]`: run each test file in its own process. Exits with 1 if one fails.
 
-Skips files that have passed before. They run again if the file changes, or a module in tests/ or testkit/ that it
-imports: nothing else can make it depend on other test files. So you can interrupt a run and continue it later.
+Skips files that have passed before, so you can interrupt a run and continue it later. A file runs again if it changes,
+or if a module in tests/ or testkit/ that it imports changes. Nothing else can make it depend on other test files.
 
 The parent imports slow libraries once, before it forks. Each child imports this repository's modules itself.
 """
@@ -31,7 +31,7 @@ NOTHING_SELECTED: Final = pytest.ExitCode.NO_TESTS_COLLECTED
 
 
 def fingerprint(file: Path) -> str:
-    """Return a hash of the test code that runs with this file."""
+    """Return a hash of the file and of all test code that it imports."""
     digest = hashlib.sha256()
     for module in sorted(_imported_with(file)):
         digest.update(f"{module.relative_to(ROOT)}\n".encode() + module.read_bytes())
@@ -39,7 +39,7 @@ def fingerprint(file: Path) -> str:
 
 
 def _imported_with(file: Path) -> set[Path]:
-    """Return the file, the conftest.py files that pytest loads for it, and the test code that these import."""
+    """Return the file, the conftest.py files that pytest loads for it, and the test code that they import."""
     folders = [folder for folder in file.parents if folder.is_relative_to(ROOT / "tests")]
     found: set[Path] = set()
     waiting = {file, *(path for folder in folders if (path := folder / "conftest.py").exists())}
@@ -100,7 +100,7 @@ def main() -> int:
             record.touch()
         else:
             failed.append(str(file.relative_to(ROOT)))
-    print(f"{len(files)} files: {skipped} have passed before, {len(failed)} fail on their own", *failed, sep="\n  ")
+    print(f"{len(files)} files: {skipped} passed before, {len(failed)} failed on their own", *failed, sep="\n  ")
     return bool(failed)
 
 

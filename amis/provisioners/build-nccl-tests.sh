@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Build NVIDIA's nccl-tests with the system's MPI in /opt/nccl-tests: bandwidth and correctness of all_reduce and other
-# collectives. AWS's PyTorch image has an all_reduce_perf for Open MPI 4.1; the new one takes its place.
-#   NCCL_TESTS_SOURCE   another address of the source, such as a mirror; by default its release on GitHub
-#   NCCL_TESTS_JOBS     parallel compilers, 4 by default; each needs several GiB of memory
+# Build NVIDIA's nccl-tests with the system's MPI in /opt/nccl-tests. They test bandwidth and correctness of all_reduce
+# and other collectives. AWS's PyTorch image has an all_reduce_perf for Open MPI 4.1, which this build replaces.
+#   NCCL_TESTS_SOURCE   URL of the source, such as a mirror; the release on GitHub by default
+#   NCCL_TESTS_JOBS     number of parallel compilers, 4 by default; each needs several GiB of memory
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")
 # shellcheck source-path=SCRIPTDIR source=../versions.pkrvars.hcl
@@ -17,9 +17,10 @@ trap 'rm -rf "$work"' EXIT
 source=${NCCL_TESTS_SOURCE:-https://github.com/NVIDIA/nccl-tests/archive/v$nccl_tests_version.tar.gz}
 "$here/fetch-source.sh" "$source" "$nccl_tests_sha256" "$work/source"
 tar --extract --gzip --file "$work/source" --directory "$work" --strip-components 1
-# pip's NCCL has its headers beside it; the package's are in /usr.
+# pip installs NCCL's headers next to the library; the distribution's package installs them in /usr.
 nccl=$(compgen -G "/opt/venv/lib/python3*/site-packages/nvidia/nccl" | head --lines 1) || true
-# CXXSTD: its Makefile finds CUDA's version with `which`, which Amazon Linux may lack, and CUDA 13 needs C++17.
+# Set CXXSTD because CUDA 13 needs C++17, and the Makefile detects CUDA's version with `which`, which Amazon Linux may
+# lack.
 make --silent --directory "$work" --jobs="${NCCL_TESTS_JOBS:-4}" MPI=1 MPI_HOME=/opt/mpi CUDA_HOME=/usr/local/cuda NCCL_HOME="${nccl:-/usr}" CXXSTD=-std=c++17
 rm -rf "$folder"
 install -D --mode 0755 --target-directory "$folder" "$work"/build/*_perf

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Remove what AWS's Deep Learning Containers bring for their own way of working: a key pair of root that all containers
-# share, a wrapper that runs Open MPI 4.1 as root without binding, and telemetry in every shell.
+# Remove parts of AWS's Deep Learning Containers that our job images must not have: root's SSH key pair, which all
+# containers share, a wrapper that runs Open MPI 4.1 as root without binding, and telemetry in every shell.
 # Source: scripts/docker/common/install_efa_amzn2023.sh and docker/base/cu132/Dockerfile in
 # https://github.com/aws/deep-learning-containers, commit e0ecede, 2026-08-21
 set -o errexit -o nounset -o pipefail
@@ -14,7 +14,7 @@ if [[ -e $older/etc/openmpi-mca-params.conf ]]; then
   sed --in-place '/^hwloc_base_binding_policy = none$/d; /^rmaps_base_mapping_policy = slot$/d' "$older/etc/openmpi-mca-params.conf"
 fi
 
-# The line starts a Python for each SSH login. OPT_OUT_TRACKING would stop it, but sshd does not pass it on.
+# This line starts Python at each SSH login. OPT_OUT_TRACKING would prevent that, but sshd does not pass it on.
 for file in /etc/bashrc ~root/.bashrc; do
   [[ ! -e $file ]] || sed --in-place '/bash_telemetry\.sh/d' "$file"
 done

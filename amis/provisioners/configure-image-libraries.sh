@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Make the linker find CUDA, EFA and NCCL without LD_LIBRARY_PATH, which sshd does not pass on to ranks. Fail unless it finds
-# each library, and MPI and NCCL only once.
-#   VENV   folder of the Python environment whose NCCL and cuDNN are used; /opt/venv by default, if it exists
+# Make the linker find CUDA, EFA and NCCL without LD_LIBRARY_PATH, which sshd does not pass on to ranks. Fail if it
+# misses a library, or finds MPI or NCCL more than once.
+#   VENV   folder of the Python environment that provides NCCL and cuDNN; /opt/venv by default, if it exists
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")
 
@@ -16,7 +16,7 @@ printf '%s\n' "${folders[@]}" | "$here/put-file.sh" /etc/ld.so.conf.d/gpumpi.con
 ldconfig
 
 cache=$(ldconfig --print-cache)
-# NCCL opens libnccl-net.so unless NCCL_NET_PLUGIN names another, and the plugin opens libcudart.so:
+# NCCL opens libnccl-net.so unless NCCL_NET_PLUGIN selects another plugin, and the plugin opens libcudart.so:
 # src/plugin/net.cc in NVIDIA/nccl v2.29.7-1, contrib/fedora/aws-ofi-nccl.spec in aws/aws-ofi-nccl 2daf7d3
 for library in libmpi.so.40 libnccl.so.2 libfabric.so.1 libnccl-net.so libnccl-net-ofi.so libcudart.so libgdrapi.so.2; do
   paths=$(awk -v name="$library" '$1 == name { print $NF }' <<<"$cache" | sort --unique)

@@ -5,5 +5,5 @@ set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")
 
 changed=$(printf '[Manager]\nDefaultLimitMEMLOCK=infinity\n' | "$here/put-file.sh" /etc/systemd/system.conf.d/50-gpumpi.conf)
-# For services that start from now on, such as containerd on an on-premises node.
+# Apply the limit to services that start later, such as containerd on an on-premises node.
 if [[ $changed && -d /run/systemd/system ]]; then systemctl daemon-reload; fi

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Write /etc/nccl.conf, the defaults of NCCL in every process. The variables that jobs set override it. AWS's images have
-# one with NCCL_DEBUG=INFO.
+# Write /etc/nccl.conf, which contains NCCL's defaults for every process. Variables set by jobs override it. It replaces
+# the file in AWS's images, which sets NCCL_DEBUG=INFO.
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")
 

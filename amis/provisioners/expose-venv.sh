@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Make the Python of a virtual environment the one that commands over SSH run: sshd's PATH lacks the environment's folder.
+# Make commands over SSH use the Python of a virtual environment: sshd's PATH lacks the environment's folder.
 #   VENV   folder of the environment, /opt/venv by default
 set -o errexit -o nounset -o pipefail
 venv=${VENV:-/opt/venv}
@@ -10,7 +10,7 @@ if [[ ! -x $venv/bin/python3 ]]; then
 fi
 for name in python python3 torchrun; do
   [[ -x $venv/bin/$name ]] || continue
-  # Not a link: Python finds its packages by the folder of the program that was called.
+  # A script, not a link: Python locates its packages relative to the path that it was started with.
   # shellcheck disable=SC2016 # expanded by the written script
   printf '#!/bin/sh\nexec %s "$@"\n' "$venv/bin/$name" >"/usr/local/bin/$name.part"
   chmod 0755 "/usr/local/bin/$name.part"

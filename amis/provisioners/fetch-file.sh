@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Download a file. Called by fetch-source.sh and fetch-signed.sh, which verify it.
+# Download a file. Called by fetch-source.sh and fetch-signed.sh, which verify the file.
 #   fetch-file.sh URL FILE
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")

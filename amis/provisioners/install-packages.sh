@@ -12,7 +12,7 @@ if command -v dnf >/dev/null; then
   )
   names=()
   for name in "$@"; do
-    # dnf refuses to install the minimal package beside the full one, which AWS's Deep Learning Containers have of curl.
+    # dnf refuses to install curl-minimal next to curl, which AWS's Deep Learning Containers have.
     if [[ $name == curl || $name == gpg ]] && command -v "$name" >/dev/null; then continue; fi
     read -r -a found <<<"${counterparts[$name]:-$name}"
     names+=("${found[@]}")
@@ -29,7 +29,7 @@ done
 [[ ${#missing[@]} -eq 0 ]] && exit 0
 
 export DEBIAN_FRONTEND=noninteractive
-# Ubuntu updates its package lists after a boot. Installations can wait for this, but `apt-get update` cannot.
+# Ubuntu updates its package lists after a boot. `apt-get install` can wait for the lock, but `apt-get update` cannot.
 for attempt in {1..150}; do
   if printed=$(apt-get update --quiet --quiet 2>&1); then break; fi
   if [[ $printed != *"Could not get lock"* || $attempt -eq 150 ]]; then

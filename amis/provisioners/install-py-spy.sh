@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# py-spy, with which the job controller prints the Python stacks of ranks that hang, and leave to read the ranks.
-# Where Yama restricts ptrace (ptrace_scope 1, Ubuntu's default), a process may only be read by its ancestors, unless it has
-# named others itself: https://docs.kernel.org/admin-guide/LSM/Yama.html. So each Python of the image names all processes of
-# its user in its pod, as without Yama. With ptrace_scope 2 or 3 nothing helps, and there are no stacks.
+# Install py-spy and allow it to read the ranks. The job controller uses it to print the Python stacks of hung ranks. If
+# Yama restricts ptrace (ptrace_scope 1, Ubuntu's default), only its ancestors may read a process, unless the process
+# allows others: https://docs.kernel.org/admin-guide/LSM/Yama.html. So each Python process of the image allows all
+# processes of its user in its pod, as without Yama. With ptrace_scope 2 or 3 this has no effect, and there are no
+# stacks.
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")
 # shellcheck source-path=SCRIPTDIR source=../versions.pkrvars.hcl

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# tini as /usr/bin/tini, the first process of a pod: it forwards signals and reaps zombies.
-#   TINI_SOURCE   another address of the static program, such as a mirror; by default its release on GitHub
+# Install tini as /usr/bin/tini. It is the first process of a pod: it forwards signals and reaps zombies.
+#   TINI_SOURCE   URL of the static program, such as a mirror; the release on GitHub by default
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")
 # shellcheck source-path=SCRIPTDIR source=../versions.pkrvars.hcl
 source "$here/../versions.pkrvars.hcl"
 
 if ! command -v dnf >/dev/null; then exec "$here/install-packages.sh" tini; fi
-# Amazon Linux has no package of it.
+# Amazon Linux has no tini package.
 target=/usr/bin/tini
 if [[ -e $target && $(sha256sum $target | cut -d ' ' -f 1) == "$tini_static_sha256" ]]; then exit 0; fi
 source=${TINI_SOURCE:-https://github.com/krallin/tini/releases/download/v$tini_version/tini-static-amd64}

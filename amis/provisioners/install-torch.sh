@@ -14,7 +14,7 @@ for path in '/usr/lib/*/dri/*' '/usr/lib/*/libLLVM*' '/usr/lib/llvm-*' '/usr/lib
 done >"$excluded"
 "$here/install-packages.sh" python3-torch
 
-# Debian builds PyTorch without libuv. Programs respect USE_LIBUV=0, but torchrun of PyTorch 2 asks for libuv regardless.
+# Debian builds PyTorch without libuv. Programs respect USE_LIBUV=0, but PyTorch 2's torchrun requests libuv regardless.
 torch=/usr/lib/python3/dist-packages/torch/distributed
 if grep --quiet USE_LIBUV "$torch/rendezvous.py" && ! grep --quiet 'TCPStore(use_libuv' "$torch/rendezvous.py"; then
   sed --in-place 's/^\( *multi_tenant=True\),\?$/\1, use_libuv=False,/' \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Last step of a job image: fail unless pods can use it as it is. Commands run as sshd would run them: as the user, without the
-# image's environment.
+# Last step of a job image's build: fail unless pods can use the image unchanged. Commands run as sshd would run them:
+# as the user, without the image's environment.
 #   LOGIN_USER       the user, mpiuser by default
 #   PYTHON_MODULES   modules that must be importable, mpi4py by default
 # shellcheck disable=SC2016 # the inner shell expands the commands

@@ -1,8 +1,8 @@
 """`python -m bench.heal`: measure the time from a fault under a running job to the job's next step.
 
-Each run submits a job, breaks a node or hangs a rank, and repairs the node once the job has ended, with a reboot or by
-removing the fault. All times count from the moment of the fault, except that of the node's return, which counts from
-the reboot. Simulated: the GPU, and thus the fault itself; a new instance starts faster than on AWS.
+Each run submits a job, and breaks a node or hangs a rank. After the job has ended, it reboots the node or removes the
+fault. All times count from the fault, except the node's return to service, which counts from the reboot. The GPUs and
+their faults are simulated, and a new instance starts faster than on AWS.
 """
 
 import argparse
@@ -27,8 +27,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=REPEATS)
     parser.add_argument("--fault", choices=FAULTS, action="append", help="default: all")
-    parser.add_argument("--results", type=Path, help="file to which each run is appended; runs that it contains are not repeated")
-    parser.add_argument("--cloud", type=Path, help="local cloud in which the stack is already running; it is left running")
+    parser.add_argument("--results", type=Path, help="file for the results; runs that it already contains are not repeated")
+    parser.add_argument("--cloud", type=Path, help="local cloud in which the stack is already running; it stays running")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     about = machine()

@@ -1,4 +1,4 @@
-"""The measured faults: how each begins, how its node is repaired, and the goals."""
+"""Faults to measure: how each one starts, how its node is repaired, and the target times."""
 
 import io
 from collections.abc import Callable, Mapping
@@ -14,15 +14,15 @@ from localcloud.aws.ec2.notices import INTERRUPTION
 from testkit.projects import client
 
 Act = Callable[[Bench, str], None]
-"""What is done to a node, or to a job if its rank hangs."""
+"""Breaks or repairs a node, or hangs a rank of the job."""
 
 JOB: Final = "bench-heal"
 NEXT: Final = "next step"
 LOST: Final = "steps done twice"
 WITHIN_SECONDS: Final = 30
-"""`progress.within` of jobs: the minimum allowed."""
+"""`progress.within` of the job: the allowed minimum."""
 SAVED: Final = 5
-"""Steps from one checkpoint to the next."""
+"""Steps between checkpoints."""
 FAST: Final = {REPORTED: 5.0, CORDONED: 5.5, NEXT: 65.0, LOST: SAVED}
 NOTICE: Final = {CORDONED: 5.0, NEXT: 65.0, LOST: SAVED}
 SLOW: Final = {REPORTED: 30.0, CORDONED: 30.5, NEXT: 90.0, LOST: SAVED}
@@ -32,7 +32,7 @@ STAGES: Final = (REPORTED, CORDONED, NOTICED, TOLD, DOWN, NEW_NODE, NEXT, BACK, 
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault, and how its node is repaired."""
+    """A fault and the repair of its node."""
 
     title: str
     break_it: Act
@@ -59,7 +59,7 @@ def _hang(bench: Bench, _: str) -> None:
 
 
 def end_notice(bench: Bench, _: str) -> None:
-    """Put the calendar forward to where EC2 ends the interrupted instance."""
+    """Advance the local cloud's clock to the time when EC2 terminates the interrupted instance."""
     bench.shell.cloud.control().post("clock", {"seconds": INTERRUPTION.total_seconds()})
 
 

@@ -1,4 +1,4 @@
-"""One run: submit a job, break something under it, and time what follows until its next step."""
+"""Run a measurement: submit a job, cause a fault, and time each stage until the job's next step."""
 
 import sys
 import time
@@ -20,9 +20,9 @@ from testkit.waiting import wait_until
 POOL, IMAGE = "train", "openmpi:5"
 NODES: Final = 2
 HARMLESS: Final = 24
-"""Number of application errors that must not cost a node."""
+"""Number of application errors, none of which may cordon a node."""
 BRAKE_SECONDS: Final = 15
-"""How long a second broken node is watched: fifteen times the pause of the controller."""
+"""Time to watch a second broken node: fifteen times the controller's polling interval."""
 PROGRAM: Final = """
 import json, os, pathlib, sys, time
 folder = pathlib.Path("/shared", sys.argv[1])
@@ -44,13 +44,13 @@ if not over.exists():
     print("steps", json.dumps(lines), flush=True)
     over.touch()
 """
-"""Rank 0 completes two steps per second and saves the fifth. After a restart, it completes three steps."""
+"""Rank 0 completes two steps per second and saves a checkpoint every five steps. After a restart, it runs three."""
 
 
 def one_run(bench: Bench, fault: Fault) -> dict[str, float]:
-    """Return the seconds from the fault until each stage, and the number of steps that were done twice.
+    """Return the seconds from the fault to each stage, and the number of repeated steps.
 
-    The return to service counts from the repair.
+    The time of the return to service counts from the repair.
     """
     _forget_broken_nodes(bench)
     _await_nodes(bench)
@@ -87,7 +87,7 @@ def harmless(bench: Bench) -> int:
 
 
 def beyond_the_brake(bench: Bench) -> list[bool]:
-    """Break both nodes, one after the other; return whether each was cordoned. The cluster may lose one."""
+    """Break both nodes, one after the other; return whether each was cordoned. The controller may cordon only one."""
     _forget_broken_nodes(bench)
     _await_nodes(bench)
     found = []
@@ -120,8 +120,8 @@ def _watched_nodes(bench: Bench, nodes: list[str], shown_by: str) -> Iterator[Se
 
 
 def _forget_broken_nodes(bench: Bench) -> None:
-    """Let the controller start with an empty journal: otherwise, the brake would keep a second node in service that
-    breaks within its window.
+    """Restart the controller with an empty journal. Otherwise, a broken node could stay in service, because an earlier
+    fault is still within the brake's window.
     """
     if bench.client.find("ConfigMap", journal.CONFIG_MAP, PLATFORM_NAMESPACE):
         bench.client.delete("ConfigMap", journal.CONFIG_MAP, PLATFORM_NAMESPACE)
@@ -138,7 +138,7 @@ def _gpu_nodes(bench: Bench) -> list[str]:
 
 
 def _await_nodes(bench: Bench) -> None:
-    """Wait until all nodes of the pool offer their GPU to jobs."""
+    """Wait until all nodes of the pool accept GPU jobs."""
     wait_until(lambda: _gpu_nodes(bench), lambda found: len(found) == NODES, LIMIT_SECONDS)
 
 
@@ -149,7 +149,7 @@ def _takes_jobs(node: Object) -> bool:
 
 
 def _await_step(bench: Bench) -> str:
-    """Wait until the job has done seven steps and saved five; return the first worker's node."""
+    """Wait until the job has done seven steps, five of them saved; return the first worker's node."""
     wait_until(lambda: bench.shell.cluster("logs", JOB).out.splitlines(), lambda lines: "step 7" in lines, LIMIT_SECONDS)
     workers = bench.client.list("Pod", bench.namespace, {JOB_LABEL: JOB, ROLE_LABEL: "worker"})
     first = min(workers, key=lambda one: str(one["metadata"]["name"]))
@@ -157,7 +157,9 @@ def _await_step(bench: Bench) -> str:
 
 
 def _await_end(bench: Bench) -> list[list[float]]:
-    """Wait until the job has succeeded; return the first step of its attempt, the step and the time of each step."""
+    """Wait until the job has ended. Return for each step: the checkpoint from which its attempt started, its number,
+    and its time.
+    """
     wait_until(lambda: bench.shell.phase(JOB), lambda phase: phase in ("Succeeded", "Failed"), LIMIT_SECONDS)
     found: list[list[float]] = bench.printed(JOB, "steps")
     return found
@@ -170,6 +172,6 @@ def _job(fault: Fault) -> dict[str, object]:
         "workers": fault.workers,
         "image": IMAGE,
         "command": ["python3", "-u", "-c", PROGRAM, f"heal-{time.time_ns()}"],
-        "maxRestarts": int(fault.is_hang),  # broken nodes do not count
+        "maxRestarts": int(fault.is_hang),  # restarts after node failures do not count
         **({"progress": {"pattern": r"^step (\d+)$", "within": f"{WITHIN_SECONDS}s"}} if fault.is_hang else {}),
     }

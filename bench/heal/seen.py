@@ -1,4 +1,4 @@
-"""Events that watches saw of a broken node and of the pods of its job, with times."""
+"""Times of events of a broken node and of its job's pods, as seen by watches."""
 
 import threading
 from collections.abc import Collection
@@ -17,7 +17,7 @@ BACK = "in service again"
 
 @dataclass
 class Seen:
-    """When the broken node, the job and the pods of its first attempt reached each stage."""
+    """Times at which the broken node, the job and the pods of its first attempt reached each stage."""
 
     broken: Collection[str]
     """Names of the broken nodes."""

@@ -1,4 +1,4 @@
-"""What AWS reports about a stack's instances and AMIs."""
+"""Read a stack's instances and AMIs from AWS."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from infra.naming import POOL_TAG, STACK_TAG
 
 Answer = TypeVar("Answer")
 EFA = ("efa", "efa-only")
-"""Values of `InterfaceType` of EFA interfaces."""
+"""`InterfaceType` of EFA interfaces."""
 PREFIX = "gpumpi:"
 
 
@@ -31,7 +31,7 @@ class Instance:
 
 @dataclass(frozen=True)
 class Image:
-    """An AMI that instances of the stack were launched from."""
+    """An AMI of the stack's instances."""
 
     name: str
     tags: Mapping[str, str]
@@ -51,7 +51,7 @@ def ask(region: str, question: Callable[[], Answer]) -> Answer:
 
 
 def of_stack(clients: Clients, stack: str) -> list[Instance]:
-    """Return the stack's instances that cost money now, sorted by ID."""
+    """Return the stack's instances that currently cost money, sorted by ID."""
     return _instances(clients, {f"tag:{STACK_TAG}": [stack], "instance-state-name": ["pending", "running", "stopping"]})
 
 
@@ -80,7 +80,7 @@ def _instance(described: Mapping[str, Any]) -> Instance:
 
 
 def images(clients: Clients, ids: Sequence[str]) -> dict[str, Image]:
-    """Return the AMIs by ID. A deregistered AMI is left out: its instances keep running."""
+    """Return the AMIs by ID. Deregistered AMIs are missing, although their instances keep running."""
     wanted = sorted(set(ids))
     if not wanted:
         return {}

@@ -1,4 +1,4 @@
-"""Runs the checks of an acceptance in order and turns what each one saw into a row."""
+"""Runs the checks of an acceptance run in order and turns each result into a row."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,16 +14,16 @@ UNDECLARED = "reports missing hardware, but the nodes do not declare emulated de
 
 @dataclass
 class Notebook:
-    """What one check inspected and found."""
+    """Evidence and findings of one check."""
 
     evidence: list[Evidence] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     lacks: list[str] = field(default_factory=list)
     """Hardware that the check needs and did not find."""
     not_run: str = ""
-    """Why the check could not run after an earlier one."""
+    """Why the check could not run, such as an earlier failure."""
     left_out: str = ""
-    """Why the stack has nothing to check here."""
+    """Why the check does not apply to the stack."""
     parts: "dict[str, Notebook]" = field(default_factory=dict)
     """Additional rows that the check produced, by name."""
 
@@ -37,7 +37,7 @@ class Notebook:
         self.failures.append(sentence)
 
     def needs_hardware(self, sentence: str) -> None:
-        """Record missing hardware. It excuses the row only if the local cloud declares that devices are emulated."""
+        """Record missing hardware. The row still fails, unless the local cloud declares that devices are emulated."""
         self.lacks.append(sentence)
 
 
@@ -49,11 +49,11 @@ class Check:
     run: Callable[[Notebook], None]
     """Fills the notebook. A CommandError fails the row; other exceptions are bugs and end the run."""
     needs: tuple[str, ...] = ()
-    """Names of checks that must not have failed before this one."""
+    """Names of earlier checks. If one of them failed, this check is not run."""
 
 
 Emulated = Callable[[], Mapping[str, str]]
-"""Returns what the nodes currently declare about their devices (`emulation`); empty on real hardware."""
+"""Returns the nodes' current declarations about their devices (see `emulation`); empty on real hardware."""
 
 
 def row(name: str, notes: Notebook, emulated: Mapping[str, str], seconds: float) -> Row:
@@ -80,7 +80,7 @@ def run(
     report: Callable[[str], None],
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Row | LeftOut]:
-    """Run the checks and yield their rows. A check whose predecessor failed is not run."""
+    """Run the checks and yield their rows. A check is not run if one of its prerequisites failed."""
     bad: set[str] = set()
     for check in checks:
         if broken := [name for name in check.needs if name in bad]:

@@ -1,4 +1,4 @@
-"""Choose the pools of an EKS cluster that acceptance uses, and determine what it starts in them. Pure."""
+"""Choose the pools of an EKS cluster that acceptance uses, and compute how many nodes it starts in them. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Choice:
         return [(pool, number - there.get(pool.name, 0)) for pool, number in most if number > there.get(pool.name, 0)]
 
     def sentences(self, there: Mapping[str, int]) -> list[str]:
-        """Describe what the run starts."""
+        """Describe the nodes that the run starts."""
         found = [f"{number} x {pool.instance_type} in pool {pool.name}" for pool, number in self.starts(there)]
         text = [f"starts {', '.join(found)}; the autoscaler removes them again"] if found else ["starts no nodes"]
         if self.scale is not None and there.get(self.scale.name, 0):
@@ -52,8 +52,9 @@ def choose(
 
 
 def _smoke_pool(pools: Sequence[PoolDescription], there: Mapping[str, int]) -> PoolDescription:
-    """Return the best pool: prefer pools with GPUs, then those with enough running nodes, then those with room for two nodes,
-    then the order in the stack file."""
+    """Return the best pool. Prefer pools with GPUs, then pools with enough running nodes, then pools with room for two
+    nodes. If several pools are equal, return the first one in the stack file.
+    """
 
     def rank(pool: PoolDescription) -> tuple[bool, bool, bool]:
         return not pool.gpus, there.get(pool.name, 0) < WORKERS, pool.max_size < WORKERS
@@ -62,6 +63,6 @@ def _smoke_pool(pools: Sequence[PoolDescription], there: Mapping[str, int]) -> P
 
 
 def _scale_pool(pools: Sequence[PoolDescription], in_aws: Mapping[str, PoolStatus]) -> PoolDescription | None:
-    """Return a pool that has no nodes, or else one that may lose all of its nodes."""
+    """Return an empty pool or, if there is none, a pool that may lose all of its nodes."""
     can = [one for one in pools if one.max_size and (found := in_aws.get(one.name)) and found.minimum == 0]
     return next((one for one in can if not in_aws[one.name].wanted), can[0] if can else None)

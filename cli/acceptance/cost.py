@@ -1,4 +1,4 @@
-"""What a stack costs per hour: now, and at most during an acceptance run. Pure."""
+"""Hourly cost of a stack: now, and the maximum during an acceptance run. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ def _usd(price: Price | None) -> float | None:
 
 @dataclass(frozen=True)
 class Bill:
-    """Price of a set of instances and, if there is one, of an EKS cluster."""
+    """Price of instances and, if there is one, of an EKS control plane."""
 
     region: str
     instances: Mapping[str, int]
@@ -78,18 +78,18 @@ class Bill:
 
 @dataclass(frozen=True)
 class Cost:
-    """Cost of what is running, and of the maximum that an acceptance run starts."""
+    """Current cost, and maximum cost during an acceptance run."""
 
     now: Bill
     most: Bill
     starts: Sequence[str] = ()
-    """Sentences about what the run starts."""
+    """Sentences that describe the nodes that the run starts."""
 
     def text(self) -> str:
         return f"now {self.now}; during acceptance at most {self.most}"
 
     def lines(self) -> list[str]:
-        """Return what the verb prints before it asks."""
+        """Return the lines that the verb prints before it asks for confirmation."""
         return [
             f"cost of what runs: {self.now}",
             *(f"  {line}" for line in self.now.lines()),

@@ -1,4 +1,4 @@
-"""Destroy the stack with Pulumi, then query AWS for what is left of it."""
+"""Destroy the stack with Pulumi, then query AWS for leftover resources."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -11,7 +11,7 @@ from infra.naming import STACK_TAG, Naming
 
 NAME: Final = "destroy leaves nothing"
 GONE: Final = ("terminated", "shutting-down", "deleted", "deleting")
-"""States that no longer cost anything. EC2 lists such resources for up to an hour."""
+"""States in which a resource no longer costs anything. EC2 lists such resources for up to an hour."""
 KINDS: Final = {
     "instance": ("describe_instances", "Reservations", "InstanceId"),
     "volume": ("describe_volumes", "Volumes", "VolumeId"),
@@ -21,7 +21,9 @@ KINDS: Final = {
     "endpoint": ("describe_vpc_endpoints", "VpcEndpoints", "VpcEndpointId"),
     "VPC": ("describe_vpcs", "Vpcs", "VpcId"),
 }
-"""Kind -> operation, key of its list, key of the ID. A VPC exists as long as it contains anything."""
+"""Kind -> operation, key of its list, key of the ID. AWS deletes a VPC only once it is empty, so a leftover VPC also
+reveals other leftovers.
+"""
 
 
 def check(clients: Clients, stack: str, destroy: Callable[[str], None], notes: Notebook) -> None:

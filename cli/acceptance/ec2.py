@@ -1,4 +1,4 @@
-"""The rows of an EC2 cluster."""
+"""Acceptance rows of an EC2 cluster."""
 
 import os
 import shlex
@@ -23,7 +23,7 @@ from infra.config.stack_file import RawStack
 from infra.facts.clients import Clients
 from infra.naming import EMULATED_DEVICES_FILE
 
-AMIS: Final = "nodes have joined with one AMI"
+AMIS: Final = "nodes have joined with the same AMI"
 VERSIONS: Final = "installed versions"
 DRIVERS: Final = "NVIDIA driver, EFA and CUDA-aware MPI on first boot"
 KILLED: Final = "a job loses a rank and finishes"
@@ -40,7 +40,7 @@ true
 
 
 class Ec2Target:
-    """A running EC2 cluster."""
+    """A running EC2 cluster to check."""
 
     kind = "ec2"
 
@@ -73,7 +73,7 @@ class Ec2Target:
         return Plan(checks, Cost(now, now.plus(more), [text]), left_out)
 
     def clean(self) -> list[str]:
-        """End our ranks and restore the number of workers."""
+        """Kill our ranks and restore the number of workers."""
         problems = []
         try:
             self._end_ranks()
@@ -173,7 +173,7 @@ class Ec2Target:
         code, said = self._remote.run(f"cd; mpiexec -n {sum(slots.values())} python3 -c {shlex.quote(programs.RANKS)}")
         notes.saw(f"mpiexec -n {sum(slots.values())}: exit code", code)
         if code:
-            notes.fail(f"mpiexec ended with {code}: {said.strip()[-500:]}")
+            notes.fail(f"mpiexec failed with exit code {code}: {said.strip()[-500:]}")
         hosts.check_ranks(notes, own_jobs.reports(said.splitlines()), slots)
 
     def _cuda(self, notes: Notebook) -> None:
@@ -187,13 +187,13 @@ class Ec2Target:
         code, said = self._remote.run(
             f"cd; {copy}\nmpiexec -n 2 -N {2 // number} python3 {program} --bytes 65536,1048576 --repeats 3"
         )
-        lines = said.strip().splitlines()  # mpiexec prints its own lines after those of the program
+        lines = said.strip().splitlines()  # mpiexec prints its own lines after the program's output
         last = [line for line in lines if line.startswith("device_buffers: ")] or lines[-1:] or ["no output"]
         notes.saw("mpiexec -n 2 python3 bench/gpu/device_buffers.py: exit code and last line", f"{code}: {last[0]}")
         if code == 2:
             notes.needs_hardware(f"MPI with GPU memory could not run: {last[0]}")
         elif code:
-            notes.fail(f"MPI with GPU memory ended with {code}: {said.strip()[-500:]}")
+            notes.fail(f"MPI with GPU memory failed with exit code {code}: {said.strip()[-500:]}")
 
     def _nccl(self, notes: Notebook) -> None:
         workers = [node.id for node in self._joined() if not node.is_head_node]
@@ -248,4 +248,4 @@ class Ec2Target:
         code, said = self._remote.run(f"cd; mpiexec -n {sum(self._slots().values())} hostname | sort | uniq -c")
         notes.saw("mpiexec hostname, afterwards", " ".join(said.split()))
         if code:
-            notes.fail(f"after scaling back, mpiexec ended with {code}: {said.strip()[-300:]}")
+            notes.fail(f"after scaling back, mpiexec failed with exit code {code}: {said.strip()[-300:]}")

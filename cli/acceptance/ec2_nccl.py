@@ -1,4 +1,4 @@
-"""NCCL on an EC2 cluster: the ranks run the program of smoke's NCCL level, whose verdict judges their reports."""
+"""Check NCCL on an EC2 cluster with the program and the verdict of smoke's NCCL level."""
 
 import shlex
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ def check(notes: Notebook, remote: Remote, workers: Sequence[Instance], kind: In
     program = said.strip()
     notes.saw(f"ls {PROGRAMS}", program or "nothing")
     if not program:
-        notes.needs_hardware("all_reduce_perf is not on the nodes")
+        notes.needs_hardware("all_reduce_perf is not installed on the nodes")
         return
     chosen = workers[:NODES]
     wanted = expected(chosen, kind)
@@ -40,7 +40,7 @@ def check(notes: Notebook, remote: Remote, workers: Sequence[Instance], kind: In
     reports = smoke.nccl_reports(said)
     notes.saw("mpiexec all_reduce_perf: exit code, ranks that reported", f"{code}, {len(reports)} of {wanted.ranks}")
     if code and not reports:
-        notes.fail(f"mpiexec ended with {code}: {said.strip()[-500:]}")
+        notes.fail(f"mpiexec failed with exit code {code}: {said.strip()[-500:]}")
     smoke_levels.add_nccl(notes, nccl_verdict.checks(reports, wanted), wanted.instance_type)
 
 

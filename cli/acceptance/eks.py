@@ -1,4 +1,4 @@
-"""The rows of an EKS cluster."""
+"""Acceptance rows of an EKS cluster."""
 
 import json
 import sys
@@ -35,11 +35,11 @@ SMOKE: Final = "smoke test, level"
 KILLED: Final = "a job loses a worker and finishes"
 SCALE: Final = "scale from zero and back"
 RETRIES: Final = 4
-"""Retries of the job that loses a worker: a deleted pod's name stays in use for a while, which may cost attempts."""
+"""Retries of the job that loses a worker. A deleted pod's name stays in use for a while, so some attempts may fail."""
 
 
 class EksTarget:
-    """A running EKS stack."""
+    """A running EKS stack to check."""
 
     kind = "eks"
 
@@ -160,7 +160,7 @@ class EksTarget:
         smoke_levels.judge(notes, smoke_levels.smoke(words), f"smoke --level {level}", choice.smoke)
 
     def _killed(self, choice: Choice, notes: Notebook) -> None:
-        """Delete a worker pod while all ranks run. The job must end as Succeeded, in a later attempt."""
+        """Delete a worker pod while all ranks run. The job must succeed in a later attempt."""
         command = ("python3", "-u", "-c", programs.TWICE, programs.MARK)
         job = self._jobs.job("killed", choice.smoke.name, choice.workers, command, retries=RETRIES)
         victim = f"{job.name}-worker-{choice.workers - 1}"

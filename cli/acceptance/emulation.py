@@ -1,7 +1,7 @@
 """Read the local cloud's declaration that GPUs and EFA devices are emulated. Pure.
 
 Only this declaration turns missing hardware into `not on this hardware`. It counts only if every node makes it, so it
-can never excuse a broken node on AWS.
+never hides a broken node on AWS.
 """
 
 import json
@@ -12,7 +12,7 @@ from infra.naming import EMULATED_DEVICES_FILE, EMULATED_LABEL
 
 
 def of_nodes(nodes: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return what Kubernetes nodes with devices declare, by node; empty unless all of them declare it."""
+    """Return the declaration of each Kubernetes node with devices; empty unless all of them declare emulation."""
     found = {one["metadata"]["name"]: one["metadata"].get("labels", {}).get(EMULATED_LABEL) for one in nodes}
     if not all(value == "true" for value in found.values()):
         return {}
@@ -20,7 +20,7 @@ def of_nodes(nodes: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def of_hosts(files: Mapping[str, str]) -> dict[str, str]:
-    """Return what hosts declare, by host; empty unless all of them declare it.
+    """Return the declaration of each host; empty unless all of them declare emulation.
 
     `files`: content of `EMULATED_DEVICES_FILE` on each host; empty where the file does not exist.
     """

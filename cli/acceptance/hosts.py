@@ -17,7 +17,7 @@ Files = Mapping[str, str]
 
 
 def check_amis(notes: Notebook, found: Sequence[Instance], images: Mapping[str, Image], head_node: str) -> None:
-    """Check that all workers have one AMI. The head node may have an older one."""
+    """Check that all workers have the same AMI. The head node may have an older AMI."""
     for one in found:
         notes.saw(f"ec2 describe-instances {one.id} ({one.address})", f"{one.type}, AMI {one.image}")
     for id in sorted({one.image for one in found}):
@@ -30,7 +30,7 @@ def check_amis(notes: Notebook, found: Sequence[Instance], images: Mapping[str, 
 
 
 def check_versions(notes: Notebook, mpi: Files, manifests: Files) -> None:
-    """Check that all nodes have the same MPI and, where the AMI has a manifest, the same contents."""
+    """Check that all nodes have the same MPI and the same AMI manifest."""
     for address, text in mpi.items():
         values = " ".join(text.split())
         notes.saw(f"{address}: {MPI}", values or "does not exist")
@@ -55,7 +55,7 @@ def _manifest(text: str) -> str:
 
 
 def check_first_boot(notes: Notebook, files: Files, found: Sequence[Instance], gpus: Mapping[str, int]) -> None:
-    """Check what each node found at its first boot. `gpus`: GPUs per node by instance type, as EC2 reports them."""
+    """Check each node's first-boot report. `gpus`: GPUs per node by instance type, as EC2 reports them."""
     by_address = {one.address: one for one in found}
     for address, text in files.items():
         instance = by_address[address]
@@ -93,7 +93,7 @@ def check_ranks(notes: Notebook, reports: Sequence[Mapping[str, Any]], slots: Ma
 
 
 def host_name(address: str) -> str:
-    """Return the host name that EC2 gives to an instance.
+    """Return the host name that EC2 assigns to an instance.
 
     >>> host_name("10.0.1.2")
     'ip-10-0-1-2'

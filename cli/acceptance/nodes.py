@@ -17,7 +17,7 @@ KUBELET_SKEW: Final = 3
 https://kubernetes.io/releases/version-skew-policy/
 """
 PLUGINS: Final = ("nvidia-device-plugin", "aws-efa-k8s-device-plugin")
-"""Parts of the names of the DaemonSets that advertise GPUs and EFA."""
+"""Parts of the names of the device plugins' DaemonSets for GPUs and EFA."""
 MIB: Final = 1 << 20
 
 
@@ -74,7 +74,7 @@ def _minor(version: str) -> int:
 def check_devices(
     notes: Notebook, described: ClusterDescription, smoke: PoolDescription, nodes: Sequence[Object], plugins: Sequence[Object]
 ) -> None:
-    """Check that device plugins are ready, and that every ready node advertises what the description promises.
+    """Check that device plugins are ready, and that every ready node advertises the devices in its pool's description.
 
     `smoke`: the pool of the smoke test, which must have nodes.
     """

@@ -27,7 +27,7 @@ REPORT: Final = "acceptance {"
 
 @dataclass(frozen=True)
 class JobWorld:
-    """The cluster in which jobs run, and the options of all jobs."""
+    """The cluster for acceptance's jobs, and the options of all jobs."""
 
     cluster: Cluster
     described: ClusterDescription
@@ -89,7 +89,7 @@ class JobWorld:
             self.delete(job.name)
 
     def delete(self, name: str) -> None:
-        """Delete one of our jobs and wait until its pods are gone, so that the next job finds free GPUs."""
+        """Delete one of our jobs and wait until its pods are gone, so the next job finds free GPUs."""
         try:
             state = job_objects.find(self.cluster, name, self.namespace)
             self.cluster.delete(state.kind, state.object_name, self.namespace)
@@ -98,7 +98,7 @@ class JobWorld:
         wait_for_pods(self.cluster, state, PODS_GONE_SECONDS)
 
     def clean(self) -> list[str]:
-        """Delete all of our jobs; return what could not be deleted, as sentences."""
+        """Delete all of our jobs; return an error message for each one that could not be deleted."""
         problems = []
         try:
             names = [one.name for one in job_objects.all_jobs(self.cluster, self.namespace) if one.name.startswith(PREFIX)]
@@ -113,7 +113,7 @@ class JobWorld:
 
 
 def reports(lines: Sequence[str]) -> list[Mapping[str, Any]]:
-    """Parse the lines `acceptance {...}` of a log, even if the launcher put a prefix before them."""
+    """Parse the lines `acceptance {...}` of a log, with or without the launcher's prefix."""
     found = []
     for line in lines:
         if (start := line.find(REPORT)) >= 0:
@@ -125,7 +125,7 @@ def reports(lines: Sequence[str]) -> list[Mapping[str, Any]]:
 
 
 def foreign(cluster: Cluster) -> list[str]:
-    """Return, as text, unfinished jobs and GPU pods that are not ours or belong to another run."""
+    """Return descriptions of unfinished jobs and GPU pods that this run did not create."""
     jobs = [state for state in job_objects.all_jobs(cluster, None) if not state.is_over]
     named = [f"job {state.name} in namespace {state.namespace} ({state.phase})" for state in jobs]
     known = {state.name for state in jobs}

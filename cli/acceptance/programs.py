@@ -29,8 +29,8 @@ print("acceptance " + json.dumps(report), flush=True)
 """
 """Prints one line with the driver versions of a node. In every pod, /sys shows the node's kernel modules.
 
-NOT VERIFIED on a machine with a GPU or EFA: the format of nvidia-smi is from memory (2026-11-23), and EFA's kernel
-module has a version file only if it comes from the EFA installer.
+NOT VERIFIED on a machine with a GPU or EFA: the output format of nvidia-smi is from memory (2026-11-23). EFA's kernel
+module has a version file only if the EFA installer installed it.
 """
 
 FIRST, SECOND, ENDED = "acceptance: first attempt runs", "acceptance: second attempt runs", "acceptance: ranks agree"
@@ -53,7 +53,9 @@ if world.allreduce(world.rank, MPI.SUM) != world.size * (world.size - 1) // 2:
 if world.rank == 0:
     print("{ENDED}", flush=True)
 """
-"""Waits to be killed in its first attempt and ends in its second one. A file on the surviving nodes distinguishes them."""
+"""Waits to be killed in the first attempt and exits in the second. A file on the surviving nodes distinguishes the
+attempts.
+"""
 
 MARK: Final = "/tmp/gpumpi-acceptance"
 

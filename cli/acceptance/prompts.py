@@ -1,4 +1,4 @@
-"""The two questions that acceptance asks. Without a terminal, nobody can answer them."""
+"""Confirmation prompts of acceptance. They need a terminal."""
 
 import sys
 from collections.abc import Callable
@@ -23,13 +23,13 @@ def confirm_cost(*, yes: bool, terminal: bool, ask: Ask = read_line) -> None:
     if yes:
         return
     if not terminal:
-        raise CommandError("nobody can confirm the cost: stdin is not a terminal. Add --yes", REFUSED)
+        raise CommandError("the cost needs confirmation, but stdin is not a terminal. Add --yes", REFUSED)
     if ask("Start? [y/N]").lower() not in ("y", "yes"):
         raise CommandError("not confirmed; nothing was started", REFUSED)
 
 
 def confirm_destroy(stack: str, *, terminal: bool, ask: Ask = read_line) -> None:
-    """Ask for the stack's name. `--yes` does not answer this question. Raises CommandError unless it is typed exactly."""
+    """Ask the user to type the stack's name, even with `--yes`. Raises CommandError if the typed name differs."""
     if not terminal:
         raise CommandError(f"--destroy needs a terminal: it destroys {stack} only if you type this name", REFUSED)
     if (typed := ask(f"Type {stack} to destroy this stack after the checks:")) != stack:

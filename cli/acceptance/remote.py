@@ -19,7 +19,7 @@ BEGIN: Final = "gpumpi-node"
 
 
 class Remote:
-    """SSH access to one cluster. Each call opens a connection."""
+    """SSH access to one cluster. Each call opens a new connection."""
 
     def __init__(self, cluster: DeployedEc2Cluster, identity: Path | None, minutes: float) -> None:
         self._cluster, self._identity, self._seconds = cluster, identity, minutes * 60

@@ -16,7 +16,7 @@ Result = Literal["passed", "failed", "not on this hardware", "not run"]
 
 @dataclass(frozen=True)
 class Evidence:
-    """One thing that a row inspected."""
+    """One observation of a check."""
 
     source: str
     """Command, object or API call."""
@@ -43,7 +43,7 @@ class Row:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A check that does not apply to the stack, such as one of GPUs in a stack without GPUs."""
+    """A check that does not apply to the stack, such as a GPU check in a stack without GPUs."""
 
     name: str
     reason: str
@@ -51,7 +51,7 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Report:
-    """Everything that is known about one run."""
+    """All data about one run."""
 
     stack: str
     cluster: str
@@ -62,7 +62,7 @@ class Report:
     """Version and, in a clone, the commit of this program."""
     started: datetime
     devices: str
-    """Where the GPUs and EFA devices come from: `hardware`, or what the local cloud declares about its emulation."""
+    """`hardware`, or the local cloud's declaration that GPUs and EFA devices are emulated."""
     cost: dict[str, object]
     rows: tuple[Row, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
@@ -108,7 +108,7 @@ class Report:
         return counts if self.complete else f"incomplete: {counts}"
 
     def markdown(self) -> str:
-        """Return the report as a page: head, table, evidence."""
+        """Return the report as a Markdown page: header, table, evidence."""
         state = (
             "complete" if self.complete else "INCOMPLETE: the run is still in progress, was interrupted or ended with an error"
         )
@@ -128,7 +128,7 @@ class Report:
         return "\n".join([*head, *table, "", "## Evidence", "", *_evidence(self.rows)]) + "\n"
 
     def write(self, folder: Path) -> tuple[Path, Path]:
-        """Write both files, each in one step, and return their paths."""
+        """Write both files atomically, and return their paths."""
         folder.mkdir(parents=True, exist_ok=True)
         texts = {"json": json.dumps(self.as_json(), indent=1) + "\n", "md": self.markdown()}
         for ending, text in texts.items():

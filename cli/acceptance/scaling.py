@@ -17,7 +17,7 @@ from infra.jobs.cluster import PoolDescription
 NAME: Final = "scale"
 POLL_SECONDS: Final = 2.0
 REMOVAL_MINUTES: Final = 15.0
-"""Time to remove an idle node after its `idleMinutes`: drain, terminate, delete the Node object."""
+"""Maximum time to remove an idle node after its `idleMinutes`: drain, terminate, delete the Node object."""
 AWS_SECONDS: Final = 120.0
 SIMULATED_LABEL: Final = "gpumpi.dev/simulated"
 """Label of nodes beyond the local cloud's limit. They run no pods."""
@@ -26,7 +26,7 @@ NO_ROOM: Final = "only simulated until another node is removed: the local cloud'
 
 @dataclass(frozen=True)
 class Scaling:
-    """One pool of an EKS cluster."""
+    """Test that scales one pool of an EKS cluster."""
 
     jobs: JobWorld
     pool: PoolDescription
@@ -45,14 +45,14 @@ class Scaling:
         wanted = self._settled()
         notes.saw(f"autoscaling describe-auto-scaling-groups: desired size of pool {self.pool.name}", wanted)
         if wanted:
-            notes.fail(f"pool {self.pool.name}: its nodes are gone, but AWS still has the desired size {wanted}")
+            notes.fail(f"pool {self.pool.name}: its nodes are gone, but AWS still reports desired size {wanted}")
 
     def count(self) -> int:
         """Return the number of the pool's Node objects, ready or not."""
         return len(self.jobs.cluster.list("Node", selector=self.pool.selector))
 
     def _up(self, notes: Notebook) -> None:
-        """Run a job on the empty pool. A thread reports what the job waits for."""
+        """Run a job on the empty pool. A thread reports the pool's nodes meanwhile."""
         started = self.clock()
         job = self.jobs.job(NAME, self.pool.name, 1, ("true",))
         self.jobs.submit(job)
@@ -103,7 +103,7 @@ class Scaling:
             seconds = self.clock() - started
             if seconds > limit:
                 raise CommandError(
-                    f"pool {self.pool.name} still has {nodes.counted(there)} after {seconds / 60:.0f} minutes {when}"
+                    f"pool {self.pool.name} still has {nodes.counted(there)} after {seconds / 60:.0f} minutes ({when})"
                 )
             if there != last:
                 last = there

@@ -23,7 +23,7 @@ def smoke(options: Sequence[str]) -> Mapping[str, Any]:
     """Run `smoke --json` and return its document. Raises CommandError."""
     command = verb("smoke")
     output = io.StringIO()
-    # not `main`, which turns ^C into an exit code
+    # `main` would turn ^C into an exit code
     with redirect_stdout(output), command.make_context("smoke", [*options, "--json"]) as context:
         command.invoke(context)
     document: Mapping[str, Any] = json.loads(output.getvalue())
@@ -33,7 +33,8 @@ def smoke(options: Sequence[str]) -> Mapping[str, Any]:
 def judge(notes: Notebook, document: Mapping[str, Any], source: str, pool: PoolDescription) -> None:
     """Record a smoke run, and each of its checks as a separate row. An unknown result is a failure. Pure.
 
-    Checks that smoke could not judge although nothing failed are left out, such as a slow node among two.
+    Leaves out checks that smoke could not judge although nothing failed, such as a slow node if there are only two
+    nodes.
     """
     ranks, expected = document.get("reports", ()), document.get("expected", {})
     nodes = ", ".join(sorted({one["node"] for one in ranks}))
@@ -58,9 +59,7 @@ def add_nccl(notes: Notebook, checks: Sequence[Check], instance_type: str) -> No
 
 
 def _add(notes: Notebook, source: str, name: str, result: str, detail: str, *, absent: str, failed: bool) -> None:
-    """Record one check. `absent`: why the hardware may lack what the check looks for. `failed`: whether any check
-    failed.
-    """
+    """Record one check. `absent`: why the hardware may lack the tested feature. `failed`: whether any check failed."""
     part, detail = notes.part(f"smoke: {name}"), detail or result
     part.saw(f"{source}: {name}", f"{result}: {detail}")
     if result == NOT_HERE:
@@ -75,8 +74,8 @@ def _add(notes: Notebook, source: str, name: str, result: str, detail: str, *, a
 
 
 def _not_in(pool: PoolDescription, check: str) -> str:
-    """Return why, according to its description, the pool lacks what the check looks for; empty if the pool must have
-    it.
+    """Return why the pool lacks the tested feature, according to its description; empty if the pool must have the
+    feature.
     """
     if check in ("GPU devices", "CUDA kernel") and not pool.gpus:
         return f"pool {pool.name} has no GPUs"

@@ -1,4 +1,4 @@
-"""What `eks` and `ec2` provide to the verb: the rows of a target, their cost, and how to clean up."""
+"""Interface of `eks` and `ec2` for the verb: the rows of a target, their cost, and the cleanup."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run will do."""
+    """Rows and cost of a run."""
 
     checks: Sequence[Check]
     cost: Cost
@@ -43,13 +43,13 @@ class Target(Protocol):
     region: str
 
     def foreign(self) -> list[str]:
-        """Return, as text, what runs on the cluster and was not started by acceptance."""
+        """Return descriptions of everything on the cluster that acceptance did not start."""
 
     def emulated(self) -> Mapping[str, str]:
-        """Return what the nodes declare about emulated devices."""
+        """Return the nodes' declarations about emulated devices."""
 
     def plan(self) -> Plan:
         """Return the rows in order, and their cost. Raises CommandError."""
 
     def clean(self) -> list[str]:
-        """Delete what the run created and restore the scale. Return what is left, as sentences."""
+        """Delete everything that the run created and restore the scale. Return an error message for each leftover."""

@@ -42,10 +42,10 @@ def command(
         Path, typer.Option("--output", "-o", help="Folder of the report.", show_default="the current one")
     ] = Path(),
     pool: Annotated[
-        str | None, typer.Option(help="EKS: pool of the smoke test.", show_default="a GPU pool, one with running nodes first")
+        str | None, typer.Option(help="EKS: pool of the smoke test.", show_default="a GPU pool, if possible with running nodes")
     ] = None,
     scale_pool: Annotated[
-        str | None, typer.Option(help="EKS: pool to scale from zero.", show_default="one with minSize 0, an empty one first")
+        str | None, typer.Option(help="EKS: pool to scale from zero.", show_default="one with minSize 0, if possible empty")
     ] = None,
     image: Annotated[
         str | None, typer.Option(help="EKS: image of the jobs, as for smoke.", show_default="this project's image")
@@ -91,7 +91,7 @@ def _target(raw: RawStack, folder: Path, chosen: Options, scratch: Path) -> Targ
 
 
 def _prepare(target: Target) -> Plan:
-    """Print the cost, and refuse if other jobs run. Nothing is created before this returns."""
+    """Print the cost, and fail if other jobs are running. Creates nothing."""
     plan = target.plan()
     for line in plan.cost.lines():
         say(line)
@@ -106,7 +106,7 @@ def _prepare(target: Target) -> Plan:
 
 
 def _first(raw: RawStack, target: Target, plan: Plan, level: str) -> Report:
-    """Return the report without rows."""
+    """Return the initial report, which has no rows."""
     devices = emulation.text(target.emulated())
     started = datetime.now(UTC).replace(microsecond=0)
     return Report(
@@ -143,14 +143,14 @@ def _destroy_check(raw: RawStack) -> Check:
 
 
 class Run:
-    """One run: writes the report after each row, so that an interrupted run keeps its results."""
+    """One run. Writes the report after each row, so an interrupted run keeps its results."""
 
     def __init__(self, target: Target, plan: Plan, report: Report, folder: Path) -> None:
         self._target, self._plan, self._folder = target, plan, folder
         self._report = report
 
     def all(self, destroy: Check | None, tell: Callable[[str], None] = say) -> Report:
-        """Run all rows, clean up, and return the report. An interrupt also cleans up, and leaves an incomplete report."""
+        """Run all rows, clean up, and return the report. After an interrupt, clean up; the report stays incomplete."""
         try:
             self._add(checklist.run(self._plan.checks, self._emulated, report=tell))
         finally:
@@ -164,7 +164,7 @@ class Run:
         return self._report
 
     def _emulated(self) -> Mapping[str, str]:
-        """Return what the nodes declare about their devices, and record it in the report."""
+        """Return the nodes' declarations about their devices, and record them in the report."""
         declared = self._target.emulated()
         self._report = replace(self._report, devices=emulation.text(declared))
         return declared

@@ -1,4 +1,4 @@
-"""Results of `capacity find` as comparable rows: what a run would cost in each place."""
+"""Results of `capacity find` as comparable rows, with the cost of a run in each place."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Choice:
     nodes: int
     hours: Decimal
     total: Decimal | None
-    """USD for all nodes and hours, beyond what is already paid; None if a price is unknown."""
+    """USD for all nodes and hours, without costs that are already paid; None if a price is unknown."""
     gpus: int
     """GPUs of all nodes."""
     start: datetime | None = None
@@ -30,7 +30,7 @@ class Choice:
     id: str = ""
     note: str = ""
     fits: bool = True
-    """Whether it has room for all nodes."""
+    """Whether the place has room for all nodes."""
 
     @property
     def per_gpu_hour(self) -> Decimal | None:
@@ -102,5 +102,5 @@ def _reserved(wanted: Wanted, region: str, one: Reservation, gpus: int) -> Choic
 def _spot(region: RegionCapacity, zone: str, wanted: Wanted, hours: Decimal, gpus: int) -> Choice:
     price, score = region.spot_prices.get(zone), region.spot_scores.get(zone)
     total = None if price is None else price * wanted.nodes * hours
-    note = "may be interrupted" if score is None else f"placement score {score} of 10, low for a single type"
+    note = "may be interrupted" if score is None else f"placement score {score} of 10 (scores for a single type are low)"
     return Choice("spot", region.region, zone, wanted.nodes, hours, total, gpus, note=note)

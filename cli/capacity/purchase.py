@@ -32,12 +32,12 @@ TERMINATED_BEFORE_END: Final = timedelta(minutes=30)
 
 @dataclass(frozen=True)
 class Edit:
-    """The stack file with the reservation in it."""
+    """Change that adds the reservation to the stack file."""
 
     path: Path
     before: str
     after: str
-    """With a placeholder for the ID until the block is bought."""
+    """Contains a placeholder for the ID until the block is bought."""
     pool: str
     is_eks: bool
 
@@ -52,7 +52,7 @@ class Edit:
 
 
 def current(clients: Clients, known: BlockOffering) -> BlockOffering:
-    """Return the current version of the offering. Raises CommandError if it is gone or has another price."""
+    """Return the current version of the offering. Raises CommandError if it no longer exists or has another price."""
     wanted = Wanted(known.instance_type, known.count, known.asked_hours, known.start, known.end)
     found: list[BlockOffering] = _asked(clients.region, lambda: offerings(clients, wanted, known.count, known.asked_hours))
     place = known.zone, known.start, known.end
@@ -66,7 +66,7 @@ def current(clients: Clients, known: BlockOffering) -> BlockOffering:
 
 
 def edit(path: Path, pool: str | None, offering: BlockOffering) -> Edit:
-    """Return the change to the stack file. Raises CommandError if the file would then have problems."""
+    """Return the change to the stack file. Raises CommandError if the changed file would be invalid."""
     raw = stack_file.read(path)
     if raw.region != offering.region:
         raise CommandError(f"{offering.id} is in {offering.region}, but aws:region of {path.name} is {raw.region}", REFUSED)
@@ -76,7 +76,7 @@ def edit(path: Path, pool: str | None, offering: BlockOffering) -> Edit:
 
 
 def _checked(path: Path, text: str) -> Settings:
-    """Return the settings in the file. Raises CommandError if it has problems, before anything is paid."""
+    """Return the settings in the file. Raises CommandError if the file is invalid, before anything is paid."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder, path.name)
         copy.write_text(text, encoding="utf-8")
@@ -141,7 +141,7 @@ def _asked(region: str, call: Callable[[], Any]) -> Any:
 
 
 def what_up_will_do(offering: BlockOffering, edit: Edit) -> list[str]:
-    """Return what happens to the pool after `pulumi up`. EC2 clusters have no scheduled actions: docs/adr/0027."""
+    """Describe the effects of `pulumi up` on the pool. EC2 clusters have no scheduled actions: docs/adr/0027."""
     uses = f"pool {edit.pool} uses the block in {offering.zone}, with at most {offering.count} nodes"
     if edit.is_eks:
         drain = offering.end - DRAIN_BEFORE_END
@@ -154,7 +154,7 @@ def what_up_will_do(offering: BlockOffering, edit: Edit) -> list[str]:
     return [
         uses,
         f"nothing starts its nodes: when the block starts at {when(offering.start)} UTC, run `{program()} scale`",
-        f"nothing drains its nodes: EC2 terminates them from {when(end)} UTC, 30 minutes before the end; save checkpoints before",
+        f"nothing drains its nodes: EC2 terminates them from {when(end)} UTC, 30 minutes before the end; save checkpoints first",
     ]
 
 

@@ -1,4 +1,4 @@
-"""Render what `capacity find` found."""
+"""Render the results of `capacity find`."""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -28,7 +28,7 @@ def _parts(found: Found, rows: Sequence[Choice], *, everything: bool) -> Iterato
         yield Text(f"{len(shown)} of {len(rows)} choices; --all shows the rest", "dim")
     for region in found.regions:
         if region.largest_block is not None:
-            yield Text(f"{region.region}: Capacity Blocks have at most {region.largest_block} nodes in this period", "dim")
+            yield Text(f"{region.region}: maximum nodes per Capacity Block in this period: {region.largest_block}", "dim")
     refused = [f"{region.region}: {one}" for region in found.regions for one in region.refusals]
     yield from (Text(line, "yellow") for line in refused)
     empty = [region.region for region in found.regions if not region.zones and not region.refusals]
@@ -68,5 +68,5 @@ def recommendation(rows: Sequence[Choice]) -> str:
     if best is None:
         return ""
     if best.kind == "reservation":
-        return f"You have capacity already: set capacity.reservationId: {best.id} in the stack file."
+        return f"You already have capacity. Set capacity.reservationId: {best.id} in the stack file."
     return f"Cheapest block: {program()} capacity reserve {best.id} -s STACK"

@@ -13,7 +13,7 @@ from cli.exit_codes import REFUSED
 
 POOLS: Final = "gpumpi:pools"
 WIDTH: Final = 4096
-"""Wider than any line, so that no line is wrapped."""
+"""Wider than any line, so no line is wrapped."""
 
 
 def with_block(text: str, pool: str | None, instance_type: str, reservation: str, zone: str, nodes: int) -> tuple[str, str]:
@@ -51,7 +51,7 @@ def _parser(text: str) -> YAML:
 
 
 def _indents(text: str) -> tuple[int, int]:
-    """Return how the file indents the pools: whether `- name` is indented below its key."""
+    """Return the indentation of the pools for the YAML writer: of their fields and of `- `, relative to the key."""
     lines = text.splitlines()
     for number, line in enumerate(lines):
         if line.strip().startswith(f"{POOLS}:"):

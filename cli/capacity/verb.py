@@ -107,7 +107,7 @@ def _listed(text: str) -> tuple[str, ...]:
     wanted = tuple(dict.fromkeys(one.strip() for one in text.split(",") if one.strip()))
     known = boto3.session.Session().get_available_regions("ec2")
     if not wanted:
-        raise CommandError("--regions: name at least one Region, or all", USAGE)
+        raise CommandError("--regions: list at least one Region, or use all", USAGE)
     for one in wanted:
         if one not in known:
             raise CommandError(f"--regions: {one} is not a Region{did_you_mean(one, known)}", USAGE)
@@ -116,7 +116,7 @@ def _listed(text: str) -> tuple[str, ...]:
 
 @contextmanager
 def _progress(*, quiet: bool) -> Iterator[Progress]:
-    """Show how many Regions have answered: on a terminal one line that is updated, otherwise a new line from time to
+    """Show how many Regions have answered. On a terminal, update one line; otherwise, print a new line from time to
     time.
     """
     console = make_console(stderr=True)
@@ -135,7 +135,7 @@ def _progress(*, quiet: bool) -> Iterator[Progress]:
 def reserve(
     offering_id: Annotated[str, typer.Argument(metavar="OFFERING", help="ID (cb-...) that `capacity find` printed.")],
     stack: options.Stack,
-    pool: Annotated[str | None, typer.Option("--pool", help="Pool of the block.", show_default="the one of its type")] = None,
+    pool: Annotated[str | None, typer.Option("--pool", help="Pool of the block.", show_default="the pool of its type")] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the price and the change; do not buy or write anything.")
     ] = False,
@@ -189,7 +189,7 @@ def _confirm(offering: BlockOffering, *, yes: bool) -> None:
     if yes:
         return
     if not prompts.interactive():
-        raise CommandError("nobody can confirm the purchase: stdin is not a terminal. Add --yes", REFUSED)
+        raise CommandError("the purchase needs confirmation, but stdin is not a terminal. Add --yes", REFUSED)
     if prompts.read_line(f"Buy for {usd(offering.fee)}? [y/N]").lower() not in ("y", "yes"):
         raise CommandError("not confirmed; nothing was bought", REFUSED)
 

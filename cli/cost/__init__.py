@@ -1,1 +1,1 @@
-"""What a stack costs: the line printed by `init`, `submit` and `status`, and the spending so far."""
+"""Cost of a stack: the line printed by `init`, `submit` and `status`, and the spending so far."""

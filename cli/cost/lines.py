@@ -1,4 +1,4 @@
-"""One-line costs for `init` and `submit`."""
+"""One-line cost estimates for `init` and `submit`."""
 
 from decimal import Decimal
 
@@ -12,7 +12,7 @@ from infra.settings.stack import Settings
 
 
 def of_stack(settings: Settings, facts: Facts | None, prices: Prices) -> str:
-    """Return what a stack costs per hour, such as `cost: 0.37 USD per hour idle, 44.30 configured, 88.35 maximum`."""
+    """Return the hourly cost of a stack, such as `cost: 0.37 USD per hour idle, 44.30 configured, 88.35 maximum`."""
     try:
         found = bill(settings, facts, prices)
     except LookupError:
@@ -31,7 +31,7 @@ def _source(prices: Prices, found: Bill) -> str:
 
 
 def of_job(job: Job, cluster: ClusterDescription) -> str | None:
-    """Return what the nodes of a job cost per hour, with the prices of the snapshot; None outside AWS."""
+    """Return the hourly cost of a job's nodes at the prices of the snapshot; None outside AWS."""
     pool = cluster.pool(job.pool)
     if pool is None or not pool.instance_type or not cluster.region:
         return None

@@ -1,4 +1,4 @@
-"""What a stack has cost so far, from what AWS and the cluster report."""
+"""Compute the cost of a stack so far from data of AWS and the cluster."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Ran:
     prices: Prices
     gpus: dict[str, int]
     now: datetime
-    """Time at which they were read, by AWS's clock."""
+    """Time of the query, by AWS's clock."""
 
 
 def instances(settings: Settings, uses: Uses | None = None) -> Ran:
@@ -46,8 +46,8 @@ def instances(settings: Settings, uses: Uses | None = None) -> Ran:
 
 
 def so_far(settings: Settings, connect: Callable[[], Cluster] | None = None) -> Spending:
-    """Return the spending since the first instance; that of jobs only if `connect` is given. Raises Denied or
-    FactsError.
+    """Return the spending since the first instance. Includes the spending of jobs only if `connect` is given. Raises
+    Denied or FactsError.
     """
     return _spending(settings, connect, since=None)
 
@@ -73,7 +73,7 @@ def _spending(settings: Settings, connect: Callable[[], Cluster] | None, *, sinc
 
 
 def _pools(settings: Settings) -> dict[str, tuple[str, Market]]:
-    """Return pool -> instance type and market, with the system nodes of EKS."""
+    """Return the instance type and market of each pool, including EKS's system nodes."""
     found = {pool.name: (pool.instance_type, _market(pool.capacity)) for pool in settings.pools}
     return {**found, SYSTEM_POOL: (settings.eks.system.instance_type, "on-demand")} if settings.is_eks else found
 
@@ -88,7 +88,7 @@ def _market(capacity: object) -> Market:
 
 
 def _uses(settings: Settings, connect: Callable[[], Cluster]) -> tuple[Uses | None, str]:
-    """Return what jobs used, including those that were deleted, or the reason why it could not be read."""
+    """Return the nodes that jobs used, including deleted jobs, or the reason why they could not be read."""
     if not settings.is_eks:
         return None, "jobs: an EC2 cluster keeps no records of jobs"
     try:

@@ -62,7 +62,7 @@ class Spending:
 
 
 def price_of(run: Run | Use, prices: Prices) -> Decimal | None:
-    """Return USD per hour; None if it is unknown. Instances of a Capacity Block were paid for when it was bought."""
+    """Return the USD per hour; None if unknown. Instances of a Capacity Block were paid for when it was bought."""
     if run.market == "capacity-block":
         return Decimal(0)
     price = prices.spot_price(run.instance_type, run.zone) if run.market == "spot" else prices.on_demand(run.instance_type)
@@ -108,7 +108,7 @@ def _add(spent: Spent, hours: Decimal, price: Decimal | None, gpu_hours: Decimal
 
 
 def _add_jobs(found: Spending, uses: Uses, prices: Prices, gpus: Mapping[str, int]) -> None:
-    """Add the cost of jobs, and the GPU hours that remain."""
+    """Add the cost of jobs, and the GPU hours that no job used."""
     used: dict[str, Decimal] = defaultdict(Decimal)
     shares = node_hours(uses.workers, gpus, found.since, found.until)
     for use, hours in zip(uses.workers, shares, strict=True):

@@ -50,7 +50,7 @@ class Uses:
     incomplete: frozenset[tuple[str, str]] = frozenset()
     """Namespace and name of jobs whose records no longer list their oldest workers."""
     notes: tuple[str, ...] = ()
-    """What is estimated or missing."""
+    """Notes on estimated and missing data."""
 
     @property
     def types(self) -> frozenset[str]:
@@ -58,15 +58,17 @@ class Uses:
 
 
 def of_jobs(records: Sequence[JobRecord], jobs: Sequence[JobState], pools: Pools, *, controller: bool) -> Uses:
-    """Return what jobs used. `jobs` are those that exist; the ones with a record are ignored."""
+    """Return the nodes that jobs used. `jobs` are the existing jobs; those with a record are ignored."""
     recorded = {one.key for one in records}
     others = [one for one in jobs if (one.namespace, one.name, one.created) not in recorded and one.phase != "Queued"]
     lacking = [one.content for one in records if one.content.get("droppedGpuSeconds")]
-    notes = [] if controller else ["jobs that were deleted: the cluster has no job controller, which would keep their records"]
+    notes = [] if controller else ["deleted jobs: without a job controller, the cluster keeps no records of them"]
     if others:
         names = ", ".join(f"{one.name} in {one.namespace}" for one in others)
         notes.append(f"jobs without a record, estimated as one node per worker from their creation to their end: {names}")
-    notes += [f"the oldest workers of job {one['name']} in {one['namespace']}: its record had too many" for one in lacking]
+    notes += [
+        f"the oldest workers of job {one['name']} in {one['namespace']}, which its record no longer contains" for one in lacking
+    ]
     workers = [*(use for one in records for use in _of_record(one.content, pools)), *_of_objects(others, pools)]
     return Uses(workers, frozenset((one["namespace"], one["name"]) for one in lacking), tuple(notes))
 
@@ -83,7 +85,7 @@ def _of_record(record: Mapping[str, Any], pools: Pools) -> Iterator[Use]:
 
 
 def _only_pool(instance_type: str, pools: Pools) -> str:
-    """Return the pool with this instance type, for MPIJobs whose record names no pool; empty if several have it."""
+    """Return the pool with this instance type, for MPIJobs whose record lacks the pool; empty if it is ambiguous."""
     found = [name for name, (kind, _) in pools.items() if kind == instance_type]
     return found[0] if len(found) == 1 else ""
 
@@ -98,11 +100,11 @@ def _of_objects(jobs: Iterable[JobState], pools: Pools) -> Iterator[Use]:
 
 
 def node_hours(uses: Sequence[Use], gpus: Mapping[str, int], since: datetime, now: datetime) -> list[Decimal]:
-    """Return the hours of a node for which each worker pays. `gpus` maps instance types to GPUs per node.
+    """Return the node hours that each worker pays for. `gpus` maps instance types to GPUs per node.
 
-    A worker pays for its share of the node's GPUs. Without GPUs in the node, the workers on it at the same time share
-    it equally: nobody knows what the CPUs of a node are worth to each of them, and their requests are only minimums. A
-    worker without GPUs on a GPU node pays nothing: the GPUs determine the node's price, and stay free for other jobs.
+    A worker pays for its share of the node's GPUs. On a node without GPUs, concurrent workers pay equal shares. Their
+    CPU requests are only minimums and do not show how much each worker needs the CPUs. A worker without GPUs on a GPU
+    node pays nothing: the GPUs determine the node's price, and stay free for other jobs.
     """
     hours = [Decimal(0)] * len(uses)
     together: dict[str, list[int]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""`cost`: what a stack has cost so far."""
+"""`cost`: print the cost of a stack so far."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -31,9 +31,10 @@ def command(
     context: options.Context = None,
     as_json: options.Json = False,
 ) -> int:
-    """Instance hours times today's prices, per pool, cost center, namespace and job, and the GPU hours that no job
-    used. Traffic, storage, the control plane and the network are not included: `plan` shows what they cost per hour.
-    Auto Scaling keeps this data for six weeks. The share of jobs comes from their records, even of deleted jobs.
+    """Multiplies instance hours by today's prices, per pool, cost center, namespace and job. Also shows the GPU hours
+    that no job used. Traffic, storage, the control plane and the network are not included: `plan` shows what they cost
+    per hour. Auto Scaling keeps this data for six weeks. The share of each job comes from its record, even if the job
+    was deleted.
     """
     begin = parse_since(since) if since else None
     raw = stack_file.read(stack_file.find(stack, config_dir))

@@ -1,1 +1,1 @@
-"""`dashboard`: a page on loopback. `reading` runs the queries, `model` makes the page's data, and `server` serves them."""
+"""`dashboard`: a page on loopback. `reading` runs the queries, `model` builds the data, and `server` serves the page."""

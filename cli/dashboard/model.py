@@ -1,4 +1,4 @@
-"""The data of the dashboard's page: a pure function from what was read to the JSON that the page shows."""
+"""Build the JSON data for the dashboard's page. All functions are pure."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ NO_GPU_METRICS: Final = "GPU utilization: no data source. The table shows the GP
 
 @dataclass(frozen=True)
 class Seen:
-    """Everything that was read at one point in time. A string instead of a list is the reason why it could not be read."""
+    """Data read at one point in time. If a query failed, the field contains the reason as a string."""
 
     at: datetime
     status: Status
@@ -143,7 +143,9 @@ def _knows_jobs(status: Status) -> bool:
 
 
 def _knows(status: Status, kind: str) -> bool:
-    """Return whether an empty list means that there are none: `unknown` names the kinds that could not be listed."""
+    """Return whether an empty list means that no such objects exist. `unknown` contains the kinds that could not be
+    listed.
+    """
     return bool(status.cluster) and not any(kind in sentence for sentence in status.unknown)
 
 

@@ -1,4 +1,4 @@
-"""Read what the dashboard shows, with the caller's permissions, at most once per period for all open pages."""
+"""Read the dashboard's data with the caller's permissions, at most once per period for all open pages."""
 
 import threading
 import time
@@ -28,7 +28,7 @@ from infra.facts.clients import Denied
 EVERY_SECONDS: Final = 4.0
 """The page requests data every 5 s. Several open pages share the data."""
 SPENDING_SECONDS: Final = 60.0
-"""The sum changes slowly, and the queries count against AWS's limits."""
+"""The cost changes slowly, and the queries count against AWS's rate limits."""
 NO_STACK: Final = "cost so far: unknown without a stack. Start the dashboard with -s STACK"
 NOT_AWS: Final = "cost so far: this cluster is not in AWS"
 NO_NODES: Final = "an EC2 cluster without Kubernetes; `scripts/cluster hosts -s STACK` lists its nodes"
@@ -38,7 +38,7 @@ Answer = TypeVar("Answer")
 
 @dataclass
 class Kubernetes:
-    """Data from the cluster in addition to its status. Each failed query leaves its reason."""
+    """Data from the cluster in addition to its status. Keeps the reason for each failed query."""
 
     connect: Callable[[], Cluster]
     unknown: list[str] = field(default_factory=list)
@@ -101,7 +101,7 @@ class SpendingReader:
         self._last: Spending | str = "cost so far: reading prices"
 
     def latest(self) -> Spending | str:
-        """Return what was read last, and start to read again if it is old."""
+        """Return the latest result, and start another read if it is old."""
         if self._raw is None:
             return NO_STACK
         target = self._raw.values.get("target")
@@ -130,7 +130,7 @@ class SpendingReader:
 
 
 class Reader:
-    """Returns the page's document. Reads again if the last answer is old; simultaneous requests share one answer."""
+    """Returns the page's document. Reads again if the last result is old. Simultaneous requests share one result."""
 
     def __init__(
         self,

@@ -15,7 +15,7 @@ from cli.errors import CommandError
 
 LOOPBACK: Final = "127.0.0.1"
 HOSTS: Final = (LOOPBACK, "localhost")
-"""Host names that a browser may use. Another name means DNS rebinding: a web page that made its own host name resolve
+"""Host names that a browser may use. Any other name indicates DNS rebinding: a web page made its own host name resolve
 to 127.0.0.1. The port is not compared, because `ssh -L` may forward another one.
 """
 PAGE: Final = Path(__file__).parent / "page"
@@ -47,7 +47,7 @@ Data = Callable[[], Mapping[str, Any]]
 class DashboardServer(ThreadingHTTPServer):
     """Server of one page. `data` returns the document that the page shows."""
 
-    daemon_threads = True  # an open connection of a browser must not keep the program alive
+    daemon_threads = True  # a browser's open connection must not keep the program alive
 
     def __init__(self, port: int, data: Data) -> None:
         try:
@@ -72,7 +72,7 @@ class DashboardServer(ThreadingHTTPServer):
 
 
 def is_ours(host: str | None) -> bool:
-    """Return whether a request's Host header names this machine.
+    """Return whether a request's Host header refers to this machine.
 
     >>> [is_ours(host) for host in ("127.0.0.1:8080", "localhost", "evil.example:8080", "127.0.0.1.evil.example", None)]
     [True, True, False, False, False]

@@ -17,7 +17,7 @@ from cli.status.model import JobLine, PoolStatus, QueueStatus
 
 UNKNOWN: Final = "?"
 JOBS_SHOWN, ENDED_SHOWN, NODES_SHOWN = 100, 10, 100
-"""Maximum number of rows; a page with thousands of rows would be slow to read and to draw."""
+"""Maximum number of rows. A page with thousands of rows would be slow to load and hard to read."""
 NOT_REPORTED: Final = "not reported"
 
 Tone = Literal["", "good", "doubtful", "bad"]
@@ -28,7 +28,7 @@ PHASE_TONES: Final[Mapping[str, Tone]] = {"Running": "good", "Succeeded": "good"
 
 
 def cell(text: object, note: str = "", tone: Tone = "", **more: Any) -> dict[str, Any]:
-    """Return a cell: a line of text, a smaller second line, and on request a `meter` or `parts` of a bar."""
+    """Return a cell: a line of text, a smaller second line and, optionally, a `meter` or the `parts` of a bar."""
     return {"text": str(text), "note": note, "tone": tone, **more}
 
 
@@ -93,7 +93,7 @@ def queues(found: Sequence[QueueStatus]) -> list[Row]:
 
 
 def nodes(found: Sequence[NodeHealth], now: datetime) -> list[Row]:
-    """Return the most serious ones first. If there are too many, only healthy nodes are left out."""
+    """Return the nodes, the most serious ones first. If there are too many, omit only healthy nodes."""
     rank = {state: number for number, state in enumerate(SEVERITIES)}
     ordered = sorted(found, key=lambda one: (rank[one.state], one.is_quiet, one.pool, one.name))
     loud = sum(not one.is_quiet for one in ordered)
@@ -129,7 +129,7 @@ def jobs(lines: Sequence[JobLine], found: Sequence[JobRecord] | str, now: dateti
 
 
 def ended(found: Sequence[JobRecord], now: datetime) -> list[Row]:
-    """Return the jobs that ended last, including deleted ones."""
+    """Return the jobs that ended most recently, including deleted ones."""
     return [_job(state, state.reason, record, now) for state, record in _last_ended(found)]
 
 
@@ -140,7 +140,7 @@ def _last_ended(found: Sequence[JobRecord]) -> list[tuple[JobState, JobRecord]]:
 
 
 def goodput(lines: Sequence[JobLine], found: Sequence[JobRecord], now: datetime) -> str:
-    """Return a sentence about the jobs in `lines` and those that ended last, or an empty text if none has left the
+    """Return the goodput of the jobs in `lines` and the recently ended ones as a sentence; empty if none has left the
     queue.
     """
     exist = [record for line in lines if (record := records.of_job(found, line.state))]
@@ -149,7 +149,7 @@ def goodput(lines: Sequence[JobLine], found: Sequence[JobRecord], now: datetime)
     blind = sum(one.lost_is_unknown for one in every)
     if not every:
         return ""
-    sentence = f"Goodput of these jobs and those that ended last: {account.total(every).share}, weighted by GPUs."
+    sentence = f"Goodput of these and the most recently ended jobs: {account.total(every).share}, weighted by GPUs."
     return f"{sentence} Lost time is unknown for {blind} of {len(every)}, and counts as training." if blind else sentence
 
 
@@ -220,7 +220,7 @@ def _parts(spent: Account | None) -> list[dict[str, Any]]:
 
 
 def _phases(spent: Account | None) -> str:
-    """Return the phases as text. Lost time without steps is unknown, as in `goodput`."""
+    """Return the phases as text. Without steps, lost time is unknown, as in `goodput`."""
     words = {one["name"]: duration(round(one["seconds"])) for one in _parts(spent)}
     if spent and spent.lost_is_unknown and spent.share:
         words["lost"] = UNKNOWN

@@ -27,10 +27,10 @@ def command(
     config_dir: options.ConfigDir = options.STACK_FILES,
     kubeconfig: options.Kubeconfig = None,
     context: options.Context = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the page's URL as one JSON document; also errors.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the page's URL, or an error, as one JSON document.")] = False,
 ) -> int:
     """Prints a URL with a random token, for a browser on this machine, and serves the page until ^C. It listens only on
-    127.0.0.1 and reads with your permissions: the page shows what you are not allowed to read.
+    127.0.0.1 and reads with your permissions: the page lists the data that you are not allowed to read.
     """
     raw = stack_file.read(stack_file.find(stack, config_dir)) if stack else None
     access = Access(kubeconfig, context)

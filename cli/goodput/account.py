@@ -35,13 +35,13 @@ Mark = tuple[datetime, Phase]
 
 @dataclass(frozen=True)
 class Account:
-    """The time of one job, or of several."""
+    """Time of one or several jobs by phase."""
 
     spent: Mapping[Phase, timedelta]
     has_steps: bool
     """False if the lost time is unknown."""
     weighted: tuple[timedelta, timedelta]
-    """Training time, and all time outside the queue, times the number of GPUs."""
+    """Training time and total time outside the queue, each multiplied by the number of GPUs."""
 
     @property
     def wall(self) -> timedelta:
@@ -96,7 +96,7 @@ def _kept(record: Record, now: datetime) -> Iterator[tuple[str, datetime, dateti
 
 
 def _dropped(record: Record) -> dict[str, float]:
-    """Return the seconds of phases that the record no longer lists but only sums up."""
+    """Return the seconds of phases that the record keeps only as sums."""
     sums = {phase: float(seconds) for phase, seconds in record["seconds"].items() if phase in OF_RECORD}
     for one in record["phases"]:
         if one["to"] and one["phase"] in OF_RECORD:
@@ -105,7 +105,7 @@ def _dropped(record: Record) -> dict[str, float]:
 
 
 def _parts(usual: Phase, begin: datetime, end: datetime, marks: Sequence[Mark]) -> Iterator[tuple[Phase, timedelta]]:
-    """Divide a phase of the record at the marks. Before the first mark, and in the queue, it keeps its own name."""
+    """Split a recorded phase at the marks. Time before the first mark or in the queue keeps the recorded phase."""
     current, since = usual, begin
     for when, phase in marks if usual != "queued" else ():
         if when > since:
@@ -117,8 +117,8 @@ def _parts(usual: Phase, begin: datetime, end: datetime, marks: Sequence[Mark]) 
 
 
 def _marks(record: Record) -> Iterator[Mark]:
-    """Yield, in order, the starts of the phases that the steps show. The clocks of nodes and of the controller may
-    differ slightly.
+    """Yield the starts of the phases that the steps indicate, in order. Corrects small clock differences between nodes
+    and the controller.
     """
     latest = moment(record["created"])
     for when, phase in _unordered(record) if _with_steps(record) else ():

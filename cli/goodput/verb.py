@@ -39,8 +39,9 @@ def command(
     ] = None,
     as_json: options.Json = False,
 ) -> int:
-    """The time of each job, of each namespace and of the cluster in six phases, from the records of the job controller.
-    Goodput is the share of training in the time outside the queue, weighted by GPUs. Lost time needs `progress` in the job.
+    """Shows the time of each job, each namespace and the cluster in six phases, from the records of the job controller.
+    Goodput is the share of training in the time outside the queue, weighted by GPUs. Lost time needs `progress` in the
+    job.
     """
     now = datetime.now(UTC)
     found = records.all_records(Access(kubeconfig, context).connect(), namespace)
@@ -58,7 +59,7 @@ def command(
 
 
 def document(rows: Sequence[_Row]) -> dict[str, Any]:
-    """Return the jobs, their namespaces and the cluster."""
+    """Return the JSON document: jobs, their namespaces and the cluster."""
     spaces = {space: _values(account.total([row.account for row in mine])) for space, mine in _by_namespace(rows)}
     return {
         "jobs": [{**_about(row.record.content), **_values(row.account)} for row in rows],

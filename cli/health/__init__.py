@@ -1,1 +1,1 @@
-"""`health`: the faults of nodes, their consequences, and the history of a node."""
+"""`health`: print faults of nodes, their consequences, and the history of a node."""

@@ -19,15 +19,15 @@ NODE_GROUP_LABEL: Final = "eks.amazonaws.com/nodegroup"
 TYPE_LABEL: Final = "node.kubernetes.io/instance-type"
 WITHDRAWN: Final = "DevicePluginWithdrewGpus"
 NOTICED_LATER: Final = timedelta(minutes=2)
-"""Maximum time between the end of a worker and the end of its attempt for the node to be the cause."""
+"""Maximum time between the end of a worker and the end of its attempt, if its node is the cause."""
 _DOES: Final = {"replace": "replaces", "reboot": "reboots"}
 
 
 def health(
     node: Object, events: Sequence[Object], records: Sequence[JobRecord], now: datetime, journal: Journal | None = None
 ) -> NodeHealth:
-    """Return the health of a node. `events` and `records` may also be about other nodes. `journal`: the job
-    controller's journal; None if it has never acted.
+    """Return the health of a node. `events` and `records` may include other nodes. `journal`: the job controller's
+    journal; None if it has never acted.
     """
     labels, name = node["metadata"].get("labels", {}), node["metadata"]["name"]
     found, warnings = tuple(_faults(node)), tuple(_warnings(name, events))
@@ -49,7 +49,7 @@ def health(
 
 
 def is_called(node: Object, name: str) -> bool:
-    """Whether a node has this name or instance ID."""
+    """Return whether a node has this name or instance ID."""
     return name in (node["metadata"]["name"], _instance(node) or None)
 
 
@@ -87,7 +87,7 @@ def _state(node: Object, found: Sequence[Fault]) -> State:
 
 
 def _warnings(name: str, events: Sequence[Object]) -> list[Fault]:
-    """Return the fault in an event from EKS's agent: the event's reason is the condition, and its message starts with
+    """Return the faults in events from EKS's agent. The event's reason is the condition, and its message starts with
     the fault's reason.
     """
     found = []
@@ -99,7 +99,7 @@ def _warnings(name: str, events: Sequence[Object]) -> list[Fault]:
 
 
 def _next_of(node: Object, found: Sequence[Fault], out: TakenOut | None, journal: Journal | None, now: datetime) -> str:
-    """Return what happens next: what the job controller does, or else EKS, or else people."""
+    """Return the next step: by the job controller, or else by EKS, or else by a person."""
     if out is not None:
         return repairs.after(node, out, _instance(node), by_eks=NODE_GROUP_LABEL in node["metadata"].get("labels", {}))
     by_controller = ""
@@ -109,7 +109,7 @@ def _next_of(node: Object, found: Sequence[Fault], out: TakenOut | None, journal
 
 
 def _next(node: Object, found: Sequence[Fault], now: datetime) -> str:
-    """Return what happens next, for the most serious fault."""
+    """Return the next step for the most serious fault."""
     name = node["metadata"]["name"]
     if not found:
         return f"accepts jobs again after `kubectl uncordon {name}`" if node["spec"].get("unschedulable") else ""
@@ -147,7 +147,7 @@ def history(
     records: Sequence[JobRecord],
     journal: Journal | None = None,
 ) -> list[Moment]:
-    """Return what happened on a node, oldest first."""
+    """Return the history of a node, oldest entry first."""
     found = [*(_of_node(node) if node is not None else []), *repairs.moments(journal, name)]
     for one in events:
         at = _last_time(one)
@@ -190,7 +190,7 @@ def _of_job(name: str, record: JobRecord) -> list[Moment]:
 
 
 def _held(worker: Mapping[str, Any], at: datetime) -> bool:
-    """Whether a worker was on the node when an attempt ended, or shortly before."""
+    """Return whether a worker was on the node when an attempt ended, or shortly before."""
     started, ended = _time(worker["from"]), _time(worker["to"])
     return started is not None and started <= at and (ended is None or at <= ended + NOTICED_LATER)
 

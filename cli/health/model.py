@@ -59,9 +59,9 @@ class NodeHealth:
     warnings: tuple[Fault, ...] = ()
     """Reports of EKS's agent that do not affect the node's service, newest first."""
     taken_out: TakenOut | None = None
-    """What the job controller did."""
+    """Set if the job controller has taken the node out of service."""
     next: str = ""
-    """What happens next, or what to do."""
+    """The next step, automatic or manual."""
     jobs: tuple[str, ...] = ()
     """Jobs with a worker on the node, as NAMESPACE/NAME."""
 
@@ -86,7 +86,7 @@ class NodeHealth:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether there is nothing to report about the node."""
+        """True if there is nothing to report about the node."""
         return self.state == "healthy" and not self.warnings
 
     def as_json(self) -> dict[str, object]:
@@ -108,7 +108,7 @@ class NodeHealth:
 
 @dataclass(frozen=True)
 class Moment:
-    """Something that happened on a node."""
+    """An entry in the history of a node."""
 
     at: datetime
     source: Literal["node", "condition", "controller", "event", "job"]

@@ -1,4 +1,4 @@
-"""Read from the cluster what has happened to nodes: their events, and the journal of the job controller."""
+"""Read the history of nodes from the cluster: their events, and the journal of the job controller."""
 
 from cli.cluster_access import Cluster, Object
 from infra.health import journal

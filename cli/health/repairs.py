@@ -1,5 +1,5 @@
-"""What the job controller did about a node, and what happens next, from the node's annotation and the controller's
-journal. Pure.
+"""Actions of the job controller on a node, and the next step, from the node's annotation and the controller's journal.
+Pure.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ SOON: Final = "the job controller takes it out of service"
 
 
 def after(node: Object, out: TakenOut, instance: str, *, by_eks: bool) -> str:
-    """Return what happens next to a node that is out of service. `by_eks`: it belongs to a managed node group."""
+    """Return the next step for a node that is out of service. `by_eks`: the node belongs to a managed node group."""
     if out.state == "verifying":
         return f"accepts jobs again at {out.since + VERIFYING:%H:%M:%S} UTC if it has no fault until then"
     if not node["spec"].get("unschedulable"):
@@ -34,7 +34,7 @@ def after(node: Object, out: TakenOut, instance: str, *, by_eks: bool) -> str:
     if out.state == "draining":
         return "its jobs restart on other nodes" if out.drains else "its jobs stay until they end; then repair it"
     if not by_eks:
-        return "repair it, then restart the program that reports its conditions: it accepts jobs again without a fault"
+        return "repair it, then restart the program that reports its conditions: it accepts jobs again once the fault is gone"
     name = instance or node["metadata"]["name"]
     if faults.decide(out.condition, out.reason).eks == "none":
         return f"the autoscaler removes it, unless its pool has `minSize` nodes: then terminate {name}"
@@ -42,8 +42,8 @@ def after(node: Object, out: TakenOut, instance: str, *, by_eks: bool) -> str:
 
 
 def of_broken(name: str, condition: str, reason: str, known: Journal | None) -> str:
-    """Return what the job controller does about a broken node in service; empty if it does not own the fault, or does
-    not exist.
+    """Return the job controller's next action on a broken node in service. Empty if another component owns the fault,
+    or there is no controller.
     """
     if known is None or faults.decide(condition, reason).owner != "controller":
         return ""
@@ -51,7 +51,7 @@ def of_broken(name: str, condition: str, reason: str, known: Journal | None) -> 
 
 
 def moments(known: Journal | None, name: str) -> list[Moment]:
-    """Return what the controller did about a node."""
+    """Return the controller's actions on a node."""
     found = []
     for entry in journal.of_node(known, name) if known is not None else ():
         for step in entry["steps"]:

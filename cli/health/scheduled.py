@@ -1,4 +1,4 @@
-"""Events that EC2 has scheduled for the instances of nodes: it retires, reboots or stops them.
+"""Scheduled events of EC2 for the instances of nodes: retirement, reboot or stop.
 
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/monitoring-instances-status-check_sched.html
 """
@@ -31,7 +31,7 @@ Scheduled = Mapping[str, Mapping[str, Any]]
 
 
 def read(stack: str, folder: Path) -> Scheduled:
-    """Return the events of a stack's Region. Raises CommandError if AWS cannot be queried."""
+    """Return the scheduled events in a stack's Region. Raises CommandError if AWS cannot be queried."""
     region = stack_file.read(stack_file.find(stack, folder)).region
     if not region:
         return {}

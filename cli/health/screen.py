@@ -15,7 +15,7 @@ STYLES: Mapping[Severity, str] = {"good": "green", "doubtful": "yellow", "bad": 
 
 
 def overview(nodes: Sequence[NodeHealth], unknown: Sequence[str], now: datetime) -> RenderableType:
-    """Render the nodes with something to report, and the number of the others."""
+    """Render the nodes that have something to report, and the number of healthy nodes."""
     return Group(*_overview(nodes, unknown, now))
 
 

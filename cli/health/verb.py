@@ -1,4 +1,4 @@
-"""`health`: read nodes, their events and the records of jobs, and print what happened and what happens next."""
+"""`health`: read nodes, their events and the records of jobs, and print the history and the next step."""
 
 import tempfile
 from collections.abc import Callable, Sequence
@@ -32,9 +32,9 @@ def command(
     context: options.Context = None,
     as_json: options.Json = False,
 ) -> int:
-    """Without NODE: the nodes with a fault or a warning, since when, and what is next. With NODE: also its history, from
-    Kubernetes, EKS's node monitoring agent, the journal of the job controller and the records of jobs. Kubernetes keeps events
-    for an hour. With --stack, also what EC2 has scheduled for the instances.
+    """Without NODE: the nodes with a fault or a warning, its start, and the next step. With NODE: also its history,
+    from Kubernetes, EKS's node monitoring agent, the journal of the job controller and the records of jobs. Kubernetes
+    keeps events for an hour. With --stack, also the events that EC2 has scheduled for the instances.
     """
     with tempfile.TemporaryDirectory() as folder:
         cluster = stack_cluster.connect(stack, config_dir, Access(kubeconfig, context), Path(folder))
@@ -46,7 +46,7 @@ def command(
 
 
 class _Seen:
-    """What the cluster reports. Only the nodes are required: for any other failed query, the reason is kept."""
+    """Data from the cluster. Only the nodes are required; if another query fails, its reason is kept."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.unknown: list[str] = []
@@ -58,7 +58,7 @@ class _Seen:
         self.scheduled: scheduled.Scheduled = {}
 
     def ask_ec2(self, stack: str, folder: Path) -> None:
-        """Read what EC2 has scheduled for the instances. A stack without AWS has no such events."""
+        """Read the events that EC2 has scheduled for the instances. Stacks outside AWS have no such events."""
         if not any(str(one["spec"].get("providerID", "")).startswith("aws:") for one in self.nodes):
             return
         found = self._query(lambda: [scheduled.read(stack, folder)], "events that EC2 has scheduled")

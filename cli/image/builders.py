@@ -1,4 +1,4 @@
-"""Programs that build container images. They share the same commands, so any of them works."""
+"""Programs that build container images. They have the same commands, so any of them works."""
 
 import shutil
 import subprocess
@@ -15,7 +15,7 @@ NAMES: Final[tuple[Name, ...]] = get_args(Name)
 PLATFORM: Final = "linux/amd64"
 """AWS's images with EFA exist for x86 only."""
 STDERR: Final = 2
-"""File descriptor for the builder's output: stdout is for the result."""
+"""File descriptor for the builder's output, because stdout is for the result."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,9 @@ def choose(name: str | None) -> Builder:
 
 
 def _unusable(name: str) -> str | None:
-    """Return why a builder cannot be used. `version` fails if docker's daemon or finch's virtual machine does not run."""
+    """Return why a builder cannot be used. `version` fails if docker's daemon or finch's virtual machine is not
+    running.
+    """
     if shutil.which(name) is None:
         return f"{name} is not on PATH"
     done = subprocess.run([name, "version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)

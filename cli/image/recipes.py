@@ -1,4 +1,4 @@
-"""The recipes of job images: one folder in `images/` with a Dockerfile."""
+"""Recipes of job images: each is a folder in `images/` with a Dockerfile."""
 
 import hashlib
 import re
@@ -18,7 +18,7 @@ from infra.jobs.smoke import IMAGES
 ROOT: Final = CLONE or Path()
 TAG_CHARACTERS: Final = 12
 NOT_VERIFIED: Final = "written from the sources of AWS's images (2026-08-21) and tested with stubs; see docs/images.md"
-"""What was never run with these recipes; remains true until a user reports a build from AWS's images."""
+"""Printed for each recipe, until a user reports a build from AWS's images."""
 
 
 @dataclass(frozen=True)
@@ -91,8 +91,8 @@ def find(name: str) -> Recipe:
 def default_image(pool: PoolDescription | None, implementation: MpiImplementation) -> str:
     """Return the image for jobs that this program itself runs on a pool.
 
-    GPU nodes get the recipe `mpi`, with CUDA, NCCL and EFA. An installation without the recipes uses the image for other
-    nodes.
+    GPU nodes get the recipe `mpi`, with CUDA, NCCL and EFA. Without the recipes, an installation uses the same image as
+    on other nodes.
     """
     if pool and pool.gpus and implementation == "OpenMPI" and (recipe := _by_name().get("mpi")):
         return f"{recipe.name}:{recipe.default_tag}"

@@ -1,4 +1,4 @@
-"""Where images are pushed: to a repository of a stack or one that the user names. Also AWS's registry, ECR."""
+"""Repositories for images: those of a stack, or one given by the user. Includes access to AWS's registry, ECR."""
 
 import base64
 import json
@@ -26,7 +26,7 @@ def of_stack(stack: str) -> str:
 
 @dataclass(frozen=True)
 class Ecr:
-    """A registry of AWS, with the caller's credentials."""
+    """An ECR registry, accessed with the caller's credentials."""
 
     registry: str
     account: str
@@ -34,7 +34,7 @@ class Ecr:
 
     @classmethod
     def of(cls, repository: str) -> "Ecr | None":
-        """Return the registry of a repository, or None if it is not AWS's."""
+        """Return the registry of a repository, or None if it is not in ECR."""
         found = ecr_repository(repository)
         return cls(repository.partition("/")[0], *found[:2]) if found else None
 

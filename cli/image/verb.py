@@ -129,7 +129,7 @@ def _made(order: _Order, wanted: str | None, *, push: bool) -> dict[str, object]
 
 
 def list_recipes(as_json: options.Json = False) -> int:
-    """The tag is the one that `image build` gives the image."""
+    """Shows the default tag that `image build` would use."""
     every = recipes.every_recipe()
     if as_json:
         print_json(

@@ -1,4 +1,4 @@
-"""Reasons why a foreign manifest would not be admitted here unchanged: Pod Security, and the cluster's admission.
+"""Reasons why the cluster would reject a foreign manifest: Pod Security, and the cluster's admission control.
 
 https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted
 """
@@ -44,7 +44,7 @@ def pods(value: Any, path: Path = ()) -> Iterator[tuple[Path, Mapping[str, Any]]
 
 
 def problems(manifest: Mapping[str, Any], level: Level = "restricted") -> list[Problem]:
-    """Return what a Pod Security level refuses in a manifest. Pure."""
+    """Return the violations of a Pod Security level in a manifest. Pure."""
     found = []
     for path, spec in pods(manifest):
         found += [Problem(path_text((*path, *where)), f"{text} {IMPORT}") for where, text in _pod(spec, level)]
@@ -97,8 +97,8 @@ _CONTAINER: Final = {"restricted": _restricted, "baseline": _baseline}
 
 
 def refusals(manifest: Mapping[str, Any], cluster: Cluster, namespace: str) -> Iterator[Problem]:
-    """Yield what the cluster's API server reports about each pod template in a dry run, which creates nothing. Raises
-    CommandError.
+    """Submit each pod template to the cluster's API server as a dry run, and yield the rejections. Creates nothing.
+    Raises CommandError.
     """
     for path, spec in pods(manifest):
         metadata = {"name": "gpumpi-dry-run", "namespace": namespace}

@@ -15,7 +15,8 @@ def read(draft: Draft, source: Source) -> None:
     containers.metadata(draft, source)
     spec = source.at("spec")
     parallel = spec.at("parallelism").value or 1
-    # Without completions, all pods start: https://kubernetes.io/docs/concepts/workloads/controllers/job/#parallel-jobs
+    # Without completions, a Job runs `parallelism` pods at once:
+    # https://kubernetes.io/docs/concepts/workloads/controllers/job/#parallel-jobs
     pods = spec.at("completions").value or parallel
     spec.take("completions")
     if parallel == pods:

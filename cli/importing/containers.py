@@ -1,5 +1,5 @@
-"""Code that all formats share: a pod template with a container becomes image, environment, resources and volumes of a
-job.
+"""Code shared by all formats: turns a pod template with a container into a job's image, environment, resources and
+volumes.
 """
 
 import re
@@ -20,7 +20,7 @@ QUEUE: Final = "kueue.x-k8s.io/queue-name"
 PRIORITY: Final = "kueue.x-k8s.io/priority-class"
 USER: Final = 1000
 SECRET: Final = re.compile(r"secret:(?P<name>[^/]+)/(?P<key>.+)")
-"""Value with which `--set` refers to a key of a Secret."""
+"""Value of `--set` that refers to a key of a Secret."""
 
 _SECRET: Final = ("name", "key")
 
@@ -54,7 +54,7 @@ _CONTAINER: Final[Mapping[str, str]] = {
 
 
 def metadata(draft: Draft, source: Source) -> None:
-    """Read the name and the labels that Kueue reads."""
+    """Read the job's name and Kueue's labels."""
     source.take("apiVersion")
     source.take("kind")
     about = source.at("metadata")
@@ -80,7 +80,7 @@ def template_metadata(draft: Draft, template: Source, role: str = "worker") -> N
 
 
 def workers(draft: Draft, spec: Source, container: Source) -> None:
-    """Read the pods of formats with one kind of worker, except for their command."""
+    """Read the pod template of formats with one kind of worker, except for its command."""
     pod_settings(draft, spec)
     ports(draft, container)
     draft.set("workingDir", container.take("workingDir"))
@@ -91,7 +91,7 @@ def workers(draft: Draft, spec: Source, container: Source) -> None:
 
 
 def pod_settings(draft: Draft, spec: Source, role: str = "worker") -> None:
-    """Read those fields of a role's pods that a job has."""
+    """Read those pod fields of a role that a job also has."""
     draft.override(role, "tolerations", spec.take("tolerations"))
     if affinity := spec.take("affinity"):
         draft.override(role, "affinity", affinity)
@@ -102,7 +102,7 @@ def pod_settings(draft: Draft, spec: Source, role: str = "worker") -> None:
 
 
 def _grace_period(draft: Draft, spec: Source) -> None:
-    """Read the grace period. A job has one, the longest of its roles."""
+    """Read the grace period. A job has only one: the longest of its roles."""
     key = "terminationGracePeriodSeconds"
     given = [one for one in (spec, draft.grace_period) if one is not None and one.at(key).value is not None]
     if not given:
@@ -118,7 +118,7 @@ def _grace_period(draft: Draft, spec: Source) -> None:
 
 
 def pod(spec: Source, name: str | None = None) -> Source:
-    """Record what a job does not keep of a pod, and return the main container: the one with this name, else the first."""
+    """Record the pod fields that a job does not keep. Return the main container: by name, or else the first."""
     for key, why in _POD.items():
         spec.drop(key, why=why)
     spec.change("restartPolicy", to=RANKS_RESTART)
@@ -138,7 +138,7 @@ def pod(spec: Source, name: str | None = None) -> Source:
 
 
 def _security(one: Source) -> None:
-    """Pods of a job run as user 1000 under Pod Security `restricted`."""
+    """Record security settings that jobs do not keep: their pods run as user 1000 under Pod Security `restricted`."""
     for key in ("runAsUser", "runAsGroup", "fsGroup"):
         if one.at("securityContext", key).value == USER:
             one.take("securityContext", key)
@@ -172,7 +172,7 @@ def ports(draft: Draft, container: Source, role: str = "worker") -> None:
 
 
 def environment(draft: Draft, container: Source) -> None:
-    """Read the variables. The launcher sets those that place and number ranks."""
+    """Read the variables, except those that the launcher sets to place and number ranks."""
     if sources := container.take("envFrom"):
         known = draft.values.get("envFrom", [])
         draft.set("envFrom", [*known, *(one for one in sources if one not in known)], "must exist in the job's namespace")
@@ -188,7 +188,7 @@ def environment(draft: Draft, container: Source) -> None:
 
 
 def _variable(draft: Draft, name: str, one: Source) -> None:
-    """Read a variable with a value or from a Secret. As in Kubernetes, the last one of a name counts."""
+    """Read a variable with a value or from a Secret. As in Kubernetes, the last of several with the same name wins."""
     value: str | dict[str, str]
     if secret := one.at("valueFrom", "secretKeyRef").value:
         field, value = "secretEnv", {key: str(one.take("valueFrom", "secretKeyRef", key)) for key in _SECRET if key in secret}

@@ -13,7 +13,7 @@ WIDTH: Final = 110
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes multi-line texts as blocks."""
+    """Writes multi-line strings in block style."""
 
 
 def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
@@ -30,9 +30,9 @@ class Draft:
     values: dict[str, Any] = field(default_factory=dict)
     comments: dict[str, str] = field(default_factory=dict)
     env_sources: dict[str, list[Source]] = field(default_factory=dict)
-    """Entries of the source with the value of each variable in `env` and `secretEnv`."""
+    """Variable in `env` or `secretEnv` -> entries of the source that contain its value."""
     grace_period: Source | None = None
-    """Pod spec with the job's terminationGracePeriodSeconds."""
+    """Pod spec from which the job's terminationGracePeriodSeconds was read."""
 
     def set(self, key: str, value: Any, comment: str = "") -> None:
         """Set a field, unless the value is None."""
@@ -48,7 +48,7 @@ class Draft:
             self.set(key, {**self.values.get(key, {}), **entries}, comment)
 
     def override(self, role: str, key: str, value: Any) -> None:
-        """Add to a field of `podOverrides` of a role, unless the value is empty. Lists and mappings are extended."""
+        """Extend a list or mapping in a role's `podOverrides`, unless the value is empty."""
         if not value:
             return
         overrides = self.values.setdefault("podOverrides", {}).setdefault(role, {})

@@ -1,5 +1,5 @@
-"""Why a file cannot be imported."""
+"""Error for files that cannot be imported."""
 
 
 class NotImportable(Exception):
-    """The file contains no job that a job file could describe. The message says why and what to do."""
+    """The file contains no job that a job file could describe. The message contains the reason and the fix."""

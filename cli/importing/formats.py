@@ -24,7 +24,7 @@ UNDERSTOOD: Final = "MPIJob, PyTorchJob, TrainJob, batch Job and sbatch"
 
 @dataclass(frozen=True)
 class Imported:
-    """A draft of a job file, and what it does not keep of its source."""
+    """A draft of a job file, and notes on what differs from its source."""
 
     draft: Draft
     notes: Sequence[Note]

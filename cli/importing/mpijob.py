@@ -100,7 +100,7 @@ def _templates(draft: Draft, launcher: Source, worker: Source) -> None:
 
 
 def _sshd(worker: Source) -> None:
-    """Drop the workers' command. If it is only sshd, a job starts it anyway."""
+    """Drop the workers' command. If it only starts sshd, nothing is lost: every job starts sshd itself."""
     whole = " ".join(str(word) for key in ("command", "args") for word in worker.at(key).value or [])
     why = "workers start sshd" if "sshd" in whole or not whole else "workers start only sshd; move the rest to setup or the image"
     worker.drop("command", why=why)

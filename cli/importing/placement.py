@@ -1,4 +1,4 @@
-"""Why the pods of a foreign manifest would enter no queue or run on no node of a cluster."""
+"""Find out why a cluster's queue would not admit the pods of a foreign manifest, or why they would fit on no node."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
@@ -13,11 +13,11 @@ from infra.naming import EFA_RESOURCE, GPU_RESOURCE, QUEUE_GROUP
 QUEUE_LABEL: Final = f"{QUEUE_GROUP}/queue-name"
 INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
 OF_NODES: Final = ("kubernetes.io/", "k8s.io/", "k8s.aws/", "eks.amazonaws.com/")
-"""Parts of labels that Kubernetes, EKS and others put on nodes: a cluster's description does not have them."""
+"""Parts of the keys of labels that Kubernetes, EKS and others set on nodes. Cluster descriptions lack them."""
 
 
 def problems(manifest: Mapping[str, Any], cluster: ClusterDescription, namespace: NamespaceDescription | None) -> list[Problem]:
-    """Return the reasons, with their paths. Pure."""
+    """Return the problems, with their paths. Pure."""
     found = [Problem(path_text(path), text) for path, text in _queue(manifest, namespace)]
     for path, spec in pods(manifest):
         reasons = list(_sizes(spec, cluster)) or [*_labels(spec, cluster), *_taints(spec, cluster)]
@@ -36,7 +36,7 @@ def _queue(manifest: Mapping[str, Any], namespace: NamespaceDescription | None) 
 
 
 def _most_of(cluster: ClusterDescription) -> dict[str, tuple[str, int, Callable[[str], int], Callable[[int], str]]]:
-    """Return resource -> its name in messages, the largest amount of a node, and how to read and write amounts."""
+    """Return for each resource: its name in messages, the largest amount on any node, a parser and a formatter."""
     pools = cluster.pools
     return {
         GPU_RESOURCE: ("GPUs", max((pool.gpus for pool in pools), default=0), int, str),
@@ -64,7 +64,7 @@ def _sizes(spec: Mapping[str, Any], cluster: ClusterDescription) -> Iterator[tup
 
 
 def _amount(wanted: object, read: Callable[[str], int]) -> int | None:
-    """Return an amount; None if there is none, or it is a template variable."""
+    """Return an amount; None if it is missing or is a template variable."""
     try:
         return None if wanted is None else read(str(wanted))
     except ValueError:
@@ -75,7 +75,7 @@ def _amount(wanted: object, read: Callable[[str], int]) -> int | None:
 
 
 def _labels(spec: Mapping[str, Any], cluster: ClusterDescription) -> Iterator[tuple[Path, str]]:
-    """Check the node selector. Nodes outside AWS may have labels that the cluster's description lacks."""
+    """Check the node selector, but only on AWS: elsewhere, nodes may have labels that the description lacks."""
     if not cluster.region:
         return
     for key, value in (spec.get("nodeSelector") or {}).items():
@@ -91,8 +91,10 @@ def _labels(spec: Mapping[str, Any], cluster: ClusterDescription) -> Iterator[tu
 
 
 def _taints(spec: Mapping[str, Any], cluster: ClusterDescription) -> Iterator[tuple[Path, str]]:
-    """Check that the pods tolerate the taints of a pool with enough devices. Kubernetes and the queue let pods tolerate taints
-    with the name of a resource that they request."""
+    """Check that the pods tolerate the taints of a pool with enough devices.
+
+    Kubernetes and the queue add tolerations for taints that are named after a resource that a pod requests.
+    """
     resources = [one.get("resources") or {} for one in spec["containers"]]
     requested = {name for one in resources for name in (*(one.get("limits") or {}), *(one.get("requests") or {}))}
     gpus = max((_amount((one.get("limits") or {}).get(GPU_RESOURCE), int) or 0 for one in resources), default=0)
@@ -102,7 +104,8 @@ def _taints(spec: Mapping[str, Any], cluster: ClusterDescription) -> Iterator[tu
     if missing and all(missing.values()):
         name, taints = next(iter(missing.items()))
         listed = all_of([f"{one.key}={one.value}:{one.effect}" for one in taints])
-        yield ("tolerations",), f"tolerate no pool with enough devices: {name} has {listed}. Add tolerations."
+        why = f"the pods do not tolerate the taints of any pool with enough devices: {name} has {listed}"
+        yield ("tolerations",), f"{why}. Add tolerations."
 
 
 def _refusing(pool: PoolDescription) -> list[TaintDescription]:

@@ -17,13 +17,13 @@ _ELASTIC: Final[Mapping[str, str]] = {
     "minReplicas": "the job always runs with all its workers",
     "maxReplicas": "the job always runs with all its workers",
     "metrics": "the job always runs with all its workers",
-    "standalone": "the number of workers determines it",
+    "standalone": "depends on the number of workers",
 }
 _RENDEZVOUS: Final = ("rdzvBackend", "rdzvHost", "rdzvPort", "rdzvId", "rdzvConf")
 
 
 def read(draft: Draft, source: Source) -> None:
-    """Read the job. Master and workers become workers; the first worker is the master."""
+    """Read the job. The master and the workers become workers; the first worker acts as master."""
     containers.metadata(draft, source)
     spec = source.at("spec")
     draft.set("launcher", "torchrun")
@@ -74,7 +74,7 @@ def _template(draft: Draft, roles: list[Source]) -> None:
 
 
 def how(words: list[str]) -> str:
-    """Return how the launcher torchrun starts a command, as a comment."""
+    """Return a comment about how the torchrun launcher starts a command."""
     starter = starters.torch_starter(words)
     return f"{starter} runs once per worker, as before" if starter else "torchrun starts the command once per rank"
 

@@ -1,4 +1,4 @@
-"""Batch scripts of Slurm. The script stays unchanged; functions in front of it replace srun and scontrol.
+"""Slurm batch scripts. The script stays unchanged; shell functions that precede it replace srun and scontrol.
 
 https://slurm.schedmd.com/sbatch.html, https://slurm.schedmd.com/srun.html
 """
@@ -72,7 +72,7 @@ _OF_SRUN: Final[Mapping[str, str]] = {
 _ALL_NODES: Final = ("$SLURM_JOB_NUM_NODES", "${SLURM_JOB_NUM_NODES}", "$SLURM_NNODES", "${SLURM_NNODES}")
 """Values that mean all nodes."""
 _SHELLS: Final = ("sh", "bash", "dash", "ash")
-"""Shells whose scripts bash runs too."""
+"""Shells whose scripts bash can also run."""
 _PYTORCH: Final = re.compile(r"\b(torchrun|torch\.distributed\.(run|launch)|accelerate\s+launch|deepspeed)\b")
 _SCONTROL: Final = re.compile(r"scontrol\s+show\s+host\w*")
 _HOST: Final = re.compile(r"\$\(\s*(?:srun[^)]*\s)?hostname\b[^)]*\)|`hostname[^`]*`|scontrol\s+show\s+host\w*")
@@ -108,7 +108,7 @@ def read(draft: Draft, text: str) -> list[Note]:
 
 
 def _shell(text: str) -> tuple[list[str], list[Note]]:
-    """Return the shell that runs the script, with its options, and what is dropped of them. Raises NotImportable."""
+    """Return the shell that runs the script, with its options, and notes on dropped ones. Raises NotImportable."""
     first = text.partition("\n")[0]
     words = first.removeprefix("#!").split() if first.startswith("#!") else ["bash"]
     if words and words[0].endswith("/env"):
@@ -129,19 +129,20 @@ def _shell(text: str) -> tuple[list[str], list[Note]]:
 
 
 def _body(text: str) -> tuple[str, list[Note]]:
-    """Return the script without its directives, with blanks that block texts of YAML can contain.
+    """Return the script without its directives, with only the whitespace that a YAML block scalar can contain.
 
-    In a here-document, blanks are data, and tabs before its end belong to `<<-`."""
+    Scripts with here-documents keep their whitespace: there it is data, and `<<-` strips leading tabs.
+    """
     lines = [line for line in text.splitlines() if not line.startswith(("#SBATCH", "#!"))]
     body = "\n".join(lines).strip("\n")
     plain = "\n".join(line.rstrip() for line in lines).replace("\t", "    ").strip("\n")
     if "<<" in body or plain == body:
         return body, []
-    return plain, [Note("script", "changed", "tabs became four blanks, and blanks at the ends of lines were removed")]
+    return plain, [Note("script", "changed", "tabs became four spaces, and trailing spaces were removed")]
 
 
 def _of_srun(text: str, sizes: Sizes, *, is_torch: bool) -> Iterator[Note]:
-    """Yield the options of srun that its function ignores, unless they say what the job does anyway."""
+    """Yield the srun options that its function ignores, except those that ask for what the job does anyway."""
     same = {"nodes": sizes.workers, "ntasks": sizes.workers, "ntasks-per-node": 1 if is_torch else sizes.tasks}
     for line, name, option in srun_options.found(text):
         is_read = name == "ntasks" and not is_torch
@@ -161,8 +162,10 @@ def _of_hosts(text: str, *, is_torch: bool) -> Iterator[Note]:
 
 
 def _options(text: str) -> Iterator[tuple[int, str, str]]:
-    """Yield the directives as (line, name, value); words that are no options have no name. Directives after the first
-    command do not count."""
+    """Yield each directive as (line, name, value); a word that is not an option has an empty name.
+
+    Slurm ignores directives after the first command.
+    """
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip() and not line.startswith("#"):
             return

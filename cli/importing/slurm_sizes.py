@@ -22,7 +22,7 @@ _NO_LIMIT: Final = ("UNLIMITED", "INFINITE")
 
 @dataclass
 class Sizes:
-    """Sizes of the job, and what differs from the script."""
+    """Sizes of the job, with notes about what differs from the script."""
 
     workers: int = 1
     tasks: int | None = None
@@ -78,7 +78,7 @@ def _number(options: Options, name: str) -> int | None:
 
 
 def _read_gpus(sizes: Sizes, options: Options) -> None:
-    """Set the GPUs per worker from the first of these options, and compare the others with it."""
+    """Set the GPUs per worker from the first of these options in the script, and compare the others with it."""
     multiplied = {
         "gpus-per-node": (1, 1),
         "gres": (1, 1),
@@ -100,7 +100,7 @@ def _read_gpus(sizes: Sizes, options: Options) -> None:
 
 
 def _counts(sizes: Sizes, options: Options, name: str) -> Iterator[int]:
-    """Yield the numbers of GPUs in a list: `gpu:TYPE:N` entries of gres, `TYPE:N` of the other options."""
+    """Yield the number of GPUs of each entry in a list: `gpu:TYPE:N` entries of gres, `TYPE:N` of the other options."""
     line, value = options[name]
     for entry in value.split(","):
         words = entry.split(":")

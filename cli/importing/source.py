@@ -13,11 +13,11 @@ NO_PLACE: Final = "job files do not have such a field"
 
 @dataclass(frozen=True)
 class Note:
-    """A field of the source that the job does not have unchanged."""
+    """A field of the source that the job lacks, has in another form, or may interpret differently."""
 
     path: str
     action: str
-    """`dropped`, `changed`, or `kept` although it may not mean what it did."""
+    """`dropped`, `changed`, or `kept` although its meaning may have changed."""
     text: str
 
     def __str__(self) -> str:
@@ -90,7 +90,7 @@ class Source:
 
 
 def leaves(value: Any, path: Path = ()) -> Iterator[Path]:
-    """Yield the paths of all values that are neither mappings nor lists, and of empty ones.
+    """Yield the paths of all scalars, and of empty mappings and lists.
 
     >>> list(leaves({"a": [1, {"b": 2}], "c": {}}))
     [('a', 0), ('a', 1, 'b'), ('c',)]

@@ -1,4 +1,4 @@
-"""Options of `srun` in the body of a batch script, which the function that replaces srun ignores.
+"""Find the `srun` options in a batch script. The function that replaces srun ignores most of them.
 
 https://slurm.schedmd.com/srun.html, https://github.com/NVIDIA/pyxis#usage
 """
@@ -12,7 +12,7 @@ FLAGS: Final = (
     *("--multi-prog", "--preserve-env", "--pty", "--verbose", "--spread-job", "--use-min-nodes", "--immediate"),
     *("--container-writable", "--container-re*", "--container-mount-home", "--container-entrypoint"),
 )
-"""Long options without a value in the next word, as patterns of a shell."""
+"""Long options that take no value from the next word, as shell patterns."""
 _LONG_FLAG: Final = re.compile("|".join(flag.replace("*", ".*") for flag in FLAGS))
 _SHORT_FLAG: Final = re.compile(r"-[lvuQkEHIKOsZbX].*")
 """The same letters as in slurm_mpi.sh and slurm_torchrun.sh."""
@@ -42,7 +42,7 @@ _ASSIGNMENT: Final = re.compile(
 
 
 def found(text: str) -> Iterator[tuple[int, str, str]]:
-    """Yield (line, long name, text) of each option of srun in a script, also of those in its variables."""
+    """Yield (line, long name, text) for each srun option in a script, including options stored in variables."""
     assigned: dict[str, list[str]] = {}
     for match in _ASSIGNMENT.finditer(text):
         value = next(one for one in match.group("list", "double", "single", "bare") if one is not None)
@@ -54,7 +54,7 @@ def found(text: str) -> Iterator[tuple[int, str, str]]:
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield lines without comments, with their numbers; lines that end in a backslash include the next ones."""
+    """Yield the number and text of each line that is not a comment. A trailing backslash joins a line with the next."""
     number, whole = 1, ""
     for last, line in enumerate(text.splitlines(), 1):
         whole += line.removesuffix("\\")
@@ -66,7 +66,7 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _words(text: str) -> list[str]:
-    """Return the words of a command up to the first operator of the shell."""
+    """Return the words of a command up to the first shell operator."""
     words, position = [], 0
     while match := _WORD.match(text, position):
         words.append(match[1])

@@ -44,7 +44,7 @@ def read(draft: Draft, source: Source, runtimes: Sequence[Source]) -> None:
         raise NotImportable(f"runtime {runtime.at('metadata', 'name').value} uses {others}; only torch and mpi can be imported")
     draft.set("launcher", "mpijob" if mpi else "torchrun", "from the runtime's mlPolicy")
     own, usual = trainer.at("numNodes"), policy.at("numNodes")
-    if usual.value is None:  # an elasticPolicy excludes numNodes
+    if usual.value is None:  # numNodes cannot be combined with an elasticPolicy
         usual = policy.at("torch", "elasticPolicy", "minNodes")
     draft.set("workers", _either(own, usual) or 1, "" if own.value else "from the runtime")
     draft.set("activeDeadlineSeconds", spec.take("activeDeadlineSeconds"))
@@ -87,7 +87,7 @@ def _either(own: Source, usual: Source) -> Any:
 
 
 def _restarts(draft: Draft, runtime: Source, policy: Source) -> None:
-    """Read the number of restarts, and record what the job does not keep of the runtime's policies."""
+    """Read the number of restarts, and record which of the runtime's policies the job does not keep."""
     for keys in (("apiVersion",), ("kind",), ("metadata", "name")):
         runtime.take(*keys)
     runtime.drop("metadata", why="it describes the runtime, not the job")
@@ -104,8 +104,10 @@ def _restarts(draft: Draft, runtime: Source, policy: Source) -> None:
 
 
 def _template(draft: Draft, runtime: Source, trainer: Source, *, mpi: bool) -> tuple[Source, Source]:
-    """Read the pod template of the runtime's nodes, if the runtime is available. Return the container of the nodes, and the
-    one whose command starts the ranks; their values are None without a runtime."""
+    """Read the pod template of the runtime's nodes. Return their container, and the container that starts the ranks.
+
+    If the runtime is not available, both have the value None.
+    """
     jobs = {str(job.at("name").value): job for job in runtime.each("spec", "template", "spec", "replicatedJobs")}
     nothing = Source(None)
     node = _node(draft, jobs["node"], trainer) if "node" in jobs else nothing

@@ -1,4 +1,4 @@
-"""Template variables, such as `$NUM_NODES`, `${IMAGE_URI}` and `<account>`, which people fill with envsubst or by hand."""
+"""Template variables, such as `$NUM_NODES`, `${IMAGE_URI}` and `<account>`, replaced with envsubst or by hand."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
@@ -10,7 +10,7 @@ from infra.config.problems import path_text
 
 _NAME: Final = re.compile(r"(?<!\$)\$\{(?P<braced>[A-Za-z_]\w*)\}|(?<!\$)\$(?P<plain>[A-Za-z_]\w*)|<(?P<angle>[A-Za-z][\w-]*)>")
 _ESCAPED: Final = re.compile(r"\$\$(?=[A-Za-z_{])")
-"""`$$NAME` is `$NAME` after envsubst: https://github.com/a8m/envsubst. Kubernetes' own `$$(NAME)` stays."""
+"""envsubst turns `$$NAME` into `$NAME`: https://github.com/a8m/envsubst. Kubernetes' own escape `$$(NAME)` stays."""
 _ASSIGNED: Final = re.compile(r"\b([A-Za-z_]\w*)\+?=|\b(?:for|read|local|export)\s+(?:-\w+\s+)*([A-Za-z_]\w*)")
 _SHELLS: Final = ("sh", "bash", "dash", "ash", "zsh")
 
@@ -24,8 +24,9 @@ class Unset:
 
 
 def fill(value: Any, given: Mapping[str, str], path: Path = ()) -> Any:
-    """Return the document, with the variables in `given` replaced. A value that consists only of a number becomes a
-    number.
+    """Return the document, with the variables in `given` replaced.
+
+    A replaced string that contains only digits becomes a number.
     """
     if isinstance(value, Mapping):
         return {str(fill(key, given)): fill(one, given, (*path, key)) for key, one in value.items()}
@@ -46,7 +47,7 @@ def _is_text(path: Path) -> bool:
 
 
 def unset(value: Any, path: Path = ()) -> Iterator[Unset]:
-    """Yield variables that nothing expands: outside of shell text, Kubernetes passes `$NAME` on unchanged."""
+    """Yield variables that nothing expands. Outside shell scripts, Kubernetes leaves `$NAME` unchanged."""
     if isinstance(value, Mapping):
         for key, one in value.items():
             if key in ("command", "args") and isinstance(one, list):
@@ -61,7 +62,7 @@ def unset(value: Any, path: Path = ()) -> Iterator[Unset]:
 
 
 def left_to_shell(words: Sequence[str], known: Set[str]) -> list[str]:
-    """Return the variables in the text of `sh -c` that neither the text nor `known` sets, except those like PATH."""
+    """Return the variables in a `sh -c` script that neither the script nor `known` sets, except ones like PATH."""
     if not _is_shell(words):
         return []
     text = "\n".join(words[1:])
@@ -85,7 +86,7 @@ def _unset_in_command(container: Mapping[str, Any], key: str, path: Path) -> Ite
 
 
 def _refers_to_itself(variable: Mapping[str, Any]) -> bool:
-    """Return whether an environment variable extends one of the image, like PATH: `$PATH:/opt/bin`."""
+    """Return whether an environment variable extends its value in the image, like PATH with `$PATH:/opt/bin`."""
     text = str(variable.get("value"))
     return not _NAME.fullmatch(text) and any(_name(match) == variable.get("name") for match in _NAME.finditer(text))
 

@@ -92,7 +92,7 @@ def _text(file: Path) -> str:
 def _read(file: Path, text: str, given: Mapping[str, str], fields: Set[str]) -> Imported:
     names = fields | variables.names(text)
     if unknown := sorted(path for path in given if path not in names and _root(path) not in names):
-        raise CommandError(f"--set {unknown[0]}: neither the file nor a job has this name. Correct the name", USAGE)
+        raise CommandError(f"--set {unknown[0]}: is neither a variable in the file nor a field of a job. Correct the name", USAGE)
     try:
         return formats.read(text, given)
     except NotImportable as error:
@@ -109,14 +109,14 @@ def _assign(draft: Draft, assigned: Sequence[tuple[str, str]]) -> None:
 
 
 def _choose_pool(draft: Draft, cluster: ClusterDescription | None = None) -> None:
-    """Set the pool: the first one for ranks whose nodes have the GPUs of a worker, or `train` without a cluster."""
+    """Set the pool to the first one that runs ranks and has enough GPUs per node. Default to `train`."""
     if "pool" in draft.values:
         return
     gpus = draft.values.get("gpusPerWorker") or 0
     fits = [pool.name for pool in cluster.pools if pool.gpus >= gpus and pool.name != cluster.launcher_pool] if cluster else []
     chosen = f"the first pool with {gpus} GPUs per node" if gpus else "the first pool"
     draft.set(
-        "pool", fits[0] if fits else POOL, chosen if fits else "the source names no pool; `status` lists those of a cluster"
+        "pool", fits[0] if fits else POOL, chosen if fits else "the source sets no pool; `status` lists the pools of a cluster"
     )
 
 

@@ -1,4 +1,4 @@
-"""What `pulumi preview` reports: what is created, changed and replaced, and the effect on running jobs."""
+"""Read from `pulumi preview` what is created, changed and replaced, and derive the effect on running jobs."""
 
 import json
 from collections import Counter
@@ -33,9 +33,9 @@ EFFECTS: Final[Mapping[tuple[str, str], str]] = {
     ("aws:fsx/lustreFileSystem:LustreFileSystem", DELETE): "the files on FSx for Lustre are deleted",
     ("aws:efs/accessPoint:AccessPoint", REPLACE): "jobs that mount it have to restart",
 }
-"""(Resource type, operation) -> what it does to jobs and their files."""
+"""(Resource type, operation) -> effect on jobs and their files."""
 ROLLING: Final = frozenset({"launchTemplate", "version", "releaseVersion", "amiType"})
-"""Inputs of a node group whose change rolls its nodes."""
+"""Inputs of a node group. Changing one starts a rolling update of its nodes."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Changes:
     not_previewed: str = ""
     """Reason why there is no preview."""
     failed: bool = False
-    """Whether the preview was wanted, so that the changes are unknown."""
+    """Whether a preview was requested but failed, so the changes are unknown."""
 
     def sentence(self) -> str:
         if self.not_previewed:
@@ -79,8 +79,9 @@ class Changes:
 
 
 def preview(stack: str, file: Path | None = None) -> Changes:
-    """Run `pulumi preview`, with a stack file outside stacks/ if one is given. Without a Pulumi stack, everything is
-    created: that is no failure.
+    """Run `pulumi preview`, with a stack file outside stacks/ if one is given.
+
+    It is not a failure if the Pulumi stack does not exist: `up` then creates everything.
     """
     elsewhere = ("--config-file", str(file.resolve())) if file else ()
     try:
@@ -115,7 +116,7 @@ def _notable(steps: Iterable[Mapping[str, Any]], replaced: set[str]) -> Iterable
         name, type_name = step["urn"].rpartition("::")[2], _type(step)
         effect = EFFECTS.get((type_name, operation), "")
         if operation == UPDATE and type_name in NODES and ROLLING & set(step.get("diffReasons") or ()):
-            effect = "its nodes are replaced one after the other: running jobs restart"
+            effect = "its nodes are replaced one by one: running jobs restart"
         if operation in (REPLACE, DELETE) or effect:
             yield Change(name, type_name, operation, effect)
 

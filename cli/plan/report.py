@@ -1,4 +1,4 @@
-"""What `plan` found, as JSON and as an exit code."""
+"""Convert the findings of `plan` to JSON and to an exit code."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class Report:
 
     @property
     def unknown(self) -> list[Answer]:
-        """Return the unknown checks. A preview that failed is one: it may hide that nodes or files are replaced."""
+        """Return the unknown checks. They include a failed preview, which may hide that nodes or files are replaced."""
         preview = [unknown(PREVIEW, self.changes.not_previewed)] if self.changes.failed else []
         return [*preview, *(one for one in self.answers if one.verdict == "unknown")]
 

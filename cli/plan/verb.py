@@ -60,7 +60,7 @@ def _preview(stack: str, file: Path | None, *, no_preview: bool, offline: bool) 
         option = "--no-preview" if no_preview else "--offline"
         return lambda: Changes({}, not_previewed=option)
     if CLONE is None:
-        return lambda: changes.failure("`pulumi preview` needs a clone of the repository; --no-preview leaves it out")
+        return lambda: changes.failure("`pulumi preview` needs a clone of the repository; --no-preview skips it")
     return lambda: changes.preview(stack, file)
 
 
@@ -84,7 +84,7 @@ def examine(raw: RawStack, *, offline: bool, look_ahead: Callable[[], Changes]) 
 
 
 def _answers(examined: Examined[Settings, Facts], found: Bill | None) -> Iterator[Answer]:
-    """Answer every check, so that one run shows all obstacles."""
+    """Answer every check, so one run shows all obstacles."""
     settings, facts = examined.settings, examined.facts
     of_file = list(of_rules.answers(examined))
     yield from (_with_clocks(one, settings, facts) for one in of_file)
@@ -96,7 +96,7 @@ def _answers(examined: Examined[Settings, Facts], found: Bill | None) -> Iterato
 
 
 def _with_clocks(answer: Answer, settings: Settings | None, facts: Facts | None) -> Answer:
-    """Add when the nodes of each Capacity Block start and how long they stay, by the clock of AWS."""
+    """Add when the nodes of each Capacity Block start and how long they stay, according to AWS's clock."""
     if answer.check != of_rules.RESERVATIONS or answer.verdict != "yes" or settings is None or facts is None:
         return answer
     held = dict.fromkeys(pool.reservation_id or "" for pool in settings.pools if isinstance(pool.capacity, CapacityBlock))
@@ -133,7 +133,7 @@ def _prices(raw: RawStack, *, offline: bool) -> Prices:
 
 
 def _bill(settings: Settings | None, facts: Facts | None, prices: Prices) -> Bill | None:
-    """Return the bill. With facts that a broken stack file leaves incomplete, it is calculated from the file alone."""
+    """Return the bill. If a broken stack file leaves the facts incomplete, calculate it from the file alone."""
     if settings is None:
         return None
     try:

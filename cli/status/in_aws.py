@@ -109,7 +109,7 @@ class EksAccount:
         )
 
     def _block(self, group: Mapping[str, Any]) -> BlockStatus | None:
-        """Return the Capacity Block that the launch template of a node group names."""
+        """Return the Capacity Block that the launch template of a node group references."""
         template = group.get("launchTemplate") or {}
 
         def read() -> BlockStatus | None:

@@ -53,7 +53,7 @@ def read(cluster: DeployedEc2Cluster) -> Status:
 
 
 class _Problems:
-    """Why nodes could not join or have not joined yet."""
+    """Explains why nodes could not join or have not joined yet."""
 
     def __init__(self, cluster: DeployedEc2Cluster) -> None:
         self._failed = {log.instance_id: log for log in cluster.boot_logs()}

@@ -24,7 +24,7 @@ class BlockStatus:
     start: datetime
     end: datetime
     moves_nodes: bool = True
-    """Whether nodes start and drain with the block. Those of EC2 clusters do not."""
+    """Whether nodes start and drain with the block. Nodes of EC2 clusters do not."""
 
     def sentence(self, now: datetime) -> str:
         """Return when the nodes of the block start, or how much time they have left."""
@@ -149,7 +149,7 @@ class SpendingStatus:
     usd: Decimal
     since: datetime
     unknown: tuple[str, ...] = ()
-    """Unknown prices: `usd` is a lower bound."""
+    """Names of unknown prices. If there are any, `usd` is a lower bound."""
 
     def sentence(self) -> str:
         least = "at least " if self.unknown else ""
@@ -185,7 +185,7 @@ class Status:
     volumes: tuple[VolumeStatus, ...] = ()
     spending: SpendingStatus | None = None
     aws_time: datetime | None = None
-    """Time of AWS, to which the dates of Capacity Blocks and launches refer: the local AWS has a calendar of its own."""
+    """Current time in AWS, to which dates of Capacity Blocks and launches refer. The local AWS has its own calendar."""
     problems: tuple[str, ...] = ()
     """Problems of the whole cluster."""
     unknown: tuple[str, ...] = ()

@@ -14,13 +14,13 @@ from infra.facts import FactsError
 from infra.facts.clients import Denied
 
 SECONDS: Final = 60.0
-"""How long `status --watch` keeps what it read: the sum changes slowly, and the queries count against AWS's limits."""
+"""How long `status --watch` caches the sum: it changes slowly, and the queries count against AWS's limits."""
 
 Look = Callable[[], tuple[Status, int]]
 
 
 def with_spending(raw: RawStack, look: Look, clock: Callable[[], float] = time.monotonic) -> Look:
-    """Return a function that adds the spending of a stack, which it reads in parallel."""
+    """Return a function that calls `look` and adds the spending of a stack, which it reads in parallel."""
     last: tuple[float, SpendingStatus | str] | None = None
 
     def read() -> SpendingStatus | str:

@@ -1,1 +1,1 @@
-"""Sends a folder of this machine to a job, and removes it with the job."""
+"""Send a folder on this machine to a job, and remove it with the job."""

@@ -32,7 +32,7 @@ class FolderInBucket:
     """The folder of a job about to be submitted."""
 
     def __init__(self, placed: PlacedJob, folder: Path, limit_mib: int) -> None:
-        """Choose the files to send. Raises CommandError if they cannot be sent; nothing has been created then."""
+        """Choose the files to send. Raises CommandError, before creating anything, if they cannot be sent."""
         self._placed, self._id, self._selection = placed, secrets.token_hex(4), select(folder, limit_mib)
         self._key = f"{bucket_workdir.prefix(placed.namespace.name, digest(self._selection))}{self._id}.tar.gz"
         self._region = placed.cluster.region
@@ -55,7 +55,7 @@ class FolderInBucket:
         say(f"{NAME}: {sent} s3://{bucket}/{self._key}")
 
     def _send(self, bucket: str) -> str:
-        """Send the archive, or copy it from a job that was sent the same files. Return a description of what was done."""
+        """Send the archive, or copy it from a job with the same files. Return a description of what was done."""
         s3 = Clients(self._region).s3
         files = len(self._selection.files)
         same = bucket_workdir.prefix(self._placed.namespace.name, digest(self._selection))
@@ -85,7 +85,7 @@ def digest(selection: Selection) -> str:
 
 
 def is_record(record: Object) -> bool:
-    """Return whether a record of a job's files names an object in a bucket."""
+    """Return whether a record of a job's files refers to an object in a bucket."""
     return KEY in record["data"]
 
 
@@ -104,7 +104,7 @@ def _bucket(cluster: Cluster, namespace: str) -> str:
     try:
         name: str = cluster.get("ConfigMap", KEY_BUCKET_CONFIG, namespace)["data"][KEY_BUCKET_KEY]
     except NotFound:
-        raise CommandError(f"workdir: namespace {namespace} names no bucket; run `pulumi up` for its stack", REFUSED) from None
+        raise CommandError(f"workdir: namespace {namespace} has no bucket; run `pulumi up` for its stack", REFUSED) from None
     return name
 
 

@@ -1,4 +1,4 @@
-"""The folder of a job on the shared volume of a Kubernetes cluster: sent, read and removed by short-lived pods."""
+"""Folder of a job on the shared volume of a Kubernetes cluster. Short-lived pods write, read and remove it."""
 
 import json
 import secrets
@@ -29,7 +29,7 @@ from infra.jobs.pods import PlacedJob
 from infra.naming import JOB_LABEL, WORKDIR_DAYS
 
 START_SECONDS: Final = 300.0
-"""Time limit for the queue, a node and the image of a pod that reads or writes files."""
+"""Time limit for a pod that reads or writes files to start, including the queue, its node and its image."""
 POLL_SECONDS: Final = 0.5
 JOB_NAME_LABEL: Final = "batch.kubernetes.io/job-name"
 
@@ -38,7 +38,7 @@ class Files:
     """Files of a job about to be submitted."""
 
     def __init__(self, placed: PlacedJob, folder: Path | None, limit_mib: int) -> None:
-        """Choose the files to send. Raises CommandError if they cannot be sent; nothing has been created then."""
+        """Choose the files to send. Raises CommandError, before creating anything, if they cannot be sent."""
         self._placed, self._id = placed, _new_id()
         self._files = files.of(placed, self._id)
         self._selection: Selection | None = None
@@ -188,7 +188,7 @@ def running(cluster: Cluster, job: Object) -> Iterator[Container]:
         except RetryError:
             reason = _why_not(cluster, name, namespace)
             raise CommandError(f"the pod for the files did not start in {START_SECONDS:.0f} s: {reason}", UNREACHABLE) from None
-        assert where is not None  # the condition of the retries
+        assert where is not None  # polling ends only when there is a container
         yield where
     finally:
         cluster.delete("Job", name, namespace)

@@ -1,5 +1,7 @@
-"""Where the folder and the logs of a submitted job are stored: on a shared volume; without one, the folder is stored in the
-stack's bucket. Logs are in CloudWatch instead if the cluster is set up for that.
+"""Choose where to store the folder and the logs of a submitted job.
+
+The folder is on a shared volume or, without one, in the stack's bucket. The logs are on a shared volume or, if the
+cluster is set up for that, in CloudWatch.
 """
 
 import secrets
@@ -28,8 +30,10 @@ class Place(Protocol):
 
 
 def choose(placed: PlacedJob, folder: Path | None, limit_mib: int) -> Place:
-    """Return the place for a folder, and for the logs. Raises CommandError if the folder cannot be sent; nothing has
-    been created then."""
+    """Return the place for the folder and the logs.
+
+    Raises CommandError, before creating anything, if the folder cannot be sent.
+    """
     if placed.cluster.log_group:
         sent = _folder(placed, folder, limit_mib) if folder is not None else None
         return LogsInCloudWatch(placed, sent)

@@ -19,7 +19,7 @@ from infra.config.secrets import kind_of_secret
 LIMIT_MIB: Final = 200
 MIB: Final = 1 << 20
 READ_FOR_SECRETS: Final = MIB
-"""Size up to which the text of a file is searched for secrets."""
+"""Maximum size of files that are searched for secrets."""
 LARGEST_SHOWN: Final = 3
 
 SECRET_FILES: Final = (
@@ -35,7 +35,7 @@ _UNUSABLE_NAME: Final = re.compile(r"[\n\r\\]")
 
 @dataclass(frozen=True)
 class SentFile:
-    """A file that is sent, by its path below the folder."""
+    """A file to send. Its path is relative to the folder."""
 
     path: str
     size: int
@@ -107,7 +107,7 @@ def _listed(root: Path) -> Iterator[str]:
 
 
 def _git(folder: Path, *words: str) -> "subprocess.CompletedProcess[bytes]":
-    # The caller may run in a git hook, where these variables name another repository.
+    # The caller may run in a git hook, where these variables point to another repository.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     return subprocess.run(["git", *words], cwd=folder, env=environment, capture_output=True, check=False)
 

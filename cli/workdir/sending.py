@@ -16,7 +16,7 @@ from infra.jobs.in_pods import shell
 
 
 class Place(Protocol):
-    """Runs a command in that place; its input is a file of known size. Returns the exit code, stdout and stderr."""
+    """Runs a command with a file of known size as its input. Returns the exit code, stdout and stderr."""
 
     def __call__(self, words: Sequence[str], stdin: IO[bytes], size: int) -> tuple[int, bytes, bytes]: ...
 

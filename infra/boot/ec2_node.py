@@ -22,7 +22,7 @@ LAUNCH_SECONDS: Final = 180
 """Time between the launch and the start of user data, plus time to upload the log before Auto Scaling terminates a worker
 that did not join."""
 HEAD_NODE_SECONDS: Final = 720
-"""Value in the head node's file. The head node waits without a limit; another value would replace the head node."""
+"""`join_seconds` in the head node's file. The head node waits without a limit, but another value would replace it."""
 
 FIRST_PAUSE_SECONDS: Final = 5
 LONGEST_PAUSE_SECONDS: Final = 60
@@ -176,7 +176,7 @@ def _mount(mount_path: str, line: str, limit_seconds: object) -> str:
     The DNS name of a new mount target takes a minute or two to resolve
     (https://docs.aws.amazon.com/efs/latest/ug/mounting-fs-mount-cmd-dns-name.html), and a missing security group rule
     may be added later. So the node retries, and reports the reason if the AMI's `gpumpi-join` supports that. A worker
-    gives up when its time to join is over, and Auto Scaling replaces it. A head node never gives up.
+    gives up when its time to join is up, and Auto Scaling replaces it. A head node never gives up.
     """
     path, line = shlex.quote(mount_path), shlex.quote(line)
     give_up = """trap 'failed "$LINENO" "$reason"' ERR; false"""

@@ -99,7 +99,7 @@ def user_data(config: Mapping[str, object], *, huge_pages: int = 0) -> str:
 
 
 def parts_without_cluster(encoded: str) -> list[object]:
-    """Parse user data. Return its parts, except the description of the cluster."""
+    """Parse user data. Return its parts without the cluster's details."""
     message = message_from_bytes(base64.b64decode(encoded))
     return [_comparable(part.get_content_type(), str(part.get_payload())) for part in message.walk() if not part.is_multipart()]
 

@@ -22,7 +22,7 @@ OPERATION: Final = "ecr:DescribeImages"
 WITH_EFA: Final = ("mpi", "pytorch")
 """Images in images/, which derive from AWS's images with EFA: docs/images.md."""
 MARKS: Final = ("/opt/amazon/efa", "/opt/amazon/openmpi", "aws-efa-installer", "aws-ofi-nccl")
-"""Where AWS's installer puts libfabric and Open MPI, and what it is called, in paths and build steps of an image:
+"""Paths and names of AWS's EFA software that an image's environment or build steps may contain:
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start.html"""
 
 PARALLEL: Final = 8
@@ -30,7 +30,7 @@ PARALLEL: Final = 8
 
 @dataclass(frozen=True)
 class Image:
-    """An image of a job, with its full name."""
+    """A job's image with its full name."""
 
     path: str
     """Path of the setting."""
@@ -131,7 +131,7 @@ def _with_efa(found: Mapping[Image, Found]) -> Answer:
     lacking = [image.name for image, one in found.items() if not one.efa]
     if not lacking:
         return Answer(EFA, "yes")
-    why = "nothing in the name or the configuration of the image shows AWS's EFA software; see docs/images.md"
+    why = "neither the name nor the configuration of the image mentions AWS's EFA software; see docs/images.md"
     return unknown(EFA, *(f"{name}: {why}" for name in dict.fromkeys(lacking)))
 
 

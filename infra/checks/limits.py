@@ -1,4 +1,4 @@
-"""Checks of the account's limits besides vCPUs, and of service-linked roles."""
+"""Checks of the account's quotas other than vCPUs, and of its service-linked roles."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -36,7 +36,7 @@ ROLES_OF_EKS: Final = 3
 
 
 def answers(settings: Settings, facts: Facts) -> Iterator[Answer]:
-    """Compare what `up` creates, beyond what the stack already has, with what the account's quotas still allow."""
+    """Compare the new resources that `up` creates with the unused part of the account's quotas."""
     try:
         found = account_limits.read(facts.region, settings.stack, services(settings))
     except (Denied, FactsError) as error:
@@ -50,12 +50,12 @@ def answers(settings: Settings, facts: Facts) -> Iterator[Answer]:
 
 @dataclass(frozen=True)
 class Wanted:
-    """How many of a limited resource `up` creates, and how many the stack adds with every pool at its maximum size."""
+    """Demand for a limited resource: what `up` creates, and what the stack adds with every pool at its maximum size."""
 
     now: int
     maximum: int
     possible: int = 0
-    """Number besides these that an existing stack may have or may still need."""
+    """Additional number that an existing stack may already have or may still need."""
 
     @classmethod
     def always(cls, number: int) -> "Wanted":
@@ -65,7 +65,7 @@ class Wanted:
 def wanted(settings: Settings, facts: Facts, own_addresses: int | None = 0) -> dict[Limit, Wanted]:
     """Return how many of each limited resource the stack still needs; for node groups, the largest maximum size.
 
-    If the stack's own addresses are unknown, the check of addresses is unknown anyway, and no gateway counts as new.
+    If the stack's own addresses are unknown, so is the result of the address check. Then no gateway counts as new.
     """
     network, existing = settings.network, facts.existing
     addresses = 0 if network.is_existing else len(nat_zones(settings, facts)) + _head_address(settings)
@@ -89,7 +89,7 @@ def wanted(settings: Settings, facts: Facts, own_addresses: int | None = 0) -> d
 
 
 def services(settings: Settings) -> frozenset[str]:
-    """Return the services that need their service-linked role."""
+    """Return the services that need a service-linked role."""
     found = {"autoscaling.amazonaws.com"}
     if settings.is_eks:
         found |= {"eks.amazonaws.com", "eks-nodegroup.amazonaws.com"}
@@ -103,7 +103,7 @@ def services(settings: Settings) -> frozenset[str]:
 
 
 def judge(limit: Limit, number: Wanted, found: AccountLimits, region: str) -> Answer:
-    """Compare one limit. A quota that covers the current size but not `maxSize` is a warning, as for vCPU quotas."""
+    """Compare the need with one quota. If it covers the current size but not `maxSize`, warn, as for vCPU quotas."""
     used = found.limits[limit]
     if used.allowed is None or used.used is None:
         return unknown(limit.name, used.reason)
@@ -122,7 +122,7 @@ def judge(limit: Limit, number: Wanted, found: AccountLimits, region: str) -> An
     if used.used + number.maximum > used.allowed and number.maximum:
         need = f"with every pool at maxSize, the stack needs {number.maximum}"
         return Answer(limit.name, "yes", warnings=(f"{need}, and {have}. Request an increase (`{request}`) or lower maxSize.",))
-    doubt = f"which of up to {number.possible} more the stack already has is not known"
+    doubt = f"it is not known how many of up to {number.possible} more the stack already has"
     return unknown(limit.name, f"{doubt}, and {have}. If it needs more, request an increase (`{request}`).")
 
 
@@ -138,14 +138,14 @@ def _roles(settings: Settings) -> int:
 
 
 def _roles_of_pods(settings: Settings) -> int:
-    """Count those of job namespaces, of the autoscaler and of EFS, which change with the settings."""
+    """Count the roles of pods, which depend on the settings: job namespaces, autoscaler, EFS."""
     if not settings.is_eks:
         return 0
     return len(settings.platform.namespaces) + settings.platform.autoscaler + (settings.storage.efs != "none")
 
 
 def _service_linked(settings: Settings, facts: Facts, found: AccountLimits) -> Answer:
-    """AWS creates missing roles during `up` if the caller has permission to create them."""
+    """Check the service-linked roles. During `up`, AWS creates missing ones if the caller may create them."""
     if found.roles_unknown:
         return unknown(SERVICE_LINKED, found.roles_unknown)
     missing = sorted(found.missing_roles)
@@ -154,7 +154,7 @@ def _service_linked(settings: Settings, facts: Facts, found: AccountLimits) -> A
     except (Denied, FactsError) as error:
         reason = f"you may not call {error}" if isinstance(error, Denied) else str(error)
         names = f"the account has no {all_of(SERVICE_ROLES[one] for one in missing)}, and " if missing else ""
-        return unknown(SERVICE_LINKED, f"{names}whether you may create service-linked roles is not known: {reason}")
+        return unknown(SERVICE_LINKED, f"{names}it is not known whether you may create service-linked roles: {reason}")
     if refused := [service for service in missing if service in forbidden]:
         create = "; ".join(f"aws iam create-service-linked-role --aws-service-name {one}" for one in refused)
         names = all_of(SERVICE_ROLES[one] for one in refused)
@@ -175,7 +175,7 @@ def _forbidden(facts: Facts, wanted: frozenset[str]) -> frozenset[str]:
     if principal is None:
         raise FactsError(f"the user or role behind {facts.caller.arn} could not be found")
     clients = query(facts.region, lambda: Clients(facts.region))
-    _ = clients.iam  # clients are not created in threads
+    _ = clients.iam  # creating boto3 clients is not thread-safe
     with ThreadPoolExecutor(len(wanted)) as threads:
         allowed = dict(zip(wanted, threads.map(lambda one: _may_create(clients, facts, principal, one), wanted), strict=True))
     return frozenset(service for service, may in allowed.items() if not may)

@@ -1,4 +1,4 @@
-"""A check and its answer."""
+"""The result of a check."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,14 +8,14 @@ Verdict = Literal["yes", "no", "unknown"]
 
 @dataclass(frozen=True)
 class Answer:
-    """Answer of one check."""
+    """Result of one check."""
 
     check: str
     verdict: Verdict
     sentences: tuple[str, ...] = ()
-    """For `no`: what is wrong and the fix. For `unknown`: why. For `yes`: what was found."""
+    """For `no`: the problem and the fix. For `unknown`: the reason. For `yes`: what was found."""
     warnings: tuple[str, ...] = ()
-    """A problem that does not stop `pulumi up`, such as a quota below `maxSize`."""
+    """Problems that do not stop `pulumi up`, such as a quota below `maxSize`."""
 
     def as_json(self) -> dict[str, object]:
         return {

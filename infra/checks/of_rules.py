@@ -1,4 +1,4 @@
-"""Checks that consist of the rules in `infra.validation`: the rules that also stop `pulumi up`."""
+"""Checks built from the rules in `infra.validation`, which also stop `pulumi up`."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ from infra.validation import (
 )
 
 STACK_FILE: Final = "stack file"
-"""Check that has all problems of rules that need no facts."""
+"""Check that collects the problems from all rules that need no data from AWS."""
 RESERVATIONS: Final = "reservations and Capacity Blocks"
 BUDGET: Final = "budget"
 
@@ -44,10 +44,10 @@ class Group:
 
     name: str
     operations: tuple[str, ...]
-    """AWS operations that answer it."""
+    """AWS operations that the rules depend on."""
     rules: tuple[Any, ...]
     unread: tuple[str, ...] = ()
-    """Prefixes of the sentences in `Facts.unchecked` that make the answer unknown."""
+    """Prefixes of the sentences in `Facts.unchecked` that make the result unknown."""
 
 
 GROUPS: Final = (
@@ -139,7 +139,7 @@ GROUPS: Final = (
     Group(BUDGET, ("pricing:GetProducts", "ec2:DescribeSpotPriceHistory"), (budget.within,)),
     Group("jobs fit their pools", (), (jobs.in_cluster,)),
 )
-"""Every rule that needs facts is in one group."""
+"""Every rule that needs data from AWS is in one group."""
 
 KUBERNETES_ONLY: Final = frozenset(
     {
@@ -153,7 +153,7 @@ KUBERNETES_ONLY: Final = frozenset(
 
 
 def answers(examined: Examined[Settings, Facts]) -> Iterator[Answer]:
-    """Answer from the problems that `validate` and `pulumi up` would report."""
+    """Yield the result of each check, based on the problems that `validate` and `pulumi up` report."""
     settings, facts = examined.settings, examined.facts
     groups = [group for group in GROUPS if settings is not None and _applies(group, settings)]
     by_group = {group.name: _found(group, examined) for group in groups}
@@ -162,7 +162,7 @@ def answers(examined: Examined[Settings, Facts]) -> Iterator[Answer]:
     yield _answer(STACK_FILE, rest)
     for group in groups:
         if group.name == BUDGET:
-            continue  # the bill answers this, even without facts
+            continue  # `of_budget` checks this with the bill, even without data from AWS
         if facts is None:
             yield unknown(group.name, examined.not_queried or "AWS was not queried")
             continue
@@ -172,13 +172,13 @@ def answers(examined: Examined[Settings, Facts]) -> Iterator[Answer]:
 
 
 def of_budget(settings: Settings, bill: Bill) -> Iterator[Answer]:
-    """Compare the bill of the plan with the budget."""
+    """Compare the planned cluster's bill with the budget."""
     if settings.budget.is_set:
         yield _answer(BUDGET, list(budget.of_bill(settings, bill)))
 
 
 def _applies(group: Group, settings: Settings) -> bool:
-    """Whether the stack has what the group checks."""
+    """Return whether the stack uses what the group checks."""
     parts = {
         "existing VPC": settings.network.is_existing,
         "free addresses in subnets": settings.network.is_existing,
@@ -197,7 +197,7 @@ def _applies(group: Group, settings: Settings) -> bool:
 
 
 def _found(group: Group, examined: Examined[Settings, Facts]) -> list[Problem]:
-    """Return those of the group's problems that `validate` reports."""
+    """Return the group's problems that `validate` reports."""
     settings, facts = examined.settings, examined.facts
     if settings is None or facts is None:
         return []

@@ -1,4 +1,4 @@
-"""Table in docs/plan.md: the AWS operations that answer each check."""
+"""Table in docs/plan.md: the AWS operations that each check depends on."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ from infra.facts.account_limits import LIMITS
 
 
 def rows() -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield each check with the operations that answer it."""
+    """Yield each check with the AWS operations that it depends on."""
     yield of_rules.STACK_FILE, ()
     for group in of_rules.GROUPS:
         yield group.name, group.operations

@@ -13,9 +13,9 @@ def s3_endpoint(account: Account, *, has_internet: bool) -> Policy:
     Jobs read and write the buckets that their own roles may use, in any account. Nobody can upload through the endpoint
     with credentials of another account.
 
-    In a private network, others may read AWS's buckets only. With a route to the internet, they may read any bucket:
+    In a private network, others may read only AWS's buckets. With a route to the internet, they may read any bucket:
     registry.k8s.io redirects to S3 buckets that change without notice
-    (https://github.com/kubernetes/registry.k8s.io#stability), and other registries and public data sets work alike.
+    (https://github.com/kubernetes/registry.k8s.io#stability), and other registries and public data sets do the same.
     """
     readable = ["*"] if has_internet else aws_buckets(account)
     return document(

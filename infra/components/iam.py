@@ -259,12 +259,12 @@ class BucketPath:
 _READ_OBJECTS: Final = ("s3:GetObject",)
 _WRITE_OBJECTS: Final = (
     *("s3:PutObject", "s3:DeleteObject"),
-    *("s3:AbortMultipartUpload", "s3:ListMultipartUploadParts"),  # large objects, such as checkpoints
+    *("s3:AbortMultipartUpload", "s3:ListMultipartUploadParts"),  # multipart uploads of large objects, such as checkpoints
 )
 
 
 def use_buckets(account: Account, paths: Sequence[BucketPath]) -> Policy:
-    """Allow job pods to use these paths, and to list them.
+    """Allow job pods to list and read these paths, and to write to them where `writes` is set.
 
     https://docs.aws.amazon.com/AmazonS3/latest/userguide/example-policies-s3.html
     """

@@ -17,7 +17,7 @@ class JobLogsArgs:
 
 class JobLogs(pulumi.ComponentResource):
     """Creates:
-    - an encrypted log group with a retention period, to which each pod of a job writes a log stream
+    - an encrypted log group with a retention period, in which each pod of a job writes its own log stream
     """
 
     def __init__(self, name: str, args: JobLogsArgs, opts: pulumi.ResourceOptions | None = None) -> None:

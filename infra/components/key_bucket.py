@@ -1,5 +1,5 @@
-"""S3 bucket through which nodes and job pods exchange public SSH keys, and which stores the folders that `submit` sends to jobs
-without a shared volume. Private keys never leave their machine."""
+"""S3 bucket for the public SSH keys of nodes and job pods, and for the folders that `submit` sends to jobs without a
+shared volume. Private keys never leave their machine."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -47,7 +47,7 @@ class KeyBucket(pulumi.ComponentResource):
         aws.s3.BucketServerSideEncryptionConfiguration(
             f"{name}-encryption",
             bucket=self._bucket.id,
-            # With a KMS key every reader would need an additional permission.
+            # With a KMS key, every reader would need an additional permission.
             rules=[{"apply_server_side_encryption_by_default": {"sse_algorithm": "AES256"}}],
             opts=child,
         )

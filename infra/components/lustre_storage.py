@@ -47,20 +47,20 @@ class NewLustre:
     """None for SCRATCH_2, whose throughput is fixed."""
     compression: bool
     key: Literal["own", "aws"] | UserKey
-    """Key that encrypts the file system: of the stack, of AWS (SCRATCH_2), or of the user."""
+    """Key that encrypts the file system: the stack's own, AWS's (SCRATCH_2), or the user's."""
     linked: LinkedBucket | None
     protect: bool
 
 
 @dataclass(frozen=True)
 class ExistingLustre:
-    """An existing file system. The stack changes nothing but the security group named here."""
+    """An existing file system. The stack changes only the security group given here."""
 
     id: str
     dns_name: str
     mount_name: str
     admitting_group: str | None
-    """Security group of the file system to which the stack adds rules for nodes."""
+    """The file system's security group, to which the stack adds rules that admit the nodes."""
     client_security_group_id: pulumi.Input[str]
 
 
@@ -202,7 +202,7 @@ class LustreStorage(pulumi.ComponentResource):
             batch_import_meta_data_on_create=True,
             s3=policies,
             tags=self._args.naming.tags(Name=f"{self._name}-data"),
-            # A directory is linked to one bucket at a time.
+            # A directory can be linked to only one bucket at a time.
             opts=pulumi.ResourceOptions(parent=self, delete_before_replace=True),
         )
         self._mounting.append(association)
@@ -221,6 +221,6 @@ class LustreStorage(pulumi.ComponentResource):
 
     @property
     def mounting(self) -> Sequence[pulumi.Resource]:
-        """Resources that the stack creates and that must exist before a node mounts the file system, and until the last node
-        and pod have unmounted it."""
+        """Resources that the stack creates. They must exist before a node mounts the file system and until the last
+        node and pod have unmounted it."""
         return self._mounting

@@ -74,7 +74,7 @@ class Network(pulumi.ComponentResource):
     - a VPC with flow logs and a default security group without rules
     - a private subnet per zone and, unless the network is private, a public one
     - an internet gateway and NAT gateways, unless the network is private
-    - a gateway endpoint for S3, so that image layers cost no NAT traffic; other accounts' principals may only read
+    - a gateway endpoint for S3, so image layers cause no NAT charges; principals of other accounts may only read
     """
 
     def __init__(self, name: str, args: NetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:

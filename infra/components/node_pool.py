@@ -19,7 +19,7 @@ ROOT_DEVICE: Final = "/dev/xvda"
 """Root device of Amazon Linux 2023 and of EKS's AMIs built on it."""
 
 UNCHANGED: Final = -1
-"""Size that a scheduled action does not change."""
+"""Value for a size that a scheduled action leaves unchanged."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class NodePoolArgs:
 class NodePool(pulumi.ComponentResource):
     """Creates:
     - a launch template: interfaces, encrypted disks, IMDSv2, reservation and placement, tags, user data
-    - a managed node group with repair; its desired size is ignored if the autoscaler owns it
-    - tags on its Auto Scaling group: cost allocation, and what the autoscaler needs to scale from zero
-    - in a Capacity Block: scheduled actions that start the nodes with the block, and drain them before its end
+    - a managed node group with node auto repair; its desired size is ignored if the autoscaler owns it
+    - tags on its Auto Scaling group for cost allocation, and for the autoscaler to scale from zero
+    - in a Capacity Block: scheduled actions that start the nodes when the block starts, and drain them before it ends
     """
 
     def __init__(self, name: str, args: NodePoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -175,8 +175,8 @@ class NodePool(pulumi.ComponentResource):
 
 
 def _repair(spec: NodePoolSpec) -> aws.eks.NodeGroupNodeRepairConfigArgsDict:
-    """Repair one node at a time, because a repair interrupts the job on the node. With more than five nodes, EKS stops when
-    more than a fifth of them is unhealthy:
+    """Repair one node at a time, because a repair interrupts the job on the node. In groups of more than five
+    nodes, EKS stops repairing while more than a fifth of the nodes are unhealthy:
     https://docs.aws.amazon.com/eks/latest/userguide/node-repair.html"""
     if not spec.repair:
         return {"enabled": False}

@@ -28,7 +28,7 @@ class PodRoleArgs:
     policy: pulumi.Input[str] | ManagedPolicy
     """Permissions of the pods."""
     more: Mapping[str, pulumi.Input[str]] = field(default_factory=dict)
-    """Further policies, by the suffix of their resource names."""
+    """Additional policies, keyed by the suffix of their resource names."""
     cluster_name: pulumi.Input[str] | None = None
     """If given, the component associates the role with the service account. EKS add-ons create their own
     associations."""

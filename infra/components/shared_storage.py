@@ -31,11 +31,11 @@ class NewFileSystem:
 
 @dataclass(frozen=True)
 class ExistingFileSystem:
-    """An existing file system. The stack changes nothing but the security groups named here."""
+    """An existing file system. The stack changes only the security groups given here."""
 
     id: str
     admitting_groups: Sequence[str]
-    """Security groups of its mount targets to which the stack adds a rule for nodes."""
+    """Security groups of its mount targets. The stack adds a rule for nodes to each of them."""
     client_security_group_id: pulumi.Input[str]
 
 
@@ -49,9 +49,9 @@ class SharedStorageArgs:
 class SharedStorage(pulumi.ComponentResource):
     """Creates:
     - an encrypted EFS file system with elastic throughput that rejects unencrypted transport (or uses an existing one)
-    - a mount target in each zone, reachable by nodes only; for an existing file system, on request, only the rules that
+    - a mount target in each zone, reachable only by nodes; for an existing file system, on request, only the rules that
       make it reachable
-    - an access point that gives jobs one directory and the user ID of job images and login users
+    - an access point for jobs, with one directory and the user ID of job images and login users
     """
 
     def __init__(self, name: str, args: SharedStorageArgs, opts: pulumi.ResourceOptions | None = None) -> None:

@@ -1,6 +1,6 @@
 """Trust policies of roles as pure functions: who may assume a role, and on whose behalf.
 
-A service acts on behalf of many accounts. Where a service reports on whose behalf it acts, the trust policy requires
+AWS services act on behalf of many accounts. If a service reports the account it acts for, the trust policy requires
 this account:
 https://docs.aws.amazon.com/IAM/latest/UserGuide/confused-deputy.html#cross-service-confused-deputy-prevention
 """

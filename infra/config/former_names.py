@@ -18,7 +18,7 @@ Path = tuple[str | int, ...]
 
 
 def of_fields(model: type[BaseModel]) -> dict[str, str]:
-    """Return the old names of a model's fields, each with its current name."""
+    """Return old name -> current name for the renamed fields of a model."""
     fields = model.model_fields.items()
     return {str(old): field.alias or name for name, field in fields if (old := _extra(field, FORMER_NAME))}
 

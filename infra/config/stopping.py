@@ -13,7 +13,7 @@ pulumi/pulumi@v3.246.0:sdk/python/cmd/pulumi-language-python-exec and pulumi-lan
 
 
 class Stopped(SystemExit):
-    """The program has reported an error and ends."""
+    """Ends the program after it has reported an error."""
 
     def __init__(self, text: str) -> None:
         super().__init__(SHOWN)

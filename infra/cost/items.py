@@ -1,7 +1,7 @@
-"""Priced items other than instances, and how AWS's Price List names them.
+"""Priced items other than instances, and their names in AWS's Price List.
 
-Each item is one row of the Price List in a Region. In most Regions, usage types have a prefix (`USE2-`, `EU-`). Instances
-have a query of their own: `INSTANCE_FILTERS`.
+Each item is one row of the Price List in a Region. In most Regions, usage types have a prefix (`USE2-`, `EU-`).
+Instances have their own query: `INSTANCE_FILTERS`.
 """
 
 import re
@@ -40,7 +40,7 @@ Item = Literal[
 
 @dataclass(frozen=True)
 class PriceRow:
-    """Where the Price List lists the price of an item."""
+    """The row of the Price List with the price of an item."""
 
     service: str
     """`ServiceCode` of GetProducts."""
@@ -48,10 +48,12 @@ class PriceRow:
     """Attribute `usagetype`, without the Region prefix; empty if the attributes alone select the row."""
     unit: str
     attributes: Mapping[str, str] = field(default_factory=dict)
-    """Further attributes that select the row."""
+    """Additional attributes that select the row."""
 
     def has_usage_type(self, found: str) -> bool:
-        """Compare a row's usage type. `RegionalNatGateway-Hours` is not `NatGateway-Hours`, `USE2-NatGateway-Hours` is.
+        """Return whether a row has this usage type, apart from the Region prefix.
+
+        `USE2-NatGateway-Hours` matches `NatGateway-Hours`; `RegionalNatGateway-Hours` does not.
 
         >>> ITEMS["nat-gateway-hour"].has_usage_type("USE2-NatGateway-Hours")
         True
@@ -66,7 +68,7 @@ INSTANCE_FILTERS: Final = {
     "preInstalledSw": "NA",
     "capacitystatus": "Used",
     "tenancy": "Shared",
-    "marketoption": "OnDemand",  # without it, prices of Capacity Blocks are mixed in
+    "marketoption": "OnDemand",  # otherwise the result contains prices of Capacity Blocks too
 }
 """Filters for the on-demand price of an instance type, besides `regionCode` and `instanceType`."""
 

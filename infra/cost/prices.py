@@ -59,12 +59,12 @@ class Prices:
 
 
 def snapshot(region: str) -> Prices:
-    """Return the prices of the dated snapshot. A Region that it lacks has no prices."""
+    """Return a Region's prices from the dated snapshot; no prices if the snapshot lacks the Region."""
     content = _content()
     instances = _of_region(content["instances"], region)
     items = _of_region(content["items"], region)
     spot = {(name, ""): price for name, price in _of_region(content["spot"], region).items()}
-    used = instances or items  # instances are most of a bill
+    used = instances or items  # instances account for most of a bill
     newest = max((price.date for price in used.values()), default=max(one["date"] for one in content["sources"].values()))
     return Prices(region, "snapshot", newest, instances, cast(Mapping[Item, Price], items), spot)
 

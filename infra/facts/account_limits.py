@@ -1,5 +1,5 @@
 """Quotas and usage of an account in a Region: VPCs, addresses, network interfaces, clusters, roles. Only `plan` reads
-it.
+them.
 """
 
 from collections.abc import Callable, Mapping
@@ -68,7 +68,7 @@ class AccountLimits:
 
 
 def read(region: str, stack: str, services: frozenset[str]) -> AccountLimits:
-    """Query quotas and usage in parallel. Each value that cannot be read has a reason."""
+    """Query quotas and usage in parallel. For each value that could not be read, the result contains the reason."""
     clients = query(region, lambda: Clients(region))
     _ = clients.ec2, clients.eks, clients.iam, clients.quotas
     with ThreadPoolExecutor(len(LIMITS) * 2 + 2) as threads:

@@ -1,6 +1,6 @@
-"""Where GPU capacity is: reservations of the account, Capacity Blocks, Spot, and offerings by zone, in many Regions.
+"""Find GPU capacity in many Regions: the account's reservations, Capacity Blocks, Spot, and offerings by zone.
 
-Each Region is queried by its own thread. If a Region rejects a query, the reason is recorded.
+A separate thread queries each Region. If a Region rejects a query, the result contains the reason.
 """
 
 import json
@@ -25,7 +25,7 @@ NO_BLOCKS: Final = (
     *("InvalidAction", "Unsupported", "UnsupportedOperation", "InvalidParameterValue"),
     *("InvalidParameterCombination", "OperationNotPermitted"),
 )
-"""Errors of Regions that sell no blocks of a type."""
+"""Error codes returned by Regions that sell no Capacity Blocks of a type."""
 MAXIMUM_IN_BLOCK: Final = 64
 DURATIONS: Final = (*(24 * days for days in range(1, 15)), *(24 * days for days in range(21, 183, 7)))
 """Durations of Capacity Blocks in hours:
@@ -37,7 +37,7 @@ _REGIONS_PER_SCORE: Final = 10
 
 @dataclass(frozen=True)
 class Wanted:
-    """What `capacity find` searches for."""
+    """Search criteria of `capacity find`."""
 
     instance_type: str
     nodes: int
@@ -49,7 +49,7 @@ class Wanted:
 
     @property
     def durations(self) -> tuple[int, ...]:
-        """The durations of Capacity Blocks closest to the requested one: the next longer and the next shorter one."""
+        """Durations of Capacity Blocks to query: the requested one, or else the next longer and the next shorter."""
         longer = [one for one in DURATIONS if one >= self.hours][:1]
         shorter = [one for one in DURATIONS if one < self.hours][-1:] if longer != [self.hours] else []
         return (*longer, *shorter)
@@ -89,7 +89,7 @@ class BlockOffering:
 
 @dataclass(frozen=True)
 class RegionCapacity:
-    """Answers of one Region."""
+    """Results from one Region."""
 
     region: str
     zones: tuple[str, ...] = ()
@@ -286,7 +286,7 @@ class _Scores:
 
 
 def _scores(ec2: Any, wanted: Wanted, regions: Sequence[str], home: str, threads: ThreadPoolExecutor) -> _Scores:
-    """Return the placement scores. AWS answers with the ten best zones, and limits the number of different queries per
+    """Return the placement scores. AWS returns the ten best zones, and limits the number of different queries per
     day (`MaxConfigLimitExceeded`).
     """
 
@@ -328,7 +328,7 @@ def _gpus(clients: Clients, name: str) -> int:
 
 
 def _on_demand(pricing: Any, name: str) -> tuple[dict[str, Decimal], str]:
-    """Return Region -> on-demand price from the Price List, or from the snapshot if the list does not answer."""
+    """Return Region -> on-demand price from the Price List, or from the snapshot if the query fails."""
     filters = {"instanceType": name, **INSTANCE_FILTERS}
     terms = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in filters.items()]
 

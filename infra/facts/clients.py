@@ -41,7 +41,7 @@ class Clients:
     """boto3 clients for one Region: one per service, created on first use."""
 
     def __init__(self, region: str, like: "Clients | None" = None) -> None:
-        """Share the service models that `like` has loaded: EC2's takes half a second."""
+        """Share the service models that `like` has loaded: loading EC2's takes half a second."""
         import boto3.session
 
         self.region = region
@@ -51,7 +51,7 @@ class Clients:
 
     def now(self) -> datetime:
         """Return the time of AWS's last response, or this machine's time before the first one. The local AWS has its
-        own calendar.
+        own clock.
         """
         return parsedate_to_datetime(self._last_date) if self._last_date else datetime.now(UTC)
 
@@ -118,7 +118,7 @@ class Clients:
         return self._client("service-quotas")
 
     def pricing(self, region: str) -> Any:
-        """Return a client of the Price List, which has endpoints in a few Regions only."""
+        """Return a client of the Price List, which has endpoints in only a few Regions."""
         from botocore.config import Config
 
         config = Config(

@@ -1,7 +1,7 @@
 """Queries about the KMS key that encrypts the nodes' volumes.
 
-The launch templates ask for encrypted volumes and name no key, so EBS uses the account's default key for the Region,
-whether or not the account encrypts all volumes by default.
+The launch templates request encrypted volumes and specify no key, so EBS uses the account's default key for the
+Region, whether or not the account encrypts all volumes by default.
 """
 
 import json
@@ -14,7 +14,9 @@ SERVICE_ROLE = "role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleFo
 
 
 def default_key(clients: Clients, partition: str, account: str) -> EbsKey | None:
-    """Return the account's default key for EBS if it is customer managed; None for the key of AWS, which always works."""
+    """Return the account's default key for EBS if it is customer managed. Return None for AWS's own key, which always
+    works.
+    """
     key_id: str = clients.ec2.get_ebs_default_kms_key_id()["KmsKeyId"]
     if key_id.endswith(OF_AWS):
         return None
@@ -30,7 +32,7 @@ def default_key(clients: Clients, partition: str, account: str) -> EbsKey | None
 
 
 def _granted(clients: Clients, key_id: str, role: str) -> frozenset[str]:
-    """Return the operations that grants allow the role to perform for every volume."""
+    """Return the operations that grants allow the role to perform on any volume."""
     pages = clients.kms.get_paginator("list_grants").paginate(KeyId=key_id)
     grants = [grant for page in pages for grant in page["Grants"]]
     own = [grant for grant in grants if grant.get("GranteePrincipal") == role and not grant.get("Constraints")]

@@ -121,7 +121,7 @@ def endpoints(clients: Clients, vpc_id: str) -> frozenset[str]:
 
 
 def endpoint_services(clients: Clients) -> dict[str, EndpointService]:
-    """Return AWS's services that offer interface endpoints, by the part of the name after the Region."""
+    """Return AWS's services that offer interface endpoints, keyed by the part of the name after the Region."""
     kinds = [_is_one_of("service-type", ["Interface"])]
     described = _all(clients.ec2, "describe_vpc_endpoint_services", "ServiceDetails", Filters=kinds)
     found = {}

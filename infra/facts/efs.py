@@ -10,7 +10,7 @@ from infra.facts.security_groups import sources
 NFS: Final = 2049
 
 Admitted = Mapping[str, Mapping[str, frozenset[str]]]
-"""Zone -> security group -> sources that it admits to NFS."""
+"""Zone -> security group -> sources from which it allows NFS traffic."""
 
 
 def file_system(clients: Clients, file_system_id: str) -> FileSystem | None:
@@ -27,7 +27,7 @@ def file_system(clients: Clients, file_system_id: str) -> FileSystem | None:
 
 
 def admitted(clients: Clients, file_system_id: str) -> Admitted:
-    """Return which sources the security groups of the file system's mount targets admit to NFS."""
+    """Return the sources from which the security groups of the file system's mount targets allow NFS traffic."""
     try:
         targets = clients.efs.describe_mount_targets(FileSystemId=file_system_id)["MountTargets"]
     except (clients.efs.exceptions.FileSystemNotFound, clients.efs.exceptions.BadRequest):

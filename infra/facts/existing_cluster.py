@@ -97,7 +97,7 @@ def _is_ready(pod: Mapping[str, Any]) -> bool:
 
 
 def _fails(pod: Mapping[str, Any]) -> bool:
-    """Return whether a container has ended with an error. The plugin fails if the node has no driver."""
+    """Return whether a container has exited with an error. The plugin fails if the node has no driver."""
     ended = [
         container.get(when, {}).get("terminated", {})
         for container in pod.get("status", {}).get("containerStatuses", ())
@@ -107,7 +107,7 @@ def _fails(pod: Mapping[str, Any]) -> bool:
 
 
 def node_of(manifest: Mapping[str, Any], plugins: Iterable[str] = ()) -> Node:
-    """Convert a Kubernetes node object. `plugins` names the nodes on which NVIDIA's device plugin is ready or fails."""
+    """Convert a Kubernetes node object. `plugins`: nodes on which NVIDIA's device plugin is ready or fails."""
     metadata, spec, status = manifest["metadata"], manifest.get("spec", {}), manifest.get("status", {})
     offered = status.get("allocatable", {})
     taints = [Taint(one["key"], one.get("value", ""), one["effect"]) for one in spec.get("taints", ())]

@@ -8,13 +8,13 @@ from infra.facts.model import LustreFileSystem
 from infra.facts.security_groups import sources
 
 LUSTRE: Final = 988
-"""The first of the ports that clients need:
+"""The first port that clients need:
 https://docs.aws.amazon.com/fsx/latest/LustreGuide/limit-access-security-groups.html
 """
 
 
 def file_system(clients: Clients, file_system_id: str) -> LustreFileSystem | None:
-    """Return the file system with this ID, or None if there is none or it is of another kind."""
+    """Return the file system with this ID; None if it does not exist or is not a Lustre file system."""
     try:
         found = clients.fsx.describe_file_systems(FileSystemIds=[file_system_id])["FileSystems"]
     except (clients.fsx.exceptions.FileSystemNotFound, clients.fsx.exceptions.BadRequest):
@@ -33,7 +33,7 @@ def own_file_system(clients: Clients, tags: Mapping[str, str]) -> LustreFileSyst
 
 
 def admitted(clients: Clients, found: LustreFileSystem) -> dict[str, frozenset[str]]:
-    """Return security group of the file system -> sources that it admits to Lustre."""
+    """Return security group of the file system -> sources from which it allows Lustre traffic."""
     if not found.interface_ids:
         return {}
     interfaces = clients.ec2.describe_network_interfaces(NetworkInterfaceIds=list(found.interface_ids))["NetworkInterfaces"]
@@ -60,7 +60,7 @@ def bucket_region(clients: Clients, bucket: str) -> str | None:
 
 
 def key_state(clients: Clients, arn: str) -> str:
-    """Return the state of a KMS key, such as `Enabled`, or `NotFound`."""
+    """Return the state of a KMS key, such as `Enabled`; `NotFound` if it does not exist."""
     try:
         return str(clients.kms.describe_key(KeyId=arn)["KeyMetadata"]["KeyState"])
     except clients.kms.exceptions.NotFoundException:

@@ -183,11 +183,11 @@ def _addon_versions(settings: Settings, clients: Clients) -> dict[str, frozenset
 
 
 _Mounts = tuple[efs.Admitted, frozenset[str]]
-"""Sources that the mount targets of an existing file system admit, and the security groups of this stack's nodes."""
+"""Sources from which an existing file system's mount targets allow NFS traffic, and the nodes' security groups."""
 
 
 class _AccountFacts:
-    """Queries about those parts of the account in this Region on which the settings depend."""
+    """Queries about the parts of the account in this Region that the settings depend on."""
 
     def __init__(self, settings: Settings, clients: Clients, queries: _Queries, caller: Caller) -> None:
         partition = caller.arn.split(":")[1]
@@ -206,7 +206,7 @@ class _AccountFacts:
             None,
         )
 
-        # Not a query of its own: each missing price has a sentence in the bill.
+        # Not an optional query: the bill reports each missing price.
         self.prices = queries.required(lambda: price_list.read(Wanted.of(settings)) if settings.budget.is_set else None)
 
     def add_to(self, facts: Facts) -> Facts:
@@ -291,7 +291,7 @@ class _NamedResources:
     def _mounts(settings: Settings, clients: Clients, queries: _Queries) -> "Future[_Mounts | None]":
         """Read the security groups that decide which nodes can mount an existing file system.
 
-        This is required if the stack adds rules to these groups: rules for unread groups would be deleted.
+        The query is required if the stack adds rules to these groups: rules for unread groups would be deleted.
         """
         name = settings.storage.existing_file_system_id
         naming = Naming(settings.stack)

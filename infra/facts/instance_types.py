@@ -85,7 +85,7 @@ class InstanceType:
 
 
 def _network_card(described: Mapping[str, Any]) -> NetworkCard:
-    types = described.get("InterfaceTypes")  # the SDK drops the field before botocore 1.44
+    types = described.get("InterfaceTypes")  # botocore before 1.44 drops the field
     return NetworkCard(
         index=described["NetworkCardIndex"],
         maximum_interfaces=described["MaximumNetworkInterfaces"],

@@ -70,7 +70,7 @@ class CapacityReservation:
     start: datetime | None = None
     end: datetime | None = None
     read_at: datetime = field(default=_LONG_AGO, compare=False)
-    """When AWS reported this, by its clock."""
+    """When AWS reported this, by AWS's clock."""
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,8 @@ class FileSystem:
     mount_targets: Mapping[str, str]
     """Zone -> VPC of the mount target there. EFS allows mount targets in only one VPC at a time."""
     admitted: Mapping[str, Mapping[str, frozenset[str]]] | None = None
-    """Zone -> security group of the mount target there -> sources that it admits to NFS: CIDRs, security groups and prefix
-    lists. None if they could not be read."""
+    """Zone -> security group of the mount target there -> sources from which it allows NFS traffic (CIDRs, security
+    groups and prefix lists). None if they could not be read."""
     nodes_groups: frozenset[str] = frozenset()
     """Existing security groups of this stack's nodes: its own, and on EKS also the cluster security group."""
 
@@ -103,7 +103,8 @@ class LustreFileSystem:
     mount_name: str
     interface_ids: tuple[str, ...] = ()
     admitted: Mapping[str, frozenset[str]] | None = None
-    """Security group of the file system -> sources that it admits to Lustre. None if they could not be read."""
+    """Security group of the file system -> sources from which it allows Lustre traffic. None if they could not be
+    read."""
     nodes_groups: frozenset[str] = frozenset()
     """Existing security groups of this stack's nodes: its own, and on EKS also the cluster security group."""
 
@@ -119,7 +120,7 @@ class EbsKey:
     """ARN of Auto Scaling's service-linked role, which launches the nodes."""
     policy: Mapping[str, Any] = field(default_factory=dict)
     grants: frozenset[str] = frozenset()
-    """Operations that grants allow to the role."""
+    """Operations that grants allow the role to perform."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,7 @@ class Ami:
 
 @dataclass(frozen=True)
 class NodeTemplate:
-    """Launch template version of an existing node group, as far as `pulumi up` sets it."""
+    """The parts of an existing node group's launch template version that `pulumi up` sets."""
 
     instance_type: str | None
     image_id: str | None
@@ -274,10 +275,10 @@ class Facts:
     endpoint_services: Mapping[str, EndpointService] | None = None
     """Services that offer interface endpoints, such as `ecr.api`; None if they are not needed or could not be read."""
     ebs_key: EbsKey | None = None
-    """The account's default key for EBS; None for the key of AWS, or if it could not be read."""
+    """The account's default key for EBS; None if it is AWS's own key or could not be read."""
     in_use: Mapping[str, int] = field(default_factory=dict)
-    """EC2 service quota code -> vCPUs that instances of others and reservations use."""
+    """EC2 service quota code -> vCPUs used by reservations and by instances outside the stack."""
     prices: Prices | None = None
-    """Prices; read only for stacks with a budget."""
+    """Prices; queried only for stacks with a budget."""
     unchecked: tuple[str, ...] = ()
     """One sentence for each value that could not be read, with the reason."""

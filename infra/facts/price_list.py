@@ -31,7 +31,7 @@ PriceListRegion = Literal["us-east-1", "eu-central-1", "ap-south-1"]
 
 
 def price_list_region(region: str) -> PriceListRegion:
-    """Return the Region whose endpoint answers. The Price List has three endpoints; each knows the prices of all Regions.
+    """Return the Region of the endpoint to query. Each of the three endpoints has the prices of all Regions.
 
     >>> price_list_region("eu-west-1"), price_list_region("us-west-2")
     ('eu-central-1', 'us-east-1')
@@ -162,7 +162,7 @@ def _spot(ec2: Any, types: frozenset[str], now: datetime) -> dict[tuple[str, str
 
 
 class _Kept:
-    """Prices of a Region on disk, for one endpoint. An unreadable file counts as empty."""
+    """Prices of a Region, cached on disk, for one endpoint. An unreadable file counts as empty."""
 
     def __init__(self, region: str, endpoint: str, now: datetime) -> None:
         folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpumpi" / "prices"
@@ -193,4 +193,4 @@ class _Kept:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._path.write_text(json.dumps(self._found, indent=1), encoding="utf-8")
         except OSError:
-            return  # with a read-only home directory, queries only take longer
+            return  # in a read-only home directory nothing is cached, and queries only take longer

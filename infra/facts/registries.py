@@ -61,7 +61,7 @@ ECR_HOST: Final = re.compile(r"(?P<account>\d{12})\.dkr\.ecr(-fips)?\.(?P<region
 
 
 def ecr_repository(name: str) -> tuple[str, str, str] | None:
-    """Return account, Region and name of a repository in ECR; None if it is in another registry.
+    """Return the account, Region and name of an ECR repository; None for any other registry.
 
     >>> ecr_repository("123456789012.dkr.ecr.us-west-2.amazonaws.com/gpumpi-a/mpi")
     ('123456789012', 'us-west-2', 'gpumpi-a/mpi')

@@ -26,7 +26,7 @@ _ACCEPT: Final = ", ".join(
 )
 _CHALLENGE: Final = re.compile(r'(\w+)="([^"]*)"')
 LARGEST: Final = 4 * 1024 * 1024
-"""Maximum bytes of a manifest: registries accept at most 4 MiB."""
+"""Maximum size of a manifest in bytes: registries accept at most 4 MiB."""
 
 
 class NotAnswered(Exception):
@@ -108,7 +108,7 @@ class _Registry:
         return found
 
     def _anonymous_token(self, challenge: str) -> str:
-        """Request a token from the token service that the registry names. Raises NotAnswered if it requires a login."""
+        """Request a token from the service that the challenge specifies. Raises NotAnswered if it requires a login."""
         found = dict(_CHALLENGE.findall(challenge))
         realm = found.pop("realm", "")
         if not challenge.startswith("Bearer ") or urlsplit(realm).scheme != self._scheme:

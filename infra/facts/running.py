@@ -12,9 +12,9 @@ RUNNING = ("pending", "running")
 
 
 def vcpus_in_use(clients: Clients, stack: str) -> dict[str, int]:
-    """Return quota code -> vCPUs. The stack's own instances do not count: its sizes include them.
+    """Return quota code -> vCPUs. The stack's own instances do not count: the planned sizes include them.
 
-    A reservation uses quota whether or not instances run in it, and those instances use none.
+    A reservation uses quota whether or not instances run in it. Those instances use no additional quota.
     """
     found: Counter[str] = Counter()
     each: dict[str, int] = {}

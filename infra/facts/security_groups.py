@@ -1,10 +1,10 @@
-"""Sources that the rules of security groups admit to a port."""
+"""Sources from which security group rules allow traffic to a port."""
 
 from typing import Any
 
 
 def sources(permissions: list[dict[str, Any]], port: int) -> frozenset[str]:
-    """Return the CIDRs, security groups and prefix lists that ingress rules admit to a TCP port."""
+    """Return the CIDRs, security groups and prefix lists from which ingress rules allow traffic to a TCP port."""
     found: set[str] = set()
     for one in permissions:
         if one["IpProtocol"] == "-1" or (one["IpProtocol"] == "tcp" and one["FromPort"] <= port <= one["ToPort"]):

@@ -1,4 +1,4 @@
-"""Whether IAM would allow actions, according to SimulatePrincipalPolicy. The simulation evaluates policies and executes
+"""Check with SimulatePrincipalPolicy whether IAM would allow actions. The simulation evaluates policies and executes
 nothing.
 """
 

@@ -1,4 +1,4 @@
-"""When each instance of a stack ran: from EC2 or, if EC2 no longer lists the instance, from scaling activities."""
+"""Running times of a stack's instances: from EC2 or, if EC2 no longer lists the instance, from scaling activities."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -78,7 +78,7 @@ def _of_instance(instance: Mapping[str, Any], ends: Mapping[str, Mapping[str, An
 
 
 def _activities(clients: Clients, stack: str) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """Yield the activities of the stack's groups, each with its group. EKS tags the groups that it creates."""
+    """Yield the scaling activities of the stack's groups, each with its group. EKS tags the groups that it creates."""
     found: dict[str, Mapping[str, Any]] = {}
     for tag, value in ((STACK_TAG, stack), (EKS_CLUSTER_TAG, Naming(stack).cluster)):
         own = {"Name": f"tag:{tag}", "Values": [value]}

@@ -1,9 +1,12 @@
-"""What faults of nodes mean, and what follows from them. Pure functions that import only Python's standard library: the
-job controller runs these modules in its pod.
+"""Node faults and the actions that they require. Pure functions that import only Python's standard library: the job
+controller runs these modules in its pod.
 
-xids.py         NVIDIA's Xids faults.py       node conditions of EKS's node monitoring agent -> one owner and one action
-brake.py        how many nodes may be taken out of service within a window annotation.py   the annotation of a node that
-is out of service cordons.py      which nodes to take out of service repairs.py      from repair to verification, and
-back into service journal.py      what happened to nodes, including deleted ones healing.py      all of it in one pass:
-what to record, then what to change
+xids.py         NVIDIA's Xids
+faults.py       node conditions of EKS's node monitoring agent -> one owner and one action
+brake.py        how many nodes may be taken out of service within a window
+annotation.py   the annotation of a node that is out of service
+cordons.py      which nodes to take out of service
+repairs.py      from repair to verification, and back into service
+journal.py      history of nodes that were taken out of service, including deleted ones
+healing.py      one pass over all nodes: what to record, then what to change
 """

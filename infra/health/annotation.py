@@ -1,6 +1,4 @@
-"""The annotation of a node that the job controller has taken out of service: since when, why, and the state of its
-repair.
-"""
+"""The annotation of a node that the job controller has taken out of service: when, why, and the state of its repair."""
 
 import json
 from collections.abc import Mapping
@@ -28,7 +26,7 @@ class TakenOut:
     action: Action = "cordon"
     """Repair that the node needs after its jobs have left."""
     state: State = "draining"
-    """draining: jobs leave it; repairing: it waits until the fault is gone; verifying: the fault is gone, for now."""
+    """draining: jobs leave the node. repairing: the node still has the fault. verifying: the fault is gone, for now."""
     since: datetime = FIRST
     """When the state began."""
     drains: bool = True
@@ -42,7 +40,8 @@ class TakenOut:
 def read(node: Object) -> TakenOut | None:
     """Return the content of a node's annotation, or None if it has none.
 
-    A damaged annotation counts as old, and its node as drained: the node stays out of service until it has no fault.
+    A node with a damaged annotation counts as taken out long ago and as drained. It stays out of service until it has
+    no fault.
     """
     found = (node["metadata"].get("annotations") or {}).get(ANNOTATION)
     return None if found is None else parsed(found)

@@ -1,8 +1,8 @@
-"""Which broken nodes the job controller takes out of service, and how.
+"""Selects the broken nodes that the job controller takes out of service, and builds the patches.
 
-A node is taken out with one patch: it becomes unschedulable, and an annotation records when and why. A controller that
-was killed between two patches finds everything it did on the nodes. The patch contains the node's resourceVersion, so a
-node that has changed in the meantime is checked again.
+A node is taken out with one patch: it becomes unschedulable, and an annotation records when and why. If the
+controller is killed between two patches, the nodes show what it has already done. The patch contains the node's
+resourceVersion, so a node that has changed in the meantime is checked again.
 
 The condition of EKS's agent stays False after the fault is gone. A node with the annotation is therefore never cordoned
 again, even if a person has uncordoned it, until the verification of the node has removed the annotation.
@@ -27,7 +27,7 @@ class Cordon:
     condition: str
     reason: str
     action: Action
-    """What the node needs after its jobs have left."""
+    """Repair that the node needs after its jobs have left."""
     version: str
     """The node's resourceVersion."""
     drains: bool = True
@@ -81,12 +81,12 @@ def decide(
 
 
 def taken_out(nodes: Iterable[Object]) -> dict[str, datetime]:
-    """Return the nodes that were taken out, and when. A damaged annotation counts as old: the node stays out."""
+    """Return the nodes that were taken out, and when. A damaged annotation gives an early date: the node stays out."""
     return {_name(one): found.at for one in nodes if (found := annotation.read(one)) is not None}
 
 
 def broken_nodes(nodes: Iterable[Object], *, existing: bool) -> list[Cordon]:
-    """Return the nodes in service that the controller takes out, in the order in which they broke."""
+    """Return the nodes in service that the controller should take out, in the order in which they broke."""
     found = []
     for node in nodes:
         if annotation.read(node) is not None or node["spec"].get("unschedulable"):
@@ -97,7 +97,7 @@ def broken_nodes(nodes: Iterable[Object], *, existing: bool) -> list[Cordon]:
 
 
 def _fault(node: Object, *, existing: bool) -> tuple[str, Cordon] | None:
-    """Return since when the controller has to act on a node, and how; None if it does not need to act."""
+    """Return when a fault that the controller must handle began, and how to handle it; None without such a fault."""
     for one in node["status"].get("conditions", ()):
         if one["type"] not in faults.AGENT_CONDITIONS or one["status"] != "False":
             continue

@@ -1,8 +1,8 @@
-"""Faults of nodes, as EKS's node monitoring agent reports them -> one owner and one action.
+"""Maps each node fault that EKS's node monitoring agent reports to one owner and one action.
 
-The owner is the only component that acts: two that repair the same node would fight over it. Where the job controller is
-the owner, EKS's node auto repair must not act, so the node group needs an override with the action `NoAction`
-(`repair_overrides`).
+The owner is the only component that acts: two components repairing the same node would conflict. Where the job
+controller is the owner, EKS's node auto repair must not act, so the node group needs an override with the action
+`NoAction` (`repair_overrides`).
 
 https://docs.aws.amazon.com/eks/latest/userguide/node-health-nma.html
 https://docs.aws.amazon.com/eks/latest/userguide/node-repair.html
@@ -22,7 +22,7 @@ Action = Literal["none", "cordon", "reboot", "replace"]
 GPU_CONDITION: Final = "AcceleratedHardwareReady"
 READY: Final = "Ready"
 AGENT_CONDITIONS: Final = (GPU_CONDITION, "NetworkingReady", "KernelReady", "StorageReady", "ContainerRuntimeReady")
-"""Conditions that the agent writes. True is healthy. The agent sets one back to True only when it restarts."""
+"""Conditions that the agent writes. True is healthy. The agent resets a condition to True only when it restarts."""
 WAITS: Final = {GPU_CONDITION: timedelta(minutes=10)}
 OTHER_WAIT: Final = timedelta(minutes=30)
 """How long EKS waits before it repairs a node."""
@@ -32,18 +32,18 @@ LEAST_WAIT_MINUTES: Final = 5
 _XID: Final = re.compile(r"NvidiaXID(\d+)(?:Error|Warning)")
 _EKS_REPLACES: Final = frozenset({74, 79, 119, 120, 121, 140})
 _EKS_REBOOTS: Final = frozenset({13, 31, 48, 63, 64, 94, 95})
-"""Xids of the user guide's table. The agent reports 13, 31, 94 and 121 only as events, so EKS never acts on them
+"""Xids in the user guide's table. The agent reports 13, 31, 94 and 121 only as events, so EKS never acts on them
 (https://github.com/aws/eks-node-monitoring-agent/issues/272)."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """Who acts on a fault, and how."""
+    """Owner of a fault, and its action."""
 
     owner: Owner
     action: Action
     eks: Action
-    """What EKS's node auto repair does without an override."""
+    """Action of EKS's node auto repair without an override."""
 
     def on_existing(self) -> "Decision":
         """Return the decision for an existing cluster: the controller takes nodes out of service, and people repair
@@ -90,13 +90,13 @@ def decide(condition: str, reason: str) -> Decision:
     False
     """
     if condition != GPU_CONDITION:
-        # Without its kubelet, network, kernel or disk, a node cannot repair itself, and EKS replaces it.
+        # Without a working kubelet, network, kernel or disk, a node cannot repair itself, and EKS replaces it.
         return _BY_EKS if condition in (READY, *AGENT_CONDITIONS) else NOTHING
     if (number := xid_of(reason)) is not None:
         return _of_xid(number)
     if _HEALTH_CODE.fullmatch(reason):
         return Decision("controller", "cordon", "none")
-    # The agent's next release may have new reasons. The condition is False, so no job should start there.
+    # Later releases of the agent may add reasons. The condition is False, so no job should start on the node.
     return _GPU_REASONS.get(reason, Decision("controller", "cordon", "none"))
 
 

@@ -1,4 +1,4 @@
-"""What the job controller does about broken nodes in one pass: first a journal to write, then patches of nodes."""
+"""One pass of the job controller over broken nodes. It returns a journal to store first, then patches of nodes."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ class Policy:
 
     pools: tuple[Pool, ...] = ()
     existing: bool = False
-    """Whether another program owns the nodes: they are cordoned, and jobs stay."""
+    """Whether another program owns the nodes. If so, they are only cordoned, and jobs stay."""
     brake: Brake = field(default_factory=Brake)
 
     def pool_of(self, node: Object) -> Pool | None:
@@ -35,7 +35,7 @@ class Policy:
 
 @dataclass(frozen=True)
 class Patch:
-    """A change of one node, which the API server refuses if the node has changed since."""
+    """A change to one node. The API server rejects it if the node has changed since."""
 
     node: str
     body: Mapping[str, Any]
@@ -45,12 +45,12 @@ class Patch:
 @dataclass(frozen=True)
 class Plan:
     journal: Journal
-    """To be stored before the first patch."""
+    """Store it before applying the first patch."""
     patches: tuple[Patch, ...]
 
 
 def plan(nodes: Sequence[Object], known: Journal, busy: Collection[str], now: datetime, policy: Policy) -> Plan:
-    """Return what to do. `nodes`: all nodes of the cluster. `busy`: names of nodes on which jobs run."""
+    """Return the journal and the patches. `nodes`: all nodes of the cluster. `busy`: names of nodes that run jobs."""
     mine = [one for one in nodes if policy.pool_of(one) is not None]
     after = journal.observed(known, mine, [str(one["metadata"]["uid"]) for one in nodes], now)
     entries = after["entries"]
@@ -66,7 +66,7 @@ def plan(nodes: Sequence[Object], known: Journal, busy: Collection[str], now: da
 
 
 def _step(node: Object, entries: list[journal.Entry], now: datetime, policy: Policy, *, is_busy: bool) -> Patch | None:
-    """Return the change of a node that is out of service; None if it stays as it is."""
+    """Return the patch for a node that is out of service; None if its state stays the same."""
     out, pool = annotation.read(node), policy.pool_of(node)
     if out is None or pool is None:
         return None
@@ -99,7 +99,7 @@ def emptied(nodes: Sequence[Object]) -> dict[str, str]:
 
 
 def _emptied(nodes: Sequence[Object]) -> Iterator[tuple[Object, TakenOut]]:
-    """If a person has uncordoned a node, it keeps its jobs."""
+    """Yield the nodes that jobs had to leave. If a person has uncordoned a node, it keeps its jobs."""
     for node in nodes:
         out = annotation.read(node)
         if out is not None and out.drains and node["spec"].get("unschedulable"):

@@ -1,7 +1,7 @@
 """The journal of the nodes that were taken out of service: one JSON document in a ConfigMap, which outlives the nodes.
 
 For a node that exists, its annotation is authoritative. The journal is written before a node is changed, so the brake
-counts a node even if the controller is killed between the two, or if the node is replaced in the meantime.
+counts a node even if the controller is killed between the two steps, or if the node is replaced in the meantime.
 """
 
 import json

@@ -39,7 +39,7 @@ class PoolDescription(_Described):
     name: str
     instance_type: str = ""
     market: str = ""
-    """Purchase option of the instances, such as `spot`; empty outside AWS and in descriptions by older versions."""
+    """Purchase option of the instances, such as `spot`; empty outside AWS and in descriptions from older versions."""
     gpus: int = 0
     """`nvidia.com/gpu` per node."""
     slots: int
@@ -49,7 +49,7 @@ class PoolDescription(_Described):
     rdma_resource: str = ""
     """Resource of the RDMA device plugin; empty if jobs of the pool use no InfiniBand or RoCE."""
     rdma_devices: int = 0
-    """`rdma_resource` per node."""
+    """Devices of `rdma_resource` per node."""
     hugepages_mib: int = 0
     """`hugepages-2Mi` per node, in MiB."""
     memory_mib: int
@@ -107,7 +107,7 @@ class NamespaceDescription(_Described):
     """True if pods with the service account may exchange public keys through the S3 bucket that a ConfigMap in the
     namespace names."""
     workdir_bucket: bool = False
-    """True if pods with the service account may read the folders that `submit` puts into that bucket."""
+    """True if pods with the service account may read the folders that `submit` puts into the same bucket."""
 
 
 class ClusterDescription(_Described):
@@ -128,13 +128,13 @@ class ClusterDescription(_Described):
     job_controller: bool = False
     """True if the cluster has a job controller, which keeps records, runs `setup` and restarts jobs."""
     log_group: str = ""
-    """Log group of CloudWatch Logs to which submitted jobs write their logs; empty if they keep them on a volume."""
+    """CloudWatch log group for the logs of submitted jobs; empty if jobs keep their logs on a volume."""
     image_registry: str = ""
     """Prefix of full image names: `docker.io/a/b:1` becomes `mirror.example.com/all/docker.io/a/b:1`."""
     image_repository: str = ""
     """Repository of short image names: `b:1` becomes `registry.example.com/team/b:1`. Empty if the cluster has none."""
     image_pull_secrets: tuple[str, ...] = ()
-    """Secrets with which nodes pull images, unless the job names its own."""
+    """Secrets that nodes use to pull images, unless the job lists its own."""
     cpu_request_factor: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Multiplier for CPU requests; below 1 if small nodes stand in for larger ones."""
 

@@ -21,7 +21,7 @@ from infra.platform import objects
 from infra.platform.site import Site
 
 RELEASED: Final = ['metadata.labels["kueue.x-k8s.io/queue-name"]', "spec.suspend", "spec.runPolicy.suspend", "spec.replicas"]
-"""Properties that the job controller changes when the setup of a job has succeeded."""
+"""Properties that the job controller changes after a job's setup succeeds."""
 CONTROLLED: Final = {
     "MPIJob": ("spec.runPolicy.backoffLimit",),
     "Job": (
@@ -109,15 +109,15 @@ def digest(pieces: Sequence[Piece]) -> str:
 
 
 def _compared(job: Job, cluster: ClusterDescription) -> ClusterDescription:
-    """Return the cluster for which a job's digest is computed. A new job controller changes only the digests of jobs
-    that it would run differently from the start.
+    """Return the cluster description that goes into a job's digest. A new job controller changes only the digests of
+    jobs that it would run differently from the start.
     """
     needs_controller = bool(job.setup or job.no_retry_exit_codes or job.progress)
     return cluster if needs_controller else cluster.model_copy(update={"job_controller": False})
 
 
 def _ignored(manifest: Manifest) -> list[str] | None:
-    """Return the properties of an object whose changes do not update it. A replacement applies them."""
+    """Return the properties whose changes do not update an object. A replacement applies them."""
     kind, policy = manifest["kind"], manifest["metadata"]["annotations"].get(POLICY_ANNOTATION, "")
     if kind == "Secret":
         # Every run of this program generates new keys. In Pulumi's state they are `data`, because its provider converts

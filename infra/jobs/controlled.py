@@ -1,4 +1,4 @@
-"""Changes to a job's objects in clusters with a job controller: it restarts the job as a whole, and runs `setup` first.
+"""Changes to a job's objects in clusters with a job controller, which restarts the whole job and runs `setup` first.
 
 Kubernetes and mpi-operator retry a failed attempt. The controller judges each attempt, and fails the job when no retry
 is left: unlike a Job, it distinguishes lost nodes from failures.
@@ -20,7 +20,7 @@ from infra.naming import HELD_QUEUE, POLICY_ANNOTATION, ROLE_LABEL, job_labels
 
 POLICY_VERSION: Final = 1
 DISRUPTIONS: Final = 100
-"""Attempts of a job that Kubernetes allows in addition to its restarts: lost nodes and preemption do not count."""
+"""Attempts that Kubernetes allows a job in addition to its restarts: lost nodes and preemption do not count."""
 SETUP: Final = "setup"
 FORMER_CONTAINER: Final = "prepare"
 """Init container that runs `setup` in clusters without a job controller."""
@@ -52,7 +52,7 @@ def controlled(pieces: Sequence[Piece], placed: PlacedJob) -> list[Piece]:
 
 
 def policy(placed: PlacedJob) -> Manifest:
-    """Return what the controller does for the job (`POLICY` in infra/platform/job_controller/in_pod/job.py)."""
+    """Return the controller's policy for the job (`POLICY` in infra/platform/job_controller/in_pod/job.py)."""
     job = placed.job
     deadline = {} if job.active_deadline_seconds is None else {"activeDeadlineSeconds": job.active_deadline_seconds}
     return {
@@ -73,7 +73,7 @@ def _progress(placed: PlacedJob) -> Manifest:
 
 
 def _report_steps(main: Manifest, placed: PlacedJob) -> None:
-    """Let the pod with the job's log print the steps from `progress.file`: the controller reads only this log."""
+    """Make the pod with the job's log print the steps from `progress.file`: the controller reads only this log."""
     path = placed.job.progress and placed.job.progress.file
     if not path:
         return
@@ -85,7 +85,8 @@ def _report_steps(main: Manifest, placed: PlacedJob) -> None:
 
 
 def _record_collectives(manifest: Manifest, placed: PlacedJob) -> None:
-    """Let PyTorch keep its last collectives, and write them when the controller asks what the ranks of a hang were doing."""
+    """Make PyTorch record its last collectives, and write them when the controller asks what the ranks of a hung job
+    were doing."""
     job = placed.job
     if not job.progress or not placed.size.gpus:
         return
@@ -110,8 +111,8 @@ def _allow_disruptions(main: Manifest, placed: PlacedJob) -> None:
 
 
 def _serve_until_the_end(manifest: Manifest, placed: PlacedJob) -> None:
-    """Let the cleanup controller of a `standalone` job watch the launcher's Job: only the job controller knows the last
-    attempt."""
+    """Make the cleanup controller of a `standalone` job watch the launcher's Job: only the job controller knows which
+    attempt is the last."""
     if manifest["metadata"]["labels"].get(ROLE_LABEL) != standalone.KEEPER:
         return
     if manifest["kind"] == "Role":
@@ -127,8 +128,8 @@ def _serve_until_the_end(manifest: Manifest, placed: PlacedJob) -> None:
 
 
 def setup(placed: PlacedJob) -> Manifest:
-    """Return the Job that runs `setup`. The queue admits it apart from the ranks, so it may take longer than the 30
-    minutes after which the queue evicts a job whose pods are not all ready."""
+    """Return the Job that runs `setup`. The queue admits it separately from the ranks, so it may take longer than 30
+    minutes, after which the queue evicts a job whose pods are not all ready."""
     job = placed.job
     amounts = job.setup_resources
     memory = {"memory": amounts.memory}

@@ -15,11 +15,11 @@ from infra.jobs.pods import Manifest, PlacedJob, container, helper_resources, la
 from infra.naming import ROLE_LABEL
 
 ROLE: Final = "files"
-"""Role label of the ConfigMap that names the job's folder, and of pods that read and write it."""
+"""Role label of the ConfigMap that records the job's folder, and of pods that read and write it."""
 FOLDER: Final = ".gpumpi/jobs"
 HELPER_MEMORY_MIB: Final = 256
 HELPER_SECONDS: Final = 3600
-"""Time limit of a pod that reads or writes the folder. Kubernetes deletes the pod even if the command line was killed."""
+"""Time limit of a pod that reads or writes the folder. Kubernetes deletes the pod even if the command was killed."""
 LOG_LIMIT_MIB: Final = 100
 """Maximum size of the copy of one pod's log."""
 SELECTOR: Final = {ROLE_LABEL: ROLE}
@@ -52,7 +52,7 @@ class JobFiles:
 
 
 def of(placed: PlacedJob, id: str) -> JobFiles | None:
-    """Return the job's folder on the first of the cluster's volumes that it mounts writable; None if there is none."""
+    """Return the job's folder on the first cluster volume that the job mounts writable; None without such a volume."""
     shared = {volume.name: volume.mount_path for volume in placed.namespace.volumes}
     for mount in wanted_mounts(placed.job, placed.namespace):
         if mount.name in shared and not mount.read_only:
@@ -73,7 +73,7 @@ def used_by(pieces: Sequence[Piece], files: JobFiles, *, workdir: bool, logs: bo
 
 
 def rank_pods(manifest: Manifest) -> list[Manifest]:
-    """Return the specs of those pods in a job's object that may run ranks."""
+    """Return the specs of the pods in a job's object that may run ranks."""
     spec: Mapping[str, Manifest] = manifest.get("spec", {})
     templates = [*(one["template"] for one in spec.get("mpiReplicaSpecs", {}).values()), spec.get("template", {})]
     return [template.get("spec", {}) for template in templates]

@@ -1,4 +1,4 @@
-"""Rules for a job's image: its name, its registry, and the Secrets with which nodes pull it."""
+"""Rules for a job's image: its name, its registry, and the Secrets that nodes use to pull it."""
 
 import re
 from collections.abc import Iterator, Sequence

@@ -72,7 +72,7 @@ https://github.com/open-mpi/ompi/issues/4948"""
 
 
 _UCX_WITHOUT_TCP: Final = {"UCX_TLS": "^tcp"}
-"""UCX may use every other transport; pml ucx alone would still accept TCP. NOT VERIFIED on hardware (2026-11-23).
+"""UCX may use every transport except TCP; pml ucx alone would still accept TCP. NOT VERIFIED on hardware (2026-11-23).
 https://openucx.readthedocs.io/en/master/faq.html#which-transports-does-ucx-use"""
 
 

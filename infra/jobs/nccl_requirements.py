@@ -14,8 +14,9 @@ _GPUDIRECT: Final = re.compile(
     r"|p([6-9]|\d\d)[\w-]*\..+"
     r"|g7e\.(12|24|48)xlarge"
 )
-"""Types on which aws-ofi-nccl itself refuses to run without GPUDirect (`gdr_required`); it does not on p3dn, g5, g6*,
-p5.4xlarge and smaller g7e: https://github.com/aws/aws-ofi-nccl, src/platform-aws.cpp at 2daf7d3, read 2026-11-22."""
+"""Types on which aws-ofi-nccl itself refuses to run without GPUDirect (`gdr_required`). It runs without GPUDirect on
+p3dn, g5, g6*, p5.4xlarge and smaller g7e: https://github.com/aws/aws-ofi-nccl, src/platform-aws.cpp at 2daf7d3, read
+2026-11-22."""
 
 JUDGED_BYTES: Final = 2 << 30
 """Message size from which the result shows bandwidth rather than latency: two p5.48xlarge reach 289 GB/s at 128 MiB and

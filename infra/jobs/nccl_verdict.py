@@ -32,7 +32,7 @@ class NcclExpected:
 
 
 def not_checked(result: str, why: str) -> list[Check]:
-    """Return all checks of this level as not run."""
+    """Return all checks of this level with the same result and reason."""
     return [Check(name, result, why) for name in NAMES]
 
 
@@ -75,7 +75,7 @@ def _run(reports: Sequence[NetworkReport], expected: NcclExpected) -> Iterator[s
 def _network(reports: Sequence[NetworkReport], expected: NcclExpected) -> Check:
     """Check NCCL's own log: which network it chose, and which one each channel to another node uses."""
     if expected.workers < 2:
-        return Check(NETWORK, NOT_RUN, "one worker uses no network")
+        return Check(NETWORK, NOT_RUN, "a single worker uses no network")
     efa = expected.network == "efa"
     wanted, text = ("Libfabric", "EFA") if efa else ("Socket", "TCP")
     found = []
@@ -96,7 +96,7 @@ def _network(reports: Sequence[NetworkReport], expected: NcclExpected) -> Check:
 
 def _gpudirect(reports: Sequence[NetworkReport], expected: NcclExpected) -> Check:
     if expected.workers < 2:
-        return Check(GPUDIRECT, NOT_RUN, "one worker uses no network")
+        return Check(GPUDIRECT, NOT_RUN, "a single worker uses no network")
     if expected.network != "efa":
         return Check(GPUDIRECT, NOT_RUN, "NCCL uses TCP on this pool")
     if not expected.instance_type:
@@ -114,7 +114,7 @@ def _gpudirect(reports: Sequence[NetworkReport], expected: NcclExpected) -> Chec
 def _bandwidth(reports: Sequence[NetworkReport], expected: NcclExpected) -> Check:
     results, rate = _results(reports), expected.line_rate_gbps
     if expected.workers < 2:
-        return Check(BANDWIDTH, NOT_RUN, "one worker uses no network")
+        return Check(BANDWIDTH, NOT_RUN, "a single worker uses no network")
     if not results:
         return Check(BANDWIDTH, NOT_RUN, "nccl-tests printed no result")
     size, bus, _ = max(results, key=lambda result: float(result[1]))
@@ -129,7 +129,8 @@ def _bandwidth(reports: Sequence[NetworkReport], expected: NcclExpected) -> Chec
         return Check(BANDWIDTH, NOT_RUN, f"{reached}, {bus / (rate / 8):.0%} of the line rate; not judged: {why}")
     large = [result for result in results if result[0] >= JUDGED_BYTES]
     if not large:
-        return judged(BANDWIDTH, [f"{reached}; cannot be judged below {JUDGED_BYTES} bytes, which did not fit into the GPUs"], "")
+        why = f"cannot be judged below {JUDGED_BYTES} bytes, which did not fit into GPU memory"
+        return judged(BANDWIDTH, [f"{reached}; {why}"], "")
     size, bus, _ = max(large, key=lambda result: float(result[1]))
     share = f"{bus:.1f} GB/s at {size} bytes is {bus / (rate / 8):.0%} of the line rate"
     rule = f"{count(expected.workers, 'node')} must reach {minimum:g} GB/s"

@@ -1,4 +1,4 @@
-"""Fields of a job for its pods beyond what launchers need: the part of a pod that Pod Security `restricted` allows.
+"""Users' additions to the pods of a job: the parts of a pod that Pod Security `restricted` allows.
 
 Names and meanings are those of Kubernetes: https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/
 """
@@ -69,7 +69,7 @@ class PodVolume(Model):
 
     @property
     def kinds(self) -> list[str]:
-        """Kinds that are set; a valid volume has one."""
+        """Kinds that are set; a valid volume has exactly one."""
         return [str(type(self).model_fields[kind].alias) for kind in VOLUME_KINDS if getattr(self, kind) is not None]
 
 

@@ -1,4 +1,4 @@
-"""Rules for what users add to the pods of a job: `podOverrides`, `envFrom`, `workingDir`."""
+"""Rules for users' additions to the pods of a job: `podOverrides`, `envFrom`, `workingDir`."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -40,10 +40,13 @@ def _labels(job: Job, one: PodOverrides, path: str) -> Iterator[Problem]:
             yield Problem(where, "is set by the launcher or the queue. Remove it.")
         elif not _LABEL_KEY.fullmatch(key):
             yield Problem(
-                where, "is not a label. Use letters, digits, -, _ and ., at most 63, with a prefix such as example.com/."
+                where,
+                "is not a valid label key. Use letters, digits, -, _ and ., at most 63, with a prefix such as example.com/.",
             )
         elif not _LABEL_VALUE.fullmatch(value):
-            yield Problem(where, f"{shown(value)} is not a label's value. Use at most 63 letters, digits, -, _ and . characters.")
+            yield Problem(
+                where, f"{shown(value)} is not a valid label value. Use at most 63 letters, digits, -, _ and . characters."
+            )
     for key in one.annotations:
         if key.startswith("gpumpi.io/"):
             yield Problem(f"{path}.annotations.{key}", "is set by the launcher. Remove it.")
@@ -75,15 +78,15 @@ def _volumes(job: Job, one: PodOverrides, path: str) -> Iterator[Problem]:
     for index, volume in enumerate(one.volumes):
         where, mounted = f"{path}.volumes[{index}]", volume.mount_path.rstrip("/")
         if not _DNS_LABEL.fullmatch(volume.name) or volume.name.startswith("gpumpi-"):
-            fix = "Use lowercase letters, digits and inner hyphens, and another prefix than gpumpi-."
+            fix = "Use lowercase letters, digits and inner hyphens, and a prefix other than gpumpi-."
             yield Problem(f"{where}.name", f"{shown(volume.name)} is not a valid name. {fix}")
         elif volume.name in names:
             yield Problem(f"{where}.name", f"{shown(volume.name)} is already the name of a volume. Choose another.")
         if volume.host_path is not None:
-            fix = "Use emptyDir, or list a claim under volumes of the job."
-            yield Problem(f"{where}.hostPath", f"Pod Security forbids files of the node in jobs. {fix}")
+            fix = "Use emptyDir, or list a claim under the job's volumes."
+            yield Problem(f"{where}.hostPath", f"Pod Security forbids hostPath volumes in jobs. {fix}")
         elif len(volume.kinds) != 1:
-            yield Problem(where, f"has {len(volume.kinds)} kinds. {_EXACTLY_ONE} {_kinds()}.")
+            yield Problem(where, f"has {len(volume.kinds)} volume sources. {_EXACTLY_ONE} {_kinds()}.")
         if mounted in paths:
             yield Problem(f"{where}.mountPath", f"{shown(volume.mount_path)} is in use. Choose another.")
         elif wrong := _wrong_path(volume):
@@ -97,7 +100,7 @@ def _kinds() -> str:
 
 
 def _wrong_path(volume: PodVolume) -> str | None:
-    """Mount configuration files in a new folder below /etc, so that they hide nothing."""
+    """Return the problem of a mount path. Configuration files may be in new folders below /etc, which hide nothing."""
     own = re.fullmatch(r"/etc/[\w.-]+(/[\w.-]+)*", volume.mount_path.rstrip("/"))
     return None if own and (volume.config_map is not None or volume.secret is not None) else problem_of(volume.mount_path)
 
@@ -105,7 +108,7 @@ def _wrong_path(volume: PodVolume) -> str | None:
 def env_from(job: Job) -> Iterator[Problem]:
     for index, source in enumerate(job.env_from):
         if (source.config_map_ref is None) == (source.secret_ref is None):
-            yield Problem(f"envFrom[{index}]", f"names no source, or two. {_EXACTLY_ONE} configMapRef, secretRef.")
+            yield Problem(f"envFrom[{index}]", f"has no source, or two. {_EXACTLY_ONE} configMapRef, secretRef.")
 
 
 def working_dir(job: Job) -> Iterator[Problem]:

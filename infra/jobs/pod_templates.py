@@ -37,7 +37,7 @@ def _spec(spec: Manifest, wanted: PodOverrides) -> Manifest:
 
 
 def _affinity(ours: Manifest, theirs: Affinity) -> Manifest:
-    """Return the union; `onePerNode` is a required term, so both lists of required terms apply."""
+    """Return the union of both affinities. `onePerNode` is a required term, so both lists of required terms apply."""
     merged: dict[str, Any] = as_manifest(theirs)
     for kind, terms in ours.items():
         added = merged.get(kind, {})

@@ -52,7 +52,7 @@ class PlacedJob:
             raise LookupError(f"there is no pool {job.pool}")
         namespace = cluster.namespace(job.namespace) or NamespaceDescription(name=job.namespace or "")
         size = worker_size(job, pool)
-        if pool.efa and not size.efa:  # MPI and NCCL would fail: they must use EFA, and the worker has none
+        if pool.efa and not size.efa:  # set up for EFA, MPI and NCCL would fail without an EFA interface
             pool = pool.model_copy(update={"transport": "tcp", "nccl": "tcp"})
         return cls(job, cluster, pool, cluster.pool(cluster.launcher_pool), namespace, size)
 
@@ -69,7 +69,7 @@ class PlacedJob:
 
     @property
     def time_limits(self) -> Manifest:
-        """Deadline and time to live, by their names in a Job and in an MPIJob's `runPolicy`."""
+        """Deadline and time to live, with the names that a Job and an MPIJob's `runPolicy` use."""
         limits = {
             "activeDeadlineSeconds": self.job.active_deadline_seconds,
             "ttlSecondsAfterFinished": self.job.ttl_seconds_after_finished,

@@ -13,7 +13,7 @@ _PART: Final = re.compile(r"(\d+)([smh])")
 
 
 class Progress(Model):
-    """How the job controller learns the steps of a job."""
+    """Settings for how the job controller reads the steps of a job."""
 
     pattern: str | None = Field(
         None,

@@ -14,11 +14,12 @@ from infra.jobs.pods import writable_paths
 from infra.jobs.progress import seconds_of
 
 LEAST_SECONDS: Final = 30
-"""The controller reads logs every 5 seconds, and a rotated log may hide a line: a shorter time would end healthy jobs."""
+"""The controller reads logs every 5 seconds, and a rotated log may hide a line. A shorter limit would restart healthy
+jobs."""
 PATTERN_LIMIT: Final = 200
 _REPEATS: Final = ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT")
 REPEATS_LIMIT: Final = 4
-"""Unbounded repeats of a pattern. Python may try every way of dividing a line among them."""
+"""Maximum unbounded repeats in a pattern. Python may try every way of dividing a line among them."""
 
 
 def alone(job: Job) -> Iterator[Problem]:
@@ -42,7 +43,7 @@ def alone(job: Job) -> Iterator[Problem]:
 
 
 def file(job: Job, cluster: ClusterDescription) -> Iterator[Problem]:
-    """Reject a file that the pod of rank 0 or of the launcher cannot see."""
+    """Reject a file that the pod of rank 0 or of the launcher cannot access."""
     path, space = job.progress and job.progress.file, cluster.namespace(job.namespace)
     if not path or problem_of(path) or space is None:
         return

@@ -90,7 +90,7 @@ def content_of(path: Path) -> tuple[Mapping[str, object] | None, list[Problem]]:
 
 
 def named(values: Mapping[str, object]) -> dict[str, object]:
-    """Return the values with a name, which starts with `generateName` if there is no other."""
+    """Return the values with a name: the given one, or `generateName` with random characters."""
     start = values.get("generateName")
     if "name" in values or not isinstance(start, str):
         return dict(values)

@@ -1,4 +1,4 @@
-"""Rules for the size of a job's workers: what fits a node and its pool, and what each worker gets of it."""
+"""Rules for the size of a job's workers: what fits on a node and in its pool, and each worker's share."""
 
 from collections.abc import Callable, Iterator
 
@@ -72,7 +72,7 @@ def shares_gpus(world: PlacedJob) -> Iterator[Problem]:
 
 
 def has_efa(world: PlacedJob) -> Iterator[Problem]:
-    """Reject workers whose share of the node is too small for an EFA interface: they would use TCP without a notice."""
+    """Reject workers whose share of the node is too small for an EFA interface: they would silently use TCP."""
     job, pool = world.job, world.cluster.pool(world.job.pool)
     if pool is None or "efa" not in (pool.transport, pool.nccl_transport):
         return

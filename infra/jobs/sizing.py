@@ -54,7 +54,7 @@ def worker_size(job: Job, pool: PoolDescription) -> WorkerSize:
         memory_mib=memory,
         cpu_millis=millis_of(wanted.cpu) if wanted.cpu else int(pool.cpu_millis * share),
         shared_memory_mib=memory // 2 if wanted.shared_memory_mib is None else wanted.shared_memory_mib,
-        # Not a share: one device of a shared plugin stands for all adapters.
+        # Not a share: one device of a shared plugin gives access to all adapters.
         rdma=(1 if pool.rdma_resource else 0) if wanted.rdma is None else wanted.rdma,
         rdma_resource=pool.rdma_resource,
     )

@@ -95,18 +95,18 @@ def reports(log: str) -> list[Report]:
 # --- NCCL --------------------------------------------------------------------------------------------------------------
 
 NCCL_LOG: Final[Mapping[str, str]] = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET"}
-"""Subsystems of the lines that nccl.py reads. An image or AMI may set others in /etc/nccl.conf."""
+"""Subsystems whose log lines nccl.py reads. An image or AMI may set others in /etc/nccl.conf."""
 
 
 def nccl_job(job: Job, cluster: ClusterDescription) -> Job:
-    """Return the job that runs nccl-tests on the pool, and with the image and launcher, of the smoke job."""
+    """Return the job that runs nccl-tests with the pool, image and launcher of the smoke job."""
     largest = nccl_requirements.largest_message(PlacedJob.of(job, cluster).pool.line_rate_gbps)
     command = ("python3", "-c", text("nccl.py"), largest)
     return job.model_copy(update={"name": f"{job.name}-nccl", "command": command, "env": dict(NCCL_LOG)})
 
 
 def nccl_expected(job: Job, cluster: ClusterDescription) -> NcclExpected:
-    """Return what NCCL must reach on the pool of this job."""
+    """Return the results that NCCL must reach on this job's pool."""
     placed = PlacedJob.of(job, cluster)
     pool, ranks = placed.pool, job.workers * placed.size.slots
     return NcclExpected(job.workers, ranks, pool.nccl_transport, pool.instance_type, pool.line_rate_gbps)

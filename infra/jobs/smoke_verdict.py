@@ -16,10 +16,10 @@ LEVELS = ("devices", "cuda", "nccl")
 """Each level includes the checks of the levels before it."""
 
 PASSED, FAILED, NOT_HERE, NOT_RUN = "passed", "failed", "not on this hardware", "not run"
-"""Results of a check. Only the first one proves anything."""
+"""Results of a check. Only `passed` proves anything."""
 
 SLOW = 0.5
-"""A node is slow if its best exchange with any other node has less than this share of the median of all nodes."""
+"""A node is slow if its best exchange rate with any other node is below this share of all nodes' median."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class Expected:
     """EFA devices of every worker."""
     level: str = "devices"
     emulated: Sequence[str] = ()
-    """Nodes whose label says that their devices are emulated. Their device files and GPUs cannot be checked; those of every
-    other node must be there."""
+    """Nodes with a label for emulated devices. Their device files and GPUs cannot be checked. All other nodes must have
+    both."""
 
 
 Report = Dict[str, Any]  # noqa: UP006
@@ -139,14 +139,14 @@ def _gpus(reports: Sequence[Report], expected: Expected) -> Check:
         found[host] = f"{host} sees {count(files, 'GPU')}, not {expected.gpus}"
         if not files and report["gpus"]:
             found[host] = (
-                f"{host} has no device file of the {count(report['gpus'], 'GPU')} that it was assigned. "
+                f"{host} was assigned {count(report['gpus'], 'GPU')}, but has no device files for them. "
                 "Make the NVIDIA runtime containerd's default runtime on its node"
             )
     emulated = emulated_nodes(reports, expected)
     if not found and not expected.gpus:
         return Check("GPU devices", NOT_HERE, "the pool has no GPUs")
     if not found and emulated:
-        return Check("GPU devices", NOT_HERE, f"the GPUs of {listed(emulated)} are emulated: assigned, without device files")
+        return Check("GPU devices", NOT_HERE, f"the GPUs of {listed(emulated)} are emulated: assigned, but without device files")
     detail = f"{count(expected.gpus, 'device file')} (/dev/nvidia0, ...) on each worker"
     return judged("GPU devices", [found[host] for host in sorted(found)], detail)
 
@@ -176,7 +176,7 @@ def _sums(reports: Sequence[Report], expected: Expected) -> Check:
 
 def _transport(reports: Sequence[Report], expected: Expected) -> Check:
     if expected.workers < 2:
-        return Check("MPI transport", NOT_RUN, "one worker sends no messages to others")
+        return Check("MPI transport", NOT_RUN, "a single worker sends no messages to others")
     used = sorted({transport for report in reports for transport in report["transports"]})
     found = []
     if not used:
@@ -213,7 +213,7 @@ def _cuda(reports: Sequence[Report], expected: Expected) -> Check:
 
 
 def _slow_node(reports: Sequence[Report], expected: Expected) -> Check:
-    """Compare each node's best exchange with another node: with one slow node, only its own best exchange is slow."""
+    """Compare each node's best exchange rate with any other node: a slow node lowers only its own best rate."""
     name = "slow node"
     if expected.workers < 3:
         return Check(name, NOT_RUN, "can identify a slow node only among three or more: use --workers 3")

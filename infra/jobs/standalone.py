@@ -16,8 +16,8 @@ from infra.naming import job_labels
 
 KEEPER = "keeper"
 FAILURES_ARGUMENT, WATCH_JOB = 5, "job"
-"""Index of the cleanup controller's argument with the maximum number of failed attempts in its command, and the value with
-which it watches the launcher's Job instead."""
+"""Index of the maximum number of failed attempts in the cleanup controller's command, and the value that makes the
+controller watch the launcher's Job instead."""
 
 DEADLINE_SLACK_SECONDS = 60
 """The cleanup controller's deadline is this much later than the launcher's deadline."""

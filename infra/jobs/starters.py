@@ -31,7 +31,7 @@ _PYTHON: Final = re.compile(r"python[\d.]*")
 _SHELLS: Final = ("sh", "bash", "dash", "ash", "zsh")
 _SHELL_OPTION: Final = re.compile(r"-[a-z]*c")
 _PREFIXES: Final = ("env", "exec", "ionice", "nice", "nohup", "numactl", "setsid", "stdbuf", "taskset", "time", "timeout")
-"""Programs that run the command after their own options."""
+"""Programs that run the command that follows their own options."""
 _OF_PREFIX: Final = re.compile(r"-.*|\w+=.*|\d[\w.,:-]*", re.DOTALL)
 """Options, variables and values of these programs: `env -i A=1`, `timeout 60s`, `numactl -N 0`."""
 _STATEMENT: Final = (
@@ -60,13 +60,13 @@ def prefix_length(command: Sequence[str]) -> int:
 
 
 def mpi_starter(command: Sequence[str]) -> str | None:
-    """Return the name of the MPI program with which a command begins; None if it begins with another program."""
+    """Return the name of the MPI program that a command starts with; None if it starts with another program."""
     words = command[prefix_length(command) :]
     return name if words and (name := _base(words[0])) in MPI_STARTERS else None
 
 
 def split(command: Sequence[str]) -> tuple[Starter, list[str], list[str]] | None:
-    """Split a command that begins with a starter of PyTorch into the starter's kind, its words and its arguments.
+    """Split a command that begins with a PyTorch starter into the starter's kind, its words and its arguments.
 
     >>> split(["accelerate", "launch", "train.py"])
     ('accelerate', ['accelerate', 'launch'], ['train.py'])
@@ -90,7 +90,7 @@ def split(command: Sequence[str]) -> tuple[Starter, list[str], list[str]] | None
 
 
 def in_shell(command: Sequence[str]) -> Starter | None:
-    """Return the starter of PyTorch that the text of `sh -c` runs; None without one.
+    """Return the PyTorch starter that the script of `sh -c` runs; None without one.
 
     >>> in_shell(["bash", "-c", "source env; torchrun train.py"])
     'torchrun'
@@ -101,7 +101,7 @@ def in_shell(command: Sequence[str]) -> Starter | None:
 
 
 def mpi_in_shell(command: Sequence[str]) -> str | None:
-    """Return the name of the MPI program that the text of `sh -c` runs; None without one.
+    """Return the name of the MPI program that the script of `sh -c` runs; None without one.
 
     >>> mpi_in_shell(["bash", "-c", "source env && /opt/openmpi/bin/mpirun ./train"])
     'mpirun'
@@ -112,12 +112,12 @@ def mpi_in_shell(command: Sequence[str]) -> str | None:
 
 
 def mpi_of(command: Sequence[str]) -> str | None:
-    """Return the name of the MPI program with which a command begins, or that its `sh -c` runs; None without one."""
+    """Return the name of the MPI program that a command starts with, or that its `sh -c` runs; None without one."""
     return mpi_starter(command) or mpi_in_shell(command)
 
 
 def _script(command: Sequence[str]) -> str:
-    """Return the text of `sh -c`; empty for other commands."""
+    """Return the script of `sh -c`; empty for other commands."""
     words = command[prefix_length(command) :]
     if not words or _base(words[0]) not in _SHELLS:
         return ""
@@ -125,7 +125,7 @@ def _script(command: Sequence[str]) -> str:
 
 
 def torch_starter(command: Sequence[str]) -> Starter | None:
-    """Return the starter of PyTorch with which a command begins, or that its `sh -c` runs; None without one."""
+    """Return the PyTorch starter that a command starts with, or that its `sh -c` runs; None without one."""
     found = split(command)
     return found[0] if found else in_shell(command)
 

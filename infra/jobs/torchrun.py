@@ -103,8 +103,8 @@ def _ranks_per_node(placed: PlacedJob) -> int:
 def _command(placed: PlacedJob) -> list[str]:
     """Return the command that starts a node's ranks: one of the job's own starters, or `torchrun PROGRAM`.
 
-    rendezvous.sh sets PET_* variables, which torchrun reads where its command line has no such option. Other starters
-    get options, before those of the user, which win. Options of PyTorch 1 are spelled with underscores.
+    rendezvous.sh sets PET_* variables, which torchrun reads for options that its command line lacks. Other starters
+    get options before the user's options, which win. PyTorch 1 spells options with underscores.
     """
     command = placed.job.command
     if starters.in_shell(command):
@@ -116,7 +116,7 @@ def _command(placed: PlacedJob) -> list[str]:
 
 
 _ONE_OF: Final = frozenset({"cpu", "multi_gpu", "tpu", "use_deepspeed", "use_fsdp", "use_megatron_lm", "use_xpu", "config_file"})
-"""Options of `accelerate launch` that exclude `--multi_gpu`, or may set it."""
+"""Options of `accelerate launch` that conflict with `--multi_gpu`, or may set it."""
 
 
 def _options(starter: starters.Starter, placed: PlacedJob, arguments: Sequence[str]) -> list[str]:

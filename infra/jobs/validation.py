@@ -147,7 +147,7 @@ def nested_starters(job: Job) -> Iterator[Problem]:
         yield Problem("command", f"starts {starter}, which launcher {job.launcher} would run once per rank. {fix}")
     if mpi and job.launcher == "torchrun":
         fix = "Set launcher: mpijob."
-        yield Problem("command", f"starts {mpi}, which needs hosts that accept SSH; those of launcher torchrun do not. {fix}")
+        yield Problem("command", f"starts {mpi}, which needs SSH to the workers; launcher torchrun does not set it up. {fix}")
 
 
 def options_of_launchers(job: Job) -> Iterator[Problem]:

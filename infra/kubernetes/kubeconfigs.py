@@ -14,7 +14,7 @@ RETRIES: Final = 2
 TIMEOUT: Final = (5, 30)
 """Seconds to connect and to wait for a response."""
 READY_TIMEOUT: Final = (5, 5)
-"""The same for `/readyz`, whose check of etcd gives up after 2 seconds."""
+"""The same for `/readyz`, whose etcd check gives up after 2 seconds."""
 
 
 class Unusable(Exception):
@@ -94,7 +94,7 @@ class ApiConnection:
             raise NoAnswer(_cause(lost)) from None
 
     def unready(self) -> list[str]:
-        """Return the failing parts that the API server needs, such as `etcd`. Raises NoAnswer.
+        """Return the failing readiness checks of the API server, such as `etcd`. Raises NoAnswer.
 
         https://kubernetes.io/docs/reference/using-api/health-checks/
         """
@@ -123,7 +123,7 @@ def load(kubeconfig: Path | None, context: str | None) -> ApiConnection:
     if not configuration.host.startswith(("https://", "http://")):
         address = shown(configuration.host) if configuration.host else "nothing"
         raise Unusable(f"the server of context {shown(name)} is {address}. Set it to an address such as https://10.0.0.1:6443")
-    # A server that accepts a request and does not answer it in time would not answer a second one either.
+    # Do not repeat reads: a server that does not answer one request in time would not answer a second one either.
     configuration.retries = urllib3.Retry(RETRIES, read=0)
     return ApiConnection(name, namespace, configuration.host, kubernetes.client.ApiClient(configuration))
 

@@ -26,7 +26,7 @@ class Panel:
     title: str
     query: str
     legend: str = ""
-    """Text for each series, such as `{{node}}`."""
+    """Legend of each series, such as `{{node}}`."""
     unit: Unit = "short"
     number: bool = False
     """Whether the panel shows the current value instead of a graph."""
@@ -67,7 +67,7 @@ def _by_pool(per_node: str, pools: str = NODE_POOL, *, function: str = "sum") ->
 
 
 def _of_job(rate: str) -> str:
-    """Return a metric of the chosen job's pods."""
+    """Return a metric of the selected job's pods."""
     pods = f'max by (namespace, pod) (kube_pod_labels{{namespace=~"$namespace",{JOB}=~"$job"}})'
     return f"sum by (pod) (({rate}) * on (namespace, pod) group_left () {pods})"
 
@@ -166,8 +166,8 @@ GPUS: Final = Dashboard(
             'count(kube_node_status_condition{condition="AcceleratedHardwareReady",status="false"} == 1) or vector(0)',
             number=True,
         ),
-        Panel("GPUs with a last Xid", "count(DCGM_FI_DEV_XID_ERRORS > 0) or vector(0)", number=True),
-        Panel("Faults that the agent counted", "sum by (node, reason) (problem_condition_count)", "{{node}} {{reason}}"),
+        Panel("GPUs that reported an Xid", "count(DCGM_FI_DEV_XID_ERRORS > 0) or vector(0)", number=True),
+        Panel("Faults counted by the agent", "sum by (node, reason) (problem_condition_count)", "{{node}} {{reason}}"),
         Panel("Last Xid", "max by (node, gpu) (DCGM_FI_DEV_XID_ERRORS)", "{{node}} GPU {{gpu}}"),
         Panel("Temperature", "max by (node, gpu) (DCGM_FI_DEV_GPU_TEMP)", "{{node}} GPU {{gpu}}", "celsius"),
         Panel("Power", "max by (node, gpu) (DCGM_FI_DEV_POWER_USAGE)", "{{node}} GPU {{gpu}}", "watt"),
@@ -191,7 +191,7 @@ QUEUE: Final = Dashboard(
         Panel("Waiting jobs", "sum by (cluster_queue, status) (kueue_pending_workloads)", "{{cluster_queue}} {{status}}"),
         Panel("Admitted jobs", "sum by (cluster_queue) (kueue_admitted_active_workloads)", "{{cluster_queue}}"),
         Panel(
-            "Wait until admission, 90 % of jobs",
+            "Wait for admission, 90th percentile",
             "histogram_quantile(0.9, sum by (cluster_queue, le) (rate(kueue_admission_wait_time_seconds_bucket[1h])))",
             "{{cluster_queue}}",
             "s",

@@ -1,8 +1,8 @@
 """One alert per fault of `infra.health.faults`: what EKS's node monitoring agent reports about a node.
 
-The node's condition tells whether the fault lasts; Kubernetes's metrics of conditions lack the reason. The agent's
-counter has the reason, but it is reset when the agent restarts, like the conditions, and counts some reasons before
-they become a condition. An alert needs both.
+The node's condition shows whether the fault persists, but Kubernetes's metrics of conditions lack the reason. The
+agent's counter has the reason, but it is reset when the agent restarts, like the conditions, and counts some reasons
+before they become a condition. An alert needs both.
 
 https://github.com/aws/eks-node-monitoring-agent/blob/51af5494/pkg/manager/manager.go
 """
@@ -45,7 +45,7 @@ _LAST_XID: Final = (
     '{{ range printf "max by (node) (DCGM_FI_DEV_XID_ERRORS{node=%q}) > 0" $labels.node | query }}, '
     "last Xid {{ .Value }}{{ else }}, for another reason{{ end }}"
 )
-"""The GPU exporter has the code also where the agent's counter cannot be read, as in the local cloud."""
+"""The GPU exporter reports the code even where the agent's counter cannot be read, as in the local cloud."""
 CATCH_ALL: Final = "NodeGpuNotReady"
 OF_APPLICATIONS: Final = "NvidiaXIDOfApplication"
 
@@ -68,7 +68,7 @@ def _of_reason(reason: str) -> Alert:
     lasting = decision.owner != "nobody"
     return Alert(
         name=reason,
-        # An event sets no condition. It counts as over when it has not recurred for a while.
+        # An event sets no condition. The fault counts as over when the event has not recurred for a while.
         expr=f"({counted}) and on (node) ({_is_false(faults.GPU_CONDITION)})" if lasting else _recent(match),
         summary=f"Node {{{{ $labels.node }}}}: {reason}",
         meaning=f"{text} The fault {_FOLLOWS[decision.action]}.",
@@ -82,8 +82,8 @@ def _is_false(condition: str) -> str:
 
 
 def _recent(match: str) -> str:
-    """The first report creates the series, which Prometheus does not count as an increase. So compare with the value a
-    while ago, if there is one.
+    """Return an expression for faults counted recently. The first report creates the series, which Prometheus does not
+    count as an increase. So compare with the value 10 minutes ago, if there is one.
     """
     now = f"sum by (node) (problem_condition_count{{{match}}})"
     before = f"sum by (node) (problem_condition_count{{{match}}} offset 10m)"

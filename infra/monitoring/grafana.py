@@ -1,4 +1,5 @@
-"""Dashboards as Grafana's JSON: https://grafana.com/docs/grafana/latest/visualizations/dashboards/build-dashboards/view-dashboard-json-model/"""
+"""Dashboards in Grafana's JSON format:
+https://grafana.com/docs/grafana/latest/visualizations/dashboards/build-dashboards/view-dashboard-json-model/"""
 
 import json
 from collections.abc import Mapping
@@ -7,14 +8,14 @@ from typing import Any, Final
 from infra.monitoring.dashboards import DASHBOARDS, Dashboard, Panel, Variable
 
 SCHEMA: Final = 39
-"""Of Grafana 11. Newer ones migrate it."""
+"""Schema version of Grafana 11. Newer versions migrate it."""
 COLUMNS: Final = 24
 """Width of Grafana's grid."""
 SOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
 
 
 def files() -> Mapping[str, str]:
-    """Return file name -> JSON of each dashboard."""
+    """Return the JSON of each dashboard, by file name."""
     return {f"{one.name}.json": json.dumps(dashboard(one), indent=1, sort_keys=True) + "\n" for one in DASHBOARDS}
 
 
@@ -44,7 +45,7 @@ def _variable(wanted: Variable) -> dict[str, Any]:
         "datasource": SOURCE,
         "definition": query,
         "query": {"query": query, "refId": wanted.name},
-        "refresh": 2,  # when the time range changes
+        "refresh": 2,  # 2: when the time range changes
         "includeAll": True,
         "multi": True,
         "allValue": ".+",

@@ -1,4 +1,4 @@
-"""The model: alerts, parts of the platform, and what a cluster has of them."""
+"""Data model of the monitoring: alerts, parts of the platform, and the features of a cluster."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,12 +7,13 @@ from typing import Final, Literal
 from infra.naming import KUBE_SYSTEM, MONITORING_NAMESPACE
 
 Severity = Literal["info", "warning", "critical"]
-"""info: needs no action. warning: a node, which something or a person replaces. critical: jobs cannot start or restart."""
+"""info: no action needed. warning: the platform or an operator has to replace a node. critical: jobs cannot
+start or restart."""
 
 RUNBOOKS: Final = "docs/operations.md"
 TOKEN: Final = "/etc/gpumpi/remote-write/token"
 WEBHOOK: Final = "/etc/gpumpi/webhook/url"
-"""Files of the users' Secrets in the pods of Prometheus and Alertmanager."""
+"""Paths of the users' Secrets in the pods of Prometheus and Alertmanager."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Alert:
     name: str
     expr: str
     summary: str
-    """One line for the message; `{{ $labels.x }}` is replaced by Prometheus."""
+    """One-line message. Prometheus fills in `{{ $labels.x }}`."""
     meaning: str
     """What happened and its consequences, for the runbook."""
     fix: str
@@ -64,11 +65,11 @@ class Part:
 
 @dataclass(frozen=True)
 class RemoteWrite:
-    """Where Prometheus sends all samples."""
+    """Receiver to which Prometheus sends all samples."""
 
     url: str
     secret: str | None = None
-    """Secret of the user with a bearer token."""
+    """The user's Secret with the receiver's bearer token."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class Monitored:
     cluster: str
     parts: tuple[Part, ...]
     eks: bool = True
-    """Whether EKS's node monitoring agent runs, and kubelets have certificates of the cluster's CA."""
+    """Whether EKS's node monitoring agent runs, and the cluster's CA signs the kubelets' certificates."""
     queue: bool = True
     autoscaler: bool = True
     gpus: bool = True
@@ -87,7 +88,7 @@ class Monitored:
     """Pool -> USD per node and hour; pools without a known price are missing."""
     remote_write: RemoteWrite | None = None
     webhook_secret: str | None = None
-    """Secret of the user with the URL to which Alertmanager sends alerts."""
+    """The user's Secret with the URL to which Alertmanager sends alerts."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ class Target:
     job: str
     namespace: str
     labels: Mapping[str, str] = field(hash=False)
-    """Labels of the pods."""
+    """Labels that select the pods."""
     port: int
 
 

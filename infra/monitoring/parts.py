@@ -19,7 +19,7 @@ JOB_CONTROLLER: Final = Part(
     "Deployment",
     PLATFORM_NAMESPACE,
     "gpumpi-job-controller",
-    "Running jobs continue, but no job is restarted, no `setup` ends, and the records of jobs are out of date.",
+    "Running jobs continue, but jobs are not restarted as a whole, `setup` never ends, and the records of jobs are out of date.",
 )
 QUEUE: Final = Part(
     "KueueDown",
@@ -35,7 +35,7 @@ MPI_OPERATOR: Final = Part(
     "Deployment",
     MPI_OPERATOR_NAMESPACE,
     "mpi-operator",
-    "Running MPIJobs continue, but none starts, and lost workers are not recreated.",
+    "Running MPIJobs continue, but no new ones start, and lost workers are not recreated.",
 )
 JOBSET: Final = Part(
     "JobSetDown",
@@ -43,7 +43,7 @@ JOBSET: Final = Part(
     "Deployment",
     JOBSET_NAMESPACE,
     "jobset-controller-manager",
-    "Running JobSets and TrainJobs continue, but none starts or restarts.",
+    "Running JobSets and TrainJobs continue, but no new ones start, and none restart.",
 )
 TRAINER: Final = Part(
     "TrainerDown",
@@ -51,7 +51,7 @@ TRAINER: Final = Part(
     "Deployment",
     TRAINER_NAMESPACE,
     "kubeflow-trainer-controller-manager",
-    "Running TrainJobs continue, but none starts, and creating one fails because the webhook does not answer.",
+    "Running TrainJobs continue, but no new ones start, and creating one fails because the webhook does not answer.",
 )
 AUTOSCALER: Final = Part(
     "ClusterAutoscalerDown",
@@ -59,7 +59,7 @@ AUTOSCALER: Final = Part(
     "Deployment",
     KUBE_SYSTEM,
     "cluster-autoscaler",
-    "No pool grows for waiting jobs, and idle nodes stay and cost money.",
+    "Pools do not grow for waiting jobs, and idle nodes keep costing money.",
 )
 NVIDIA_DEVICE_PLUGIN: Final = Part(
     "NvidiaDevicePluginDown",
@@ -67,7 +67,7 @@ NVIDIA_DEVICE_PLUGIN: Final = Part(
     "DaemonSet",
     KUBE_SYSTEM,
     "nvidia-device-plugin-daemonset",
-    "Nodes without it offer no GPUs: running jobs continue, but none starts there.",
+    "Nodes without it offer no GPUs: running jobs continue, but no new ones start there.",
 )
 EFA_DEVICE_PLUGIN: Final = Part(
     "EfaDevicePluginDown",
@@ -75,7 +75,7 @@ EFA_DEVICE_PLUGIN: Final = Part(
     "DaemonSet",
     KUBE_SYSTEM,
     "aws-efa-k8s-device-plugin-daemonset",
-    "Nodes without it offer no EFA: running jobs continue, but none starts there.",
+    "Nodes without it offer no EFA: running jobs continue, but no new ones start there.",
 )
 EFS_DRIVER: Final = Part(
     "EfsCsiDriverDown",
@@ -101,7 +101,7 @@ NODE_MONITORING: Final = Part(
     "DaemonSet",
     KUBE_SYSTEM,
     "eks-node-monitoring-agent",
-    "Faults of nodes without it go unnoticed, and the conditions of these nodes are out of date.",
+    "On nodes without it, faults go unnoticed, and node conditions are out of date.",
     ours=False,
 )
 PARTS: Final = (
@@ -124,8 +124,8 @@ def of_monitoring(cluster: Monitored) -> Iterator[Alert]:
         name="KubeStateMetricsDown",
         expr=f'absent(up{{job="{states}"}} == 1)',
         summary="kube-state-metrics cannot be read",
-        meaning="Prometheus knows neither nodes nor pods: alerts about faults and parts of the platform cannot fire.",
-        fix="See why its pod does not run: `kubectl describe pod -n gpumpi-monitoring -l app=kube-state-metrics`.",
+        meaning="Prometheus has no metrics of nodes and pods: alerts about faults and parts of the platform cannot fire.",
+        fix="Find out why its pod does not run: `kubectl describe pod -n gpumpi-monitoring -l app=kube-state-metrics`.",
         severity="critical",
         hold="5m",
     )
@@ -133,23 +133,24 @@ def of_monitoring(cluster: Monitored) -> Iterator[Alert]:
         name="TargetDown",
         expr=f'up{{job!="{states}"}} == 0',
         summary="{{ $labels.job }} on node {{ $labels.node }} cannot be read",
-        meaning="A pod or kubelet with metrics runs, but does not answer Prometheus. Dashboards have gaps, and alerts that use "
-        "its metrics cannot fire.",
-        fix="If there is an alert for the node itself, start there. Otherwise read the log of the pod, and look at the reason in "
+        meaning="A pod or kubelet runs, but does not return its metrics to Prometheus. Dashboards have gaps, and alerts that "
+        "use its metrics cannot fire.",
+        fix="If there is an alert for the node itself, start there. Otherwise read the log of the pod, and look up the reason in "
         "Prometheus: `kubectl port-forward -n gpumpi-monitoring deploy/prometheus 9090`, then /targets.",
         hold="10m",
     )
     if cluster.remote_write is not None:
         yield Alert(
             name=_REMOTE_WRITE,
-            # v2.42 counts failed samples under the same name as v3.
+            # Prometheus v2.42 and v3 have the same metric for failed samples.
             expr="rate(prometheus_remote_storage_samples_failed_total[5m]) > 0",
             summary="Samples do not reach {{ $labels.url }}",
             meaning=(
-                "The receiver of `platform.remoteWrite` rejects samples. The receiver loses them; Prometheus in the cluster "
+                "The receiver of `platform.remoteWrite` rejects samples. They are missing there, but Prometheus in the cluster "
                 "still has them."
             ),
-            fix="Read the reason in the log: `kubectl logs -n gpumpi-monitoring deploy/prometheus`. Usually the token expired.",
+            fix="Read the reason in the log: `kubectl logs -n gpumpi-monitoring deploy/prometheus`. Usually the token has "
+            "expired.",
             hold="10m",
         )
 
@@ -173,7 +174,7 @@ def _of_part(part: Part) -> Alert:
         summary=f"{part.title}: not ready on {{{{ $value }}}} nodes",
         meaning=f"A node lacks a ready pod of {part.title}. {part.effect}",
         fix=fix,
-        # A new GPU node takes some minutes to pull the images of its agents.
+        # A new GPU node takes several minutes to pull the images of its agents.
         hold="15m",
     )
 
@@ -190,5 +191,5 @@ def _some_unavailable(part: Part) -> str:
 
 
 def _or_absent(series: str) -> str:
-    """Deleted objects have no metrics. Without kube-state-metrics, no object has metrics."""
+    """Return a condition for a deleted object, which has no metrics. It holds only while kube-state-metrics runs."""
     return f' or (absent({series}) and on () (up{{job="{KUBE_STATE_METRICS.job}"}} == 1))'

@@ -7,7 +7,7 @@ from infra.monitoring import faults, parts
 from infra.monitoring.model import Alert, Monitored
 
 NODE_POOL: Final = "gpumpi_node_pool"
-"""1 for each node, with its pool."""
+"""Metric that is 1 for each node and has its pool as a label."""
 PRICE: Final = "gpumpi_pool_dollars_per_node_hour"
 """On-demand price of a node of each pool, as known when `pulumi up` ran."""
 

@@ -8,10 +8,10 @@ from infra.monitoring import faults, parts
 from infra.monitoring.model import Alert, Monitored, RemoteWrite
 
 EVERYTHING: Final = Monitored("any", parts.PARTS, remote_write=RemoteWrite("https://any.example.com"))
-"""A cluster with every part: it can have every alert."""
+"""A cluster with every part, and therefore with every alert."""
 WIDTH: Final = 120
 _GLUE: Final = "\x00"
-"""Replaces the spaces of a command, which must stay on one line."""
+"""Replaces the spaces in a command, because a command must stay on one line."""
 
 
 def markdown() -> str:

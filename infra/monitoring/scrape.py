@@ -25,7 +25,7 @@ INTERVAL: Final = "30s"
 RULES_FILE: Final = "/etc/prometheus/rules.yml"
 ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 AGENT: Final = Target(
-    # The port of its chart: nodeAgent.additionalArgs in charts/eks-node-monitoring-agent/values.yaml at v1.7.0.
+    # Port from the agent's chart: nodeAgent.additionalArgs in charts/eks-node-monitoring-agent/values.yaml at v1.7.0.
     "eks-node-monitoring-agent",
     KUBE_SYSTEM,
     {"app.kubernetes.io/name": "eks-node-monitoring-agent"},
@@ -40,7 +40,7 @@ OF_CONTAINERS: Final = (
     "container_network_receive_bytes_total",
     "container_network_transmit_bytes_total",
 )
-"""The kubelet's metrics that dashboards use. A kubelet exports thousands of others."""
+"""Kubelet metrics that the dashboards use. A kubelet exports thousands more."""
 
 
 def prometheus(cluster: Monitored) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def targets(cluster: Monitored) -> Iterator[Target]:
 
 def _scraped(cluster: Monitored) -> Iterator[dict[str, Any]]:
     for target in targets(cluster):
-        # The metrics of these two describe other pods.
+        # These two exporters label metrics with the pods that the metrics describe.
         described = {"honor_labels": True} if target in (KUBE_STATE_METRICS, DCGM_EXPORTER) else {}
         yield {**_pods(target), **described}
     if cluster.queue:
@@ -101,7 +101,7 @@ def _pods_in(namespace: str) -> dict[str, Any]:
 
 
 def _select(target: Target) -> list[dict[str, Any]]:
-    """Keep running pods with these labels, each once, at this port. Service discovery returns a pod once per port."""
+    """Scrape each running pod with these labels once, at this port: service discovery returns a pod once per port."""
     labels = [
         {"source_labels": [f"__meta_kubernetes_pod_label_{_label(key)}"], "regex": re.escape(value), "action": "keep"}
         for key, value in target.labels.items()
@@ -119,7 +119,7 @@ def _select(target: Target) -> list[dict[str, Any]]:
 
 
 def _label(key: str) -> str:
-    """Return a label's key as Prometheus writes it."""
+    """Return a label's key as it appears in Prometheus's metadata."""
     return re.sub(r"\W", "_", key)
 
 
@@ -144,13 +144,13 @@ def _kubelets(cluster: Monitored) -> dict[str, Any]:
 
 
 def alertmanager(cluster: Monitored) -> dict[str, Any]:
-    """Without a webhook, alerts are only displayed."""
+    """Return Alertmanager's configuration. Without a webhook, Alertmanager only displays the alerts."""
     hook = {"webhook_configs": [{"url_file": WEBHOOK}]} if cluster.webhook_secret else {}
     return {
         "route": {"receiver": "webhook" if hook else "nobody", "group_by": ["alertname", "cluster"], "repeat_interval": "12h"},
         "receivers": [{"name": "webhook" if hook else "nobody", **hook}],
         "inhibit_rules": [
-            # A dead node has most other faults, too.
+            # A node that is not ready triggers most other alerts, too.
             {
                 "source_matchers": ['alertname="NodeNotReady"'],
                 "target_matchers": ['alertname!="NodeNotReady"'],

@@ -37,13 +37,13 @@ NOT_ESSENTIAL: Final = frozenset({"ec2messages", "logs", "ssm", "ssmmessages"})
 """Endpoints of Session Manager and container logs. Nodes join and run jobs without them."""
 
 GUESSED_NAMES: Final = frozenset({"aws", "aws-us-gov"})
-"""Partitions in which each service is `com.amazonaws.<Region>.<service>`. In China, for example, ECR is
+"""Partitions in which every endpoint service is named `com.amazonaws.<Region>.<service>`. In China, for example, ECR is
 `cn.com.amazonaws.cn-north-1.ecr.api`, but Systems Manager is `com.amazonaws.cn-north-1.ssm`:
 https://github.com/aws/aws-cdk/pull/16139"""
 
 
 def essential(settings: Settings, services: Iterable[str]) -> list[str]:
-    """Return the services among these without whose endpoints nodes cannot join, or jobs cannot run or keep their logs."""
+    """Return the given services whose endpoints nodes need to join, or jobs need to run or to keep their logs."""
     logs = {"logs"} if settings.is_eks and settings.platform.keeps_logs_in_cloudwatch else set()
     return [one for one in services if one not in NOT_ESSENTIAL - logs]
 
@@ -56,7 +56,7 @@ def wanted_endpoints(settings: Settings) -> tuple[str, ...]:
 
 
 def endpoint_names(settings: Settings, facts: Facts) -> dict[str, str]:
-    """Return service -> full name of the endpoint service, for each service that the Region offers."""
+    """Return the full name of the endpoint service for each service that the Region offers."""
     wanted = wanted_endpoints(settings)
     if facts.endpoint_services is None:
         return {service: f"com.amazonaws.{facts.region}.{service}" for service in wanted}

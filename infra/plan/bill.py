@@ -1,6 +1,6 @@
 """Bill of a planned stack: what each part costs per hour when idle, as configured and at its maximum. Pure.
 
-Works without facts, with the defaults of the settings. An unknown quantity or price is None, never zero.
+Without facts, the bill uses the defaults of the settings. An unknown quantity or price is None, never zero.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ LEVELS: Final[tuple[Level, ...]] = ("idle", "configured", "maximum")
 
 
 class Counts(NamedTuple):
-    """A number per level: with every pool at `minSize`, at its configured size, and at `maxSize`."""
+    """A number for each level: every pool at `minSize`, at its configured size, and at `maxSize`."""
 
     idle: int
     configured: int
@@ -43,11 +43,11 @@ class Line:
 
     name: str
     group: str
-    """What the part belongs to: `control plane`, `network`, `storage`, `keys`, or a pool."""
+    """Group of the part: `control plane`, `network`, `storage`, `keys`, or a pool."""
     counts: Counts | None
     """None if the number is unknown."""
     usd: Decimal | None
-    """Price per hour of one; None if it is unknown."""
+    """Hourly price of one unit; None if it is unknown."""
     price: Price | None = None
     """Price from which `usd` was calculated."""
     prepaid: bool = False
@@ -69,7 +69,7 @@ class Line:
 
 @dataclass(frozen=True)
 class UsageLine:
-    """A part that depends on usage, such as traffic. The sum excludes it."""
+    """A part whose cost depends on usage, such as traffic. The sum excludes it."""
 
     name: str
     unit: str
@@ -78,7 +78,7 @@ class UsageLine:
 
 @dataclass(frozen=True)
 class Total:
-    """Sum of the known parts, and the names of the others."""
+    """Sum of the known amounts, and what is unknown."""
 
     hourly: Decimal
     unknown: tuple[str, ...] = ()
@@ -94,7 +94,7 @@ class Total:
 
 @dataclass(frozen=True)
 class Bill:
-    """What a stack costs."""
+    """Costs of a stack."""
 
     region: str
     lines: tuple[Line, ...]
@@ -113,7 +113,7 @@ class Bill:
 
     @property
     def not_verified(self) -> bool:
-        """Whether a price in the sum has not been compared with AWS's price list."""
+        """Whether any price in the sum has not been checked against AWS's price list."""
         return any(line.price is not None and not line.price.verified for line in self.lines)
 
 
@@ -123,7 +123,7 @@ LUSTRE_TIERS: Final[Mapping[int, Item]] = {
     500: "lustre-500-gb-month",
     1000: "lustre-1000-gb-month",
 }
-"""MB/s per TiB -> price of the capacity."""
+"""MB/s per TiB -> price item for the capacity."""
 
 USAGE: Final[Mapping[str, tuple[tuple[str, str, Item], ...]]] = {
     "always": (
@@ -143,11 +143,11 @@ USAGE: Final[Mapping[str, tuple[tuple[str, str, Item], ...]]] = {
     "linked-bucket": (("objects in the bucket linked to FSx", "GB-month", "s3-gb-month"),),
     "efs-infrequent-access": (("files on EFS, infrequent access", "GB-month", "efs-infrequent-access-gb-month"),),
 }
-"""Part of a stack -> what it costs per use: (name, unit, item)."""
+"""Part of a stack -> its usage-based costs: (name, unit, item)."""
 
 
 def bill(settings: Settings, facts: Facts | None, prices: Prices) -> Bill:
-    """Return what the stack costs. Without facts, zones are as configured and no existing resource is known."""
+    """Return the costs of the stack. Without facts, assume the configured zones and no existing resources."""
     make = _Lines(settings, facts, prices)
     return Bill(settings.region, tuple(make.all()), tuple(_usage(settings, prices)), prices)
 
@@ -205,7 +205,8 @@ class _Lines:
         return None if zones is None else Counts.always(len(wanted_endpoints(self._settings)) * zones)
 
     def _keys(self) -> int:
-        """Count the stack's own keys: for logs, for secrets on EKS, and for new file systems. AWS owns those of SCRATCH_2."""
+        """Count the stack's own keys: for logs, for secrets on EKS, and for new file systems. AWS owns the keys of
+        SCRATCH_2."""
         efs, lustre = self._settings.storage.efs, self._settings.storage.lustre
         own_lustre = lustre is not None and not lustre.is_existing and lustre.is_persistent and lustre.kms_key_arn is None
         return 1 + self._settings.is_eks + (efs != "none" and not efs.is_existing) + own_lustre

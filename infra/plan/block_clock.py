@@ -1,6 +1,7 @@
-"""When the nodes of a Capacity Block are started and removed.
+"""Start and removal times of the nodes in a Capacity Block.
 
-Scheduled actions start the nodes with the block and remove them before its end (docs/adr/0027-blocks-by-schedule.md).
+Scheduled actions start the nodes when the block starts, and remove them before it ends
+(docs/adr/0027-blocks-by-schedule.md).
 """
 
 from datetime import UTC, datetime
@@ -14,7 +15,7 @@ _NOT_STARTED: Final = ("scheduled", "payment-pending", "pending", "assessing", "
 
 
 def schedule(pool: Pool, facts: Facts) -> BlockSchedule | None:
-    """Return when the pool grows and shrinks; None without a Capacity Block, or if both are in the past."""
+    """Return when the pool grows and shrinks; None without a Capacity Block, or if both times are in the past."""
     block = facts.reservations.get(pool.reservation_id or "")
     if not isinstance(pool.capacity, CapacityBlock) or block is None or block.end is None:
         return None
@@ -42,5 +43,5 @@ def drains(block: CapacityReservation) -> datetime | None:
 
 
 def _text(moment: datetime) -> str:
-    """Return a time as Auto Scaling accepts it."""
+    """Return a time in the format of Auto Scaling."""
     return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -34,9 +34,9 @@ def efa_layout(instance_type: InstanceType) -> tuple[Interface, ...]:
 
 
 def layout_is_known(instance_type: InstanceType) -> bool:
-    """Return False if EC2 does not report which network cards support EFA, and not all of them can.
+    """Return whether EC2 reports which network cards support EFA, or all of them can.
 
-    An example is p6-b300.48xlarge without `InterfaceTypes`: 16 EFA interfaces on 17 cards.
+    False for p6-b300.48xlarge without `InterfaceTypes`, which has 16 EFA interfaces on 17 cards.
     """
     return instance_type.efa_maximum >= len(instance_type.network_cards) or all(
         card.efa is not None for card in instance_type.network_cards

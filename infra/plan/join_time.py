@@ -8,7 +8,8 @@ BASE_SECONDS: Final = 900
 """Enough for types with little memory: most EC2 instances boot within two minutes."""
 SECONDS_PER_TIB: Final = 300
 """Large instances boot more slowly, because firmware and kernel initialize their memory. AWS publishes no figures: NOT
-VERIFIED (2026-11-23). With this value, a p5.48xlarge (2 TiB) gets 25 minutes. AWS ParallelCluster gives each type 30:
+VERIFIED (2026-11-23). With this value, a p5.48xlarge (2 TiB) gets 25 minutes. AWS ParallelCluster allows 30 minutes for
+every type:
 https://docs.aws.amazon.com/parallelcluster/latest/ug/DevSettings-cluster-v3.html"""
 BARE_METAL_SECONDS: Final = 1800
 """Bare metal instances "can take over 20 minutes to start": https://github.com/canonical/pycloudlib/pull/192"""
@@ -20,7 +21,7 @@ TIB_MIB: Final = 1024**2
 
 
 def join_seconds(instance: InstanceType) -> int:
-    """Return the limit in seconds, in full minutes: 15 minutes plus 5 minutes per TiB of memory."""
+    """Return the limit in seconds, rounded down to minutes: 15 minutes plus 5 minutes per TiB of memory."""
     seconds = BASE_SECONDS + SECONDS_PER_TIB * instance.memory_mib // TIB_MIB
     if instance.is_bare_metal:
         seconds = max(seconds, BARE_METAL_SECONDS)

@@ -29,13 +29,14 @@ def zone(settings: Settings, facts: Facts) -> str | None:
 
 
 def subnet(settings: Settings, facts: Facts) -> str | None:
-    """Return the subnet of an existing VPC that the file system is in. Reordering subnetIds must not replace it."""
+    """Return the file system's subnet in an existing VPC. Reordering subnetIds must not replace the file system."""
     found = facts.existing.lustre
     return found.subnet_id if found is not None and found.subnet_id in settings.network.subnet_ids else None
 
 
 def owned_directories(settings: Settings) -> tuple[str, ...]:
-    """Return the directories of a new file system that jobs must be able to write to. An existing one keeps its owners."""
+    """Return the directories of a new file system that jobs must be able to write to. Directories of an existing one
+    keep their owners."""
     lustre = settings.storage.lustre
     if lustre is None or lustre.is_existing:
         return ()
@@ -45,7 +46,8 @@ def owned_directories(settings: Settings) -> tuple[str, ...]:
 def group_to_open(settings: Settings, facts: Facts) -> str | None:
     """Return the security group of an existing file system to which the stack adds rules for its nodes.
 
-    The choice must not depend on existing rules: otherwise this stack's own rules would cause their removal.
+    The choice must not depend on existing rules. Otherwise this stack's own rules would change the choice, and the next
+    `up` would remove them.
     """
     lustre, found = settings.storage.lustre, facts.lustre
     if lustre is None or not lustre.add_ingress_rule or found is None or not found.admitted:

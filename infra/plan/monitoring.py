@@ -1,4 +1,4 @@
-"""What Prometheus watches in a cluster. Pure."""
+"""Features of a cluster that Prometheus monitors. Pure."""
 
 from infra.cost import prices
 from infra.jobs.cluster import ClusterDescription
@@ -55,8 +55,8 @@ def _monitored(
 
 
 def _prices(description: ClusterDescription) -> dict[str, str]:
-    """Return pool -> USD per node and hour, from the dated snapshot: with current prices, each `up` could change the
-    rules.
+    """Return pool -> USD per node and hour, from the dated snapshot. Current prices could change the rules at each
+    `up`.
     """
     known = prices.snapshot(description.region)
     found = {pool.name: known.on_demand(pool.instance_type) for pool in description.pools}

@@ -8,7 +8,8 @@ from infra.settings.stack import Settings
 def groups_to_open(settings: Settings, facts: Facts) -> tuple[str, ...]:
     """Return one security group of each mount target that nodes may use, without duplicates.
 
-    The choice must not depend on existing rules: otherwise this stack's own rule would cause its removal.
+    The choice must not depend on existing rules. Otherwise this stack's own rule would change the choice, and the next
+    `up` would remove it.
     """
     file_system = facts.file_system
     if not settings.storage.adds_ingress_rule or file_system is None or file_system.admitted is None:

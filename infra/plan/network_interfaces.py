@@ -13,7 +13,8 @@ from infra.settings.stack import Settings
 from infra.settings.targets import SystemPool
 
 OF_CONTROL_PLANE: Final = 4
-"""Most interfaces that EKS creates for a control plane: https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html"""
+"""Maximum number of interfaces that EKS creates for a control plane:
+https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html"""
 
 
 @dataclass(frozen=True)
@@ -21,15 +22,15 @@ class Growth:
     """Network interfaces that a stack does not have yet."""
 
     now: int
-    """With each pool at the size that `pulumi up` sets."""
+    """Number with each pool at the size that `pulumi up` sets."""
     maximum: int
-    """With each pool at its maximum size."""
+    """Number with each pool at its maximum size."""
     possible: int = 0
-    """Interfaces besides these that an existing stack may have or may still need."""
+    """Further interfaces that an existing stack may already have or may still need."""
 
 
 def growth(settings: Settings, facts: Facts, own_gateways: int) -> Growth:
-    """Return what the stack still needs. `own_gateways` is its number of NAT gateways."""
+    """Return the interfaces that the stack still needs. `own_gateways` is its number of NAT gateways."""
     existing, is_new = facts.existing, not facts.existing.pools
     gateways = 0 if settings.network.is_existing else max(0, len(nat_zones(settings, facts)) - own_gateways)
     control_plane = 0
@@ -54,7 +55,7 @@ def _sizes(settings: Settings, facts: Facts) -> Iterator[tuple[Pool | SystemPool
 
 
 def _missing(pool: Pool | SystemPool, size: int, settings: Settings, facts: Facts) -> int:
-    """Return the interfaces of the nodes that a pool lacks for a size."""
+    """Count the interfaces of the nodes that a pool still needs to reach a size."""
     known = facts.existing.pools.get(pool.name)
     nodes = max(0, size - (known.desired_size if known and not known.failed else 0))
     return nodes * (_each(pool, facts) if isinstance(pool, Pool) else 1)
@@ -67,7 +68,8 @@ def _each(pool: Pool, facts: Facts) -> int:
 
 
 def _of_services(settings: Settings, facts: Facts) -> int:
-    """Count those of VPC endpoints and mount targets. Whether an existing stack has them is not read."""
+    """Count the interfaces of VPC endpoints and mount targets. The facts do not show whether an existing stack has
+    them."""
     network, efs = settings.network, settings.storage.efs
     zones = vpc_zones(settings, facts)
     count = 0

@@ -6,7 +6,7 @@ from infra.plan.specs import NodePoolSpec
 
 
 def encoded_user_data(spec: NodePoolSpec, cluster: ClusterAccess | None) -> str:
-    """Return user data in base64. `cluster` is for custom AMIs."""
+    """Return user data in base64. Only custom AMIs need `cluster`."""
     config = eks_node.node_config(
         raid0=spec.raid0,
         pinned_memory=spec.pinned_memory,

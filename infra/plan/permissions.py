@@ -1,8 +1,8 @@
 """Permissions that `up` and `destroy` of a stack need. Pure.
 
-The actions are those of docs/iam, as far as this stack's resources need them. `tests/pure/test_plan_permissions.py` compares
-them with the calls that the local cloud recorded. Reads of the checks before `up` are not among them: without one of those,
-the check that needs it is unknown.
+The actions are those of docs/iam that this stack's resources need. `tests/pure/test_plan_permissions.py` compares
+them with the calls that the local cloud recorded. The actions do not include reads for the checks before `up`: if a
+read is denied, the result of its check is unknown.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -48,7 +48,7 @@ BUCKET: Final = (
     *("s3:ListBucket", "s3:ListBucketVersions"),
 )
 OBJECTS: Final = ("s3:DeleteObject", "s3:DeleteObjectVersion")
-"""`destroy` empties the bucket."""
+"""`destroy` needs these to empty the bucket."""
 LOG_GROUPS: Final = (
     *("logs:CreateLogGroup", "logs:DeleteLogGroup", "logs:DescribeLogGroups", "logs:ListTagsForResource"),
     *("logs:PutRetentionPolicy", "logs:TagResource"),
@@ -121,7 +121,7 @@ UNKNOWN_KEY: Final = "00000000-0000-0000-0000-000000000000"
 
 
 def needs(settings: Settings, facts: Facts) -> tuple[Need, ...]:
-    """Return what the caller must be allowed to do."""
+    """Return the permissions that the caller needs."""
     account, partition, cluster = facts.caller.account, facts.partition, settings.cluster_name
     region = settings.region
     tags = {f"aws:RequestTag/{STACK_TAG}": settings.stack, f"aws:ResourceTag/{STACK_TAG}": settings.stack}
@@ -153,7 +153,7 @@ def needs(settings: Settings, facts: Facts) -> tuple[Need, ...]:
 
 
 def _keys(settings: Settings, facts: Facts, context: Mapping[str, str]) -> Iterator[Need]:
-    """Yield what the caller does with the stack's keys: AWS uses them on behalf of the caller."""
+    """Yield the permissions on the stack's keys, which AWS uses on behalf of the caller."""
     key = f"arn:{facts.partition}:kms:{settings.region}:{facts.caller.account}:key/{UNKNOWN_KEY}"
     called = {**context, "kms:CallerAccount": facts.caller.account}
     efs, lustre = settings.storage.efs, settings.storage.lustre
@@ -175,7 +175,7 @@ def _linked_bucket(settings: Settings, facts: Facts, context: Mapping[str, str])
 
 
 def _on_everything(settings: Settings, facts: Facts) -> Iterator[str]:
-    """Yield the actions whose resources have no name that is known before they are created."""
+    """Yield the actions on resources whose names are unknown until they are created."""
     network, efs, lustre = settings.network, settings.storage.efs, settings.storage.lustre
     yield from EVERY_STACK
     if not network.is_existing:

@@ -1,6 +1,7 @@
 """Number of pods that a node of an EKS cluster can run. Pure.
 
-The VPC CNI gives each pod an address of an interface on the default network card. Interfaces on other cards are for EFA.
+The VPC CNI gives each pod an address from an interface on the default network card. Interfaces on other cards are for
+EFA.
 """
 
 from collections.abc import Sequence
@@ -12,13 +13,14 @@ from infra.plan.efa_interfaces import Interface
 WITHOUT_ADDRESS: Final = 2
 """Pods on the host network that EKS counts: vpc-cni and kube-proxy."""
 USUAL: Final = 110
-"""Default limit of the kubelet. Nodes never run more pods in practice, and a limit in user data replaces the nodes of
-existing pools. So a node with enough addresses for that many pods gets no limit.
+"""Default limit of the kubelet. In practice, nodes never run more pods, and adding a limit to the user data would
+replace the nodes of existing pools. So nodes with enough addresses for 110 pods get no limit.
 """
 
 
 def default_pods(instance: InstanceType) -> int:
-    """Return the number for which EKS's AMI reserves memory, such as 100 for p5.48xlarge and 737 for p4d.24xlarge:
+    """Return the number of pods for which EKS's AMI reserves memory, such as 100 for p5.48xlarge and 737 for
+    p4d.24xlarge:
     https://github.com/awslabs/amazon-eks-ami/blob/main/nodeadm/internal/kubelet/eni-max-pods.txt"""
     return _pods(_interfaces(instance), instance)
 
@@ -41,5 +43,5 @@ def _interfaces(instance: InstanceType) -> int:
 
 
 def _pods(interfaces: int, instance: InstanceType) -> int:
-    """The first address of each interface belongs to the interface itself."""
+    """Count the pods that fit: the first address of each interface belongs to the interface itself."""
     return interfaces * (instance.addresses_per_interface - 1) + WITHOUT_ADDRESS

@@ -26,7 +26,7 @@ earlier, so that jobs can save a checkpoint.
 
 @dataclass(frozen=True)
 class BlockSchedule:
-    """When a pool in a Capacity Block grows and shrinks. Times are in the format of Auto Scaling."""
+    """Times at which a pool in a Capacity Block grows and shrinks, in the format of Auto Scaling."""
 
     start: str | None
     """None if the block has started."""
@@ -39,7 +39,7 @@ class BlockSchedule:
 
 @dataclass(frozen=True)
 class RepairOverride:
-    """A fault that EKS handles differently than by default."""
+    """A fault for which EKS's default repair is overridden."""
 
     condition: str
     reason: str

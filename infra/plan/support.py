@@ -1,4 +1,4 @@
-"""What EKS does with a control plane when standard support for its Kubernetes version ends. Pure."""
+"""Upgrade policy of a control plane for the end of standard support for its Kubernetes version. Pure."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ SupportType = Literal["STANDARD", "EXTENDED"]
 
 
 def support_type(settings: Settings, facts: Facts) -> SupportType:
-    """Return the upgrade policy: STANDARD for new clusters, so that no cluster enters extended support unnoticed: it
+    """Return the upgrade policy. New clusters get STANDARD: they must not enter extended support unnoticed, because it
     costs six times as much. An existing cluster keeps its policy. EKS accepts STANDARD only for versions in standard
     support.
 

@@ -1,4 +1,4 @@
-"""What `pulumi up` would change in the launch template of an existing node group. Pure."""
+"""Changes that `pulumi up` would make to the launch template of an existing node group. Pure."""
 
 from infra.boot import eks_node
 from infra.boot.eks_node import ClusterAccess
@@ -23,7 +23,7 @@ def changes(spec: NodePoolSpec, template: NodeTemplate) -> list[str]:
 
 
 def _same_user_data(spec: NodePoolSpec, template: NodeTemplate) -> bool:
-    """Ignore the description of the cluster, which does not change while the cluster exists."""
+    """Compare the user data without the description of the cluster, which does not change while the cluster exists."""
     cluster = ClusterAccess("", "", "", "") if spec.ami_id else None
     wanted = encoded_user_data(spec, cluster)
     return eks_node.parts_without_cluster(wanted) == eks_node.parts_without_cluster(template.user_data)

@@ -33,15 +33,15 @@ FEATURE_GATES: Final = {
     # If the server of an aggregated API is down, no namespace can be deleted.
     "VisibilityOnDemand": False,
     # No flavor has a topology. Kueue 0.16.1 would still track the requests of every pod, and most of its known bugs are in
-    # this feature (docs/operations.md). Kueue refuses to start with the profile alone.
+    # this feature (docs/operations.md). Kueue does not start if only the profile is enabled.
     "TopologyAwareScheduling": False,
     "TASProfileMixed": False,
 }
 
 STRICT_FEATURE_GATES: Final = {
     # Try the flavors of a waiting job from the first one each time. Otherwise Kueue continues after the flavor that it
-    # tried last: it would report that a launcher does not fit on GPU nodes instead of what the job waits for, and
-    # alternate between both messages. In a `BestEffortFIFO` queue, this gate would stop jobs from overtaking.
+    # tried last. It would then alternate between two messages: what the job waits for, and that a launcher does not fit
+    # on GPU nodes. In a `BestEffortFIFO` queue, this would stop jobs from overtaking.
     "FlavorFungibility": False,
 }
 
@@ -54,7 +54,8 @@ def configuration(*, mpi_jobs: bool, start_attempts: int, strict: bool) -> Mappi
     """https://kueue.sigs.k8s.io/docs/reference/kueue-config.v1beta2/
 
     Kueue suspends a job after the last attempt: `triggerDeactivation` in
-    kubernetes-sigs/kueue@v0.16.1:pkg/controller/core/workload_controller.go. The first attempt is not a requeue.
+    kubernetes-sigs/kueue@v0.16.1:pkg/controller/core/workload_controller.go. The first attempt does not count as a
+    requeue.
     """
     in_job_namespaces = {"matchLabels": {JOBS_LABEL: "true"}}
     return {
@@ -135,7 +136,7 @@ def cpu(millis: int) -> str:
 
 
 def count(number: int) -> str:
-    """Format a number as Kueue does when it writes the object."""
+    """Format a number as Kueue writes it back."""
     return f"{number // 1000}k" if number and number % 1000 == 0 else str(number)
 
 

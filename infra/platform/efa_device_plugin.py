@@ -16,7 +16,7 @@ INFINIBAND: Final = "/dev/infiniband"
 NEURON: Final = "/opt/aws/neuron"
 
 # aws/eks-charts@5239609:stable/aws-efa-k8s-device-plugin (chart v0.5.30, app v0.5.20). Privileged since app v0.5.9
-# (2025-09-03); AWS gives no reason. Before, the chart dropped all capabilities, as HARDENED does.
+# (2025-09-03); AWS gives no reason. Earlier, the chart dropped all capabilities, as HARDENED does.
 PRIVILEGED: Final = {"privileged": True, "allow_privilege_escalation": True, "run_as_non_root": False, "run_as_user": 0}
 HARDENED: Final = {**AGENT_CONTAINER, "privileged": False}
 

@@ -201,7 +201,7 @@ class Platform(pulumi.ComponentResource):
         return [job_set.deployment, operator.deployment]
 
     def _install_namespaces(self, operators: Sequence[pulumi.Resource]) -> tuple[Namespaces, list[pulumi.Resource]]:
-        """Create the namespaces and volumes. Returns the namespaces, and the resources that must exist before a job."""
+        """Create the namespaces and volumes. Returns the namespaces, and the resources that jobs need."""
         args, site = self._args, self._site
         keys = args.job_keys
         bucket = keys.bucket if keys else None
@@ -229,7 +229,7 @@ class Platform(pulumi.ComponentResource):
         JobController(self._naming.name("job-controller"), wanted, self._child)
 
     def _install_lustre(self, created: Namespaces) -> list[pulumi.Resource]:
-        """Create the volumes of the Lustre file system. Returns resources that must exist before a job."""
+        """Create the volumes of the Lustre file system. Returns the resources that jobs need."""
         lustre, site = self._args.lustre, self._site
         if lustre is None:
             return []

@@ -1,4 +1,4 @@
-"""Sets the owner of directories in a new Lustre file system, to which only root can write."""
+"""Sets the owner of directories in a new Lustre file system, where only root can write at first."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class LustreDirectoriesArgs:
 
 
 class LustreDirectories(pulumi.ComponentResource):
-    """Creates a Kubernetes Job, with a volume of its own, that makes the user of job images the owner of the directories.
+    """Creates a Kubernetes Job with its own volume. The Job makes the user of job images the owner of the directories.
     It does not touch the files in them. `pulumi up` waits for it."""
 
     def __init__(self, name: str, args: LustreDirectoriesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -56,7 +56,7 @@ class LustreDirectories(pulumi.ComponentResource):
             spec=_job(site, args.directories),
             opts=pulumi.ResourceOptions.merge(
                 site.options(self, claim),
-                pulumi.ResourceOptions(delete_before_replace=True),  # the name is the same
+                pulumi.ResourceOptions(delete_before_replace=True),  # the replacement has the same name
             ),
         )
         self.register_outputs({})

@@ -19,8 +19,8 @@ MORE_ARGUMENTS: Final = ("--kube-api-qps=50", "--kube-api-burst=100", "--threadi
 """At upstream's limit of 5 requests per second, creating the pods of a job with 64 workers takes half a minute."""
 
 RESUME: Final = {"apiGroups": ["batch"], "resources": ["jobs/status"], "verbs": ["update"]}
-"""Missing in upstream's role: without it, an MPIJob that the queue has evicted never starts again. The operator clears the
-start time of the launcher's Job before it resumes the Job.
+"""Permission that upstream's role lacks. Without it, an MPIJob that the queue has evicted never starts again. The
+operator clears the start time of the launcher's Job before it resumes the Job.
 https://github.com/kubeflow/mpi-operator/blob/v0.8.2/pkg/controller/mpi_job_controller.go (syncHandler)"""
 RBAC: Final = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding")
 
@@ -96,6 +96,6 @@ class MpiOperator(pulumi.ComponentResource):
 
 
 def _resuming(one: objects.Object) -> objects.Object:
-    """Return an object of upstream; the operator's role with the permission to resume MPIJobs."""
+    """Return an upstream object. If it is the operator's role, add the permission to resume MPIJobs."""
     is_operators = (one["kind"], one["metadata"]["name"]) == ("ClusterRole", "mpi-operator")
     return {**one, "rules": [*one["rules"], RESUME]} if is_operators else one

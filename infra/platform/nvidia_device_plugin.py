@@ -25,10 +25,11 @@ class NvidiaDevicePluginArgs:
 class NvidiaDevicePlugin(pulumi.ComponentResource):
     """Creates:
     - NVIDIA's DaemonSet on all GPU nodes, regardless of taints, with resource requests and without a service account
-      token. Its privileges are upstream's: none, but root, and a root file system that the NVIDIA runtime can prepare.
+      token. As upstream, it is unprivileged, but runs as root and has a root file system that the NVIDIA runtime can
+      prepare.
 
-    Nothing waits for it: on a node without a working driver, it fails and restarts until there is one, and such a node
-    must not block an `up`. `status`, and checks before an `up`, report nodes that offer no GPUs.
+    Nothing waits for it: on a node without a working driver, it restarts until there is one. Such a node must not block
+    an `up`. `status`, and checks before an `up`, report nodes that offer no GPUs.
     """
 
     def __init__(self, name: str, args: NvidiaDevicePluginArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -48,7 +49,7 @@ class NvidiaDevicePlugin(pulumi.ComponentResource):
         pod["securityContext"] = {"seccompProfile": {"type": "RuntimeDefault"}}
         (container,) = pod["containers"]
         container["image"] = site.image(container["image"])
-        # Upstream withdraws the GPU at a contained memory error (Xid 94), which harms only the program that met it.
+        # Upstream withdraws a GPU after a contained memory error (Xid 94), which affects only the program that hit it.
         # https://github.com/NVIDIA/k8s-device-plugin/blob/v0.18.2/internal/rm/health.go
         ignored = ",".join(str(number) for number in sorted(APPLICATION))
         container["env"] = [*container.get("env", []), {"name": "DP_DISABLE_HEALTHCHECKS", "value": ignored}]

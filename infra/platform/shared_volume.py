@@ -135,7 +135,7 @@ class SharedVolume(pulumi.ComponentResource):
         """
         recreated = pulumi.ResourceOptions(
             replacement_trigger=namespace_resource.metadata.apply(lambda metadata: metadata.uid),
-            delete_before_replace=True,  # the name is the same
+            delete_before_replace=True,  # the replacement has the same name
         )
         spec: Any = {
             "capacity": {"storage": ANY_SIZE},

@@ -23,7 +23,7 @@ class OperatorSpec:
     """An operator, derived from the manifests of its upstream project."""
 
     component: str
-    """Name of the component's type."""
+    """Type name of the Pulumi component."""
     namespace: str
     name: str
     """Name of the Deployment."""

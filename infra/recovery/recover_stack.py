@@ -87,7 +87,7 @@ def _settle(pulumi: Pulumi, stack: str, clients: Callable[[str], Client], report
 
 
 def _adopt(pulumi: Pulumi, stack: str, report: Report) -> list[str]:
-    """Record in the state the Kubernetes objects that failed operations created without recording them."""
+    """Add to the state the Kubernetes objects that failed operations created but did not record."""
     state = _export(pulumi, stack)
     if not (state.get("deployment") or {}).get("resources"):
         return []
@@ -113,7 +113,7 @@ def _adopt(pulumi: Pulumi, stack: str, report: Report) -> list[str]:
 
 
 def _read(pulumi: Pulumi, stack: str, state: State, begun: list[Operation]) -> State:
-    """Return the state, with those of the planned objects added that exist in the cluster."""
+    """Return the state, plus the planned objects that exist in the cluster."""
     pending = [{"type": one.kind, "resource": one.resource} for one in begun]
     interrupted = {**state, "deployment": {**state["deployment"], "pending_operations": pending}}
     found = {one.urn: [identified(one)] for one in begun}
@@ -154,8 +154,8 @@ def _export(pulumi: Pulumi, stack: str) -> State:
 
 
 def _must_decrypt(pulumi: Pulumi, stack: str) -> None:
-    """Let Pulumi read the secrets: with a wrong passphrase, only the import of the repaired state would fail, after all
-    waits."""
+    """Make Pulumi decrypt the secrets. Otherwise, a wrong passphrase would cause an error only after all waits, when
+    importing the repaired state."""
     pulumi("stack", "export", "--show-secrets", "--stack", stack)
 
 

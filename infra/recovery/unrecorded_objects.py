@@ -1,7 +1,7 @@
 """Kubernetes objects that an interrupted operation created without recording them.
 
 On ^C, the Kubernetes provider cancels its requests in flight and reports the objects as not created, so Pulumi records
-neither a resource nor a pending operation. The API server may have processed the requests nevertheless; every later `up` then
+neither a resource nor a pending operation. The API server may have processed the requests anyway. Every later `up` then
 fails with "already exists".
 pulumi/pulumi-kubernetes@94977969d:provider/pkg/provider/provider.go (Cancel; Create passes k.canceler.context)
 """
@@ -13,18 +13,18 @@ from typing import Any, Final
 from infra.recovery.pending_operations import KUBERNETES, Operation, State
 
 CREATORS: Final = "pulumi-kubernetes"
-"""Beginning of the field managers with which the Kubernetes provider creates objects."""
+"""Prefix of the field managers that the Kubernetes provider uses to create objects."""
 SLACK: Final = timedelta(minutes=1)
 """Tolerated difference between the clocks of this machine and of the API server."""
 MASKED: Final = "[secret]"
-"""What `pulumi preview --json` prints instead of a secret. Without the value, the next `up` sets it again."""
+"""Text that `pulumi preview --json` prints instead of a secret. The next `up` sets the missing value again."""
 
 Period = tuple[datetime, datetime]
 """Start and end of an operation."""
 
 
 def unfinished(history: Iterable[Mapping[str, Any]]) -> list[Period]:
-    """Return the periods of the updates that failed since the last successful one. `history` is the output of
+    """Return the periods of the updates that have failed since the last successful update. `history` is the output of
     `pulumi stack history --json`, newest first."""
     found: list[Period] = []
     for one in history:
@@ -36,8 +36,8 @@ def unfinished(history: Iterable[Mapping[str, Any]]) -> list[Period]:
 
 
 def planned(preview: Mapping[str, Any], state: State) -> list[Operation]:
-    """Return the creates of named Kubernetes objects in the output of `pulumi preview --json`, as if they had been
-    interrupted. Objects whose parent or provider is not in the state were never requested."""
+    """Return the creates of named Kubernetes objects in the output of `pulumi preview --json`, in the form of
+    interrupted operations. Objects whose parent or provider is not in the state were never requested."""
     resources = [one for one in state["deployment"]["resources"] if not one.get("delete")]
     known = {one["urn"]: str(one.get("id", "")) for one in resources}
     return list(_planned(preview, known))

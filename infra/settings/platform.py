@@ -12,7 +12,7 @@ PodSecurity = Literal["restricted", "baseline"]
 
 
 class JobNamespace(Model):
-    """A namespace for jobs whose Pod Security level is set."""
+    """A namespace for jobs, with its Pod Security level."""
 
     name: str = Field(description="Name of the namespace. Change: creates a namespace and deletes the old one with its jobs.")
     pod_security: PodSecurity = Field(

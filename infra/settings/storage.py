@@ -63,7 +63,7 @@ class DataRepository(Model):
 
     @property
     def bucket(self) -> str:
-        """Name of the bucket, or the whole path if it has another form."""
+        """Name of the bucket; if the path has no `s3://`, its first part."""
         return self.path.removeprefix("s3://").partition("/")[0]
 
 

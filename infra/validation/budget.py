@@ -1,4 +1,4 @@
-"""Rules for the budget: the bill of the plan must stay below it."""
+"""Rules for the budget: the bill of the plan must not exceed it."""
 
 from collections.abc import Iterator
 from decimal import Decimal
@@ -21,7 +21,7 @@ def within(settings: Settings, facts: Facts) -> Iterator[Problem]:
 
 
 def of_bill(settings: Settings, found: Bill) -> Iterator[Problem]:
-    """Compare the cost of a level with its limit. The known part of a bill may already exceed it."""
+    """Compare the costs with their limits. The known part of a bill may already exceed a limit."""
     budget = settings.budget
     severity: Severity = "error" if budget.action == "refuse" else "warning"
     maximum, configured = found.total("maximum"), found.total("configured")
@@ -50,5 +50,5 @@ def _message(total: Total, cost: Decimal, allowed: Decimal, what: str, fix: str)
         least = "" if total.is_known else "at least "
         return f"the stack costs {least}{cost:,.2f} {what}, but the budget is {allowed:,.2f}. {fix}"
     if not total.is_known:
-        return f"cannot be compared with the cost: {all_of(total.unknown)} is unknown. Set action: warn to ignore unknown prices."
+        return f"cannot be compared with the cost. Unknown: {all_of(total.unknown)}. Set action: warn to ignore unknown prices."
     return None

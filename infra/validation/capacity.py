@@ -88,7 +88,7 @@ def _ends_soon(path: str, block: CapacityReservation) -> Iterator[Problem]:
     if block.kind != "capacity-block" or block.state != "active" or block.end is None:
         return
     if block.read_at >= block.end - DRAIN_BEFORE_END:
-        ends = f"{block.id} ends at {block.end:%Y-%m-%d %H:%M} UTC: EC2 terminates its instances from 30 minutes before"
+        ends = f"{block.id} ends at {block.end:%Y-%m-%d %H:%M} UTC: EC2 starts terminating its instances 30 minutes earlier"
         yield warning(f"{path}.capacity.reservationId", f"{ends}. Extend the block, or use another one.")
 
 

@@ -20,7 +20,8 @@ HOW: Final = "https://docs.aws.amazon.com/autoscaling/ec2/userguide/key-policy-r
 
 
 def default_key(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    """Auto Scaling launches all nodes, but can use a customer managed key only if the key allows it."""
+    """Check that Auto Scaling, which launches all nodes, may use the default key. A customer managed key has to allow
+    this."""
     key = facts.ebs_key
     if key is None:
         return

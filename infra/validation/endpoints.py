@@ -19,7 +19,7 @@ def offered(settings: Settings, facts: Facts) -> Iterator[Problem]:
         return
     if facts.endpoint_services is None:
         if facts.partition not in GUESSED_NAMES:
-            reason = f"the names of endpoint services in {facts.partition} could not be read, and they follow no pattern"
+            reason = f"the names of endpoint services in {facts.partition} could not be listed and cannot be derived"
             yield Problem(WHERE, f"{reason}. Allow {facts.caller.arn} to call ec2:DescribeVpcEndpointServices.")
         return
     absent = [one for one in services if one not in facts.endpoint_services]
@@ -32,7 +32,7 @@ def offered(settings: Settings, facts: Facts) -> Iterator[Problem]:
 
 
 def _in_zones(settings: Settings, facts: Facts, services: list[str]) -> Iterator[Problem]:
-    """Check the zones of the VPC: each of them gets one interface of each endpoint."""
+    """Check that each zone of the VPC offers every endpoint: each endpoint has an interface in each zone."""
     known = facts.endpoint_services or {}
     complete = [zone.name for zone in facts.zones if all(zone.name in known[one].zones for one in services)]
     for zone in vpc_zones(settings, facts):

@@ -73,7 +73,7 @@ def sizes(settings: ExistingSettings) -> Iterator[Problem]:
 
 
 def infiniband(settings: ExistingSettings) -> Iterator[Problem]:
-    """Check that pools name their RDMA resource if, and only if, jobs use InfiniBand."""
+    """Check that pools set `rdmaResource` if, and only if, jobs use InfiniBand."""
     wanted = settings.platform.transport == "infiniband"
     for index, pool in enumerate(settings.pools):
         where, name = f"pools[{index}].rdmaResource", pool.rdma_resource

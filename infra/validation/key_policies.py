@@ -20,7 +20,7 @@ _TESTS: Mapping[str, Callable[[str, str], bool]] = {
 
 
 def allows(policy: Mapping[str, Any], principal: str, action: str, context: Mapping[str, str]) -> Verdict:
-    """Return whether the policy itself allows the action. `context` maps condition keys in lower case to values.
+    """Return whether the policy itself allows the action. `context` maps lowercase condition keys to values.
 
     Statements for the account's root do not count: they delegate the decision to IAM policies.
     """

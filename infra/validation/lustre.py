@@ -55,7 +55,7 @@ def new_or_existing(settings: Settings) -> Iterator[Problem]:
                 f"{_WHERE}.{name}", "applies to a new file system, but fileSystemId names an existing one. Remove one of them."
             )
     if not settings.network.is_existing:
-        yield Problem(f"{_WHERE}.fileSystemId", "names an existing file system in its own VPC. Set network.vpcId to that VPC.")
+        yield Problem(f"{_WHERE}.fileSystemId", "the existing file system is in its own VPC. Set network.vpcId to that VPC.")
 
 
 def _only_new(lustre: Fsx) -> Iterator[tuple[str, bool]]:
@@ -112,7 +112,7 @@ def data_repository(settings: Settings) -> Iterator[Problem]:
 def _events(where: str, found: DataRepository) -> Iterator[Problem]:
     for name, events in (("autoImport", found.auto_import), ("autoExport", found.auto_export)):
         if twice := sorted({one for one in events if events.count(one) > 1}):
-            yield Problem(f"{where}.{name}", f"names {twice[0]} twice. Remove one.")
+            yield Problem(f"{where}.{name}", f"lists {twice[0]} twice. Remove one.")
 
 
 # --- what AWS reports

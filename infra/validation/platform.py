@@ -90,7 +90,7 @@ def image_repositories(settings: Settings) -> Iterator[Problem]:
         yield Problem(where, f"is true, but {other}: short image names can refer to only one of them. Remove one.")
     if not is_repository_name(settings.cluster_name):
         fix = "Name the stack file without double hyphens, or use platform.imageRepository."
-        yield Problem(where, f"ECR accepts no repository below {shown(settings.cluster_name)}. {fix}")
+        yield Problem(where, f"ECR rejects the repository prefix {shown(settings.cluster_name)}. {fix}")
 
 
 def image_pull_secrets(settings: AnyStack) -> Iterator[Problem]:
@@ -131,7 +131,7 @@ def job_policies(settings: Settings) -> Iterator[Problem]:
     for index, one in enumerate(settings.platform.job_policies):
         where = f"platform.jobPolicies[{index}]"
         if not _BUCKET.fullmatch(one.bucket):
-            fix = "Use the name alone, without s3:// and path."
+            fix = "Use only the name, without s3:// or a path."
             yield Problem(f"{where}.bucket", f"{shown(one.bucket)} is not the name of a bucket. {fix}")
         if re.search(r"[*?$]", one.path):
             yield Problem(f"{where}.path", f"{shown(one.path)} has a wildcard or variable. Use the path of a folder or object.")

@@ -39,7 +39,7 @@ def _set_by_user(where: str, pool: Pool, zones: tuple[str, ...], facts: Facts) -
 
 
 def _of_reservation(where: str, found: CapacityReservation, settings: Settings, zones: tuple[str, ...]) -> Iterator[Problem]:
-    """Check that the VPC has the zone in which the pool's capacity is reserved."""
+    """Check that the VPC has a subnet in the zone of the pool's reservation."""
     if found.zone not in zones:
         fix = f"Add a subnet in {found.zone}" if settings.network.is_existing else f"Add {found.zone} to network.zones"
         yield Problem(

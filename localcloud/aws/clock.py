@@ -1,7 +1,7 @@
 """Calendar time of the local AWS: dates of Capacity Blocks, their states, and scheduled actions.
 
-Durations of operations use a separate clock (`durations.now`). The calendar can be advanced, so that a Capacity Block
-starts or ends now.
+Durations of operations use a separate clock (`durations.now`). The calendar can be advanced to make a Capacity Block
+start or end now.
 """
 
 from collections.abc import Callable
@@ -41,7 +41,8 @@ def watch(action: Callable[[datetime], None]) -> Callable[[datetime], None]:
 
 
 def watch_first(action: Callable[[datetime], None]) -> Callable[[datetime], None]:
-    """Call the function before those of `watch`: their launches depend on the states that it brings up to date."""
+    """Call the function before those of `watch`, because their launches depend on the states that this function
+    updates."""
     _watchers.insert(0, action)
     return action
 

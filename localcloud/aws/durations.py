@@ -83,7 +83,7 @@ CALLS = {
 
 
 Fail = Callable[[str], None]
-"""Function that, given the reason, puts a resource into the state in which AWS leaves it after a failed operation."""
+"""Function that takes a reason and sets the state in which AWS leaves a resource after a failed operation."""
 
 
 @dataclass(eq=False)
@@ -115,7 +115,7 @@ class _Transition:
         return False
 
     def run(self) -> None:
-        """Enter the final state. If a check raises, only this operation fails with the exception."""
+        """Enter the final state. An exception in a check fails only this operation."""
         try:
             if self.error is not None:
                 raise self.error
@@ -165,7 +165,7 @@ def set_factor(value: float, only: Iterable[str] = ()) -> None:
 
 
 def seconds(kind: str | float) -> float:
-    """Return a duration at the current factor: of this kind, or the number of seconds that it takes on AWS."""
+    """Return the scaled duration of a kind, or of an operation that takes this number of seconds on AWS."""
     if not isinstance(kind, str):
         return kind * _factor if not _only else 0.0
     return DURATIONS[kind].seconds * _factor if not _only or kind in _only else 0.0
@@ -183,7 +183,7 @@ def schedule(
 ) -> None:
     """Set an attribute or dict key to `pending` now and to `final` after the duration; then call `then`.
 
-    The duration is a kind of the table, or the number of seconds that it takes on AWS.
+    `kind` is a kind in the table, or the number of seconds that the operation takes on AWS.
 
     If `final` is a function, it checks the result of the operation and returns the state to enter. With a gate, the
     transition also waits until the gate is open, for example until a realizer is done. If one of these functions
@@ -202,7 +202,7 @@ def schedule(
 
 
 def fails_as(target: Any, attribute: str, state: Any) -> Fail:
-    """Return a `fail` function that only sets the state, for resources that cannot carry a reason."""
+    """Return a `fail` function that only sets the state, for resources that do not record a reason."""
     return lambda _: _set(target, attribute, state)
 
 
@@ -236,10 +236,11 @@ def settle() -> None:
 
 
 def _complete(due: list[_Transition], moment: float) -> None:
-    """Complete these transitions and those that they schedule, if they are due too, in the order of their times.
+    """Complete these transitions, and any due ones that they schedule, in the order of their times.
 
-    A gate is asked again before its transition, because earlier ones may have closed it. A gate that opens meanwhile
-    waits for the next round: asking all gates after each transition would take minutes with a thousand instances.
+    Each gate is checked again before its transition, because earlier transitions may have closed it. A gate that opens
+    in the meantime waits for the next round: with a thousand instances, checking all gates after each transition would
+    take minutes.
     """
     global _settling
     known = {*_pending}
@@ -271,7 +272,7 @@ def _attempt(action: Callable[[], None]) -> None:
 
 
 def current() -> float:
-    """Return the time at which a transition that is being completed was due; otherwise the current time."""
+    """Return when the transition that is being completed was due; if there is none, the current time."""
     return _settling[0] if _settling is not None else now()
 
 

@@ -13,7 +13,7 @@ from localcloud.aws import patching
 
 Kind = Literal["cluster", "node-group", "add-on", "auto-scaling-group", "instance", "image"]
 NodeRequest = Literal["cordoning", "draining", "uncordoning"]
-"""A request of EKS to an instance that is a node."""
+"""Action that EKS requests for a node."""
 Action = Literal["created", "changed", "updating", "stopping", "starting", "rebooting", "gone"] | NodeRequest
 """Only instances have `stopping`, `starting` and `rebooting` events."""
 
@@ -60,7 +60,7 @@ Key = tuple[Kind, str, str, str]
 _realizers: list[Realizer] = []
 _queries: list[Query] = []
 _failures: dict[Key, str] = {}
-"""Resource -> reason why a realizer failed to handle one of its events. It applies until the resource is deleted."""
+"""Resource -> reason why a realizer failed to handle one of its events. Entries stay until the resource is deleted."""
 
 
 def register(realizer: Realizer, query: Query | None = None) -> Callable[[], None]:
@@ -85,7 +85,7 @@ def register(realizer: Realizer, query: Query | None = None) -> Callable[[], Non
 def progress(kind: Kind, name: str, region: str, account: str) -> Progress:
     """Return the combined progress of all realizers. Without realizers, every resource counts as done.
 
-    A realizer that failed to handle one of the resource's events, or that cannot report, makes the resource fail.
+    The resource fails if a realizer cannot report its progress or failed to handle one of the resource's events.
     """
     answers = [_answer(query, (kind, name, region, account)) for query in list(_queries)]
     problem = _failures.get((kind, name, region, account), "")
@@ -102,7 +102,9 @@ def _answer(query: Query, key: Key) -> Progress:
 
 
 def publish(event: Event) -> None:
-    """Call all realizers. An exception in one of them fails the resource, not the request, and not the other realizers."""
+    """Call all realizers. If one raises an exception, the resource fails. The request and the other realizers
+    continue.
+    """
     key = event.kind, event.name, event.region, event.account
     if event.action in ("created", "gone"):
         _failures.pop(key, None)

@@ -122,7 +122,7 @@ def tags_of(session: Any) -> dict[str, str]:
 
 
 def tags_of_entity(entity: Any | None) -> dict[str, str]:
-    """Return the tags of a role. moto keeps those of users elsewhere; they are not condition keys here."""
+    """Return the tags of a role. The tags of users, which moto keeps elsewhere, do not become condition keys here."""
     tags = getattr(entity, "tags", None) or {}
     return {tag["Key"]: tag["Value"] for tag in (tags.values() if isinstance(tags, dict) else tags)}
 
@@ -132,12 +132,12 @@ def tag(session: Any, tags: Mapping[str, str]) -> None:
 
 
 def place(session: Any, subnets: Sequence[str]) -> None:
-    """Record the IDs of the subnets from which the holder of the session calls AWS."""
+    """Record the IDs of the subnets that the session's calls come from."""
     session.local_cloud_subnets = tuple(subnets)
 
 
 def subnets_of(session: Any) -> tuple[str, ...]:
-    """Return the IDs of the subnets from which the holder of the session calls AWS; empty if unknown."""
+    """Return the IDs of the subnets that the session's calls come from; empty if unknown."""
     return tuple(getattr(session, "local_cloud_subnets", ()))
 
 

@@ -7,9 +7,9 @@ from localcloud.aws.errors import AwsError
 
 
 def arn_of_enabled_key(call: Call, managed: str, refused: Callable[[str], AwsError]) -> str:
-    """Return the ARN of the key that the call requests, or else of the AWS managed key with this alias.
+    """Return the ARN of the key that the call requests, or else of the AWS managed key with alias `managed`.
 
-    If the key does not exist or cannot be used, raises the service's error, which `refused` builds from a message.
+    If the key does not exist or cannot be used, raise the service's error, which `refused` creates from a message.
     """
     kms = call.backend_of("kms")
     wanted = call.params.get("KmsKeyId", managed)

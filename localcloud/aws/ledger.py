@@ -1,8 +1,8 @@
-"""Cost of the local AWS's instances: a ledger, recorded from events, to the second.
+"""Ledger of the local AWS's instance costs, recorded from events.
 
-It is independent of what the API reports, so that tests can compare `scripts/cluster cost` with it. Like AWS, it bills each
-second from the launch to the end of an instance, on demand or at the zone's spot price. Instances of a Capacity Block cost
-nothing here: their block was paid in advance.
+It is independent of what the API reports, so tests can compare `scripts/cluster cost` with it. Like AWS, it bills each
+second from the launch to the end of an instance, at the On-Demand price or the zone's spot price. Instances in a
+Capacity Block cost nothing here, because the block was paid for in advance.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ class Entry:
     ended: datetime | None = None
 
     def usd(self, moment: datetime) -> Decimal | None:
-        """Return the cost until a time; None if the price is unknown."""
+        """Return the cost up to this time; None if the price is unknown."""
         hourly = self._hourly()
         return None if hourly is None else hourly * Decimal(str(self.seconds(moment))) / HOUR
 
@@ -52,7 +52,7 @@ _entries: list[Entry] = []
 
 
 def install() -> None:
-    """Keep the ledger from now on."""
+    """Start to record the ledger."""
     events.register(_follow)
 
 

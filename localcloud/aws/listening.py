@@ -4,8 +4,8 @@ import socket
 from collections.abc import Callable
 
 Serve = Callable[[socket.socket, tuple[str, ...]], Callable[[], None]]
-"""Function that makes the local AWS listen on another socket, with the control API below these paths. It returns a
-function that stops it."""
+"""Makes the local AWS listen on another socket, which offers only these paths of the control API. Returns a function
+that closes the socket."""
 
 _addresses: set[str] = set()
 

@@ -1,7 +1,7 @@
 """Evaluation of IAM policies: which statements apply to a request, and their combined decision.
 
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic.html. The local AWS and the tests of
-the program's policies use this module. Elements that it does not support raise `UnknownPolicyElement`; none is ignored.
+the program's policies use this module. Unsupported elements are never ignored: they raise `UnknownPolicyElement`.
 """
 
 import ipaddress
@@ -35,14 +35,14 @@ class Request:
 
     action: str
     resource: str | None = "*"
-    """ARN, or `*` for an action without resource types. None if the ARN is unknown: then an Allow applies only if its
-    resource is `*`, and a Deny always applies.
+    """ARN, or `*` for an action without resource types; None if the ARN is unknown. With None, an Allow applies only if
+    its resource is `*`, and a Deny always applies.
     """
     context: Mapping[str, Values] = field(default_factory=dict)
     principal: Mapping[str, str] = field(default_factory=dict)
     """For resource policies: `{"AWS": arn}` or `{"Service": name}`; empty for an anonymous caller."""
     via_account: bool = True
-    """Whether a resource policy that names the principal's account (its root) applies to the principal."""
+    """Whether a resource policy for the principal's account (its root) applies to the principal."""
 
     @cached_property
     def keys(self) -> Mapping[str, Values]:
@@ -107,8 +107,9 @@ def as_list(value: Any) -> list[Any]:
 
 
 def _applies(statement: Mapping[str, Any], request: Request, variables: bool) -> bool:
-    """`variables`: whether the policy's version supports policy variables; in older versions, `${...}` is plain text.
+    """Return whether a statement applies to a request.
 
+    `variables`: whether the policy's version supports policy variables; in older versions, `${...}` is plain text.
     https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_version.html
     """
     texts = _Texts(request, variables)
@@ -229,7 +230,7 @@ def _text(value: Any) -> str:
 def _arn_like(value: str, pattern: str, texts: "_Texts") -> bool:
     """Compare ARNs part by part. A wildcard matches a colon only in the last part."""
     values, patterns = value.split(":", 5), pattern.split(":", 5)
-    if "${" in pattern:  # a variable may contain a colon in its name
+    if "${" in pattern:  # a variable's name may contain a colon
         patterns = re.sub(r"\$\{[^}]*\}", lambda match: match[0].replace(":", "\0"), pattern).split(":", 5)
         patterns = [part.replace("\0", ":") for part in patterns]
     return len(values) == len(patterns) and all(texts.like(one, other) for one, other in zip(values, patterns, strict=True))
@@ -283,7 +284,7 @@ def _expression(pattern: str) -> re.Pattern[str]:
 
 @dataclass(frozen=True)
 class _Texts:
-    """Comparison of a policy's texts, which may contain variables, with the values of a request."""
+    """Compares strings in a policy, which may contain variables, with values in a request."""
 
     request: Request
     variables: bool

@@ -1,7 +1,7 @@
 """IAM's policy simulator for a user, group or role: SimulatePrincipalPolicy.
 
-https://docs.aws.amazon.com/IAM/latest/APIReference/API_SimulatePrincipalPolicy.html. It uses the evaluator that checks
-requests. Like AWS's simulator, it knows only the context that the caller passes.
+https://docs.aws.amazon.com/IAM/latest/APIReference/API_SimulatePrincipalPolicy.html. It uses the same evaluator as the
+checks of real requests. Like AWS's simulator, it uses only the context that the caller passes.
 """
 
 import re

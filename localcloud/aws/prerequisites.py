@@ -106,11 +106,11 @@ def _lustre(region: str, network: Mapping[str, Any], fsx: Any) -> Iterator[str]:
 
 
 def _key(region: str, arn: str) -> Iterator[str]:
-    """Create a key with this ARN, whose policy leaves its use to IAM."""
+    """Create a key with this ARN. Its key policy lets IAM policies control its use."""
     kms = backend_of("kms", ACCOUNT, region)
     name = arn.rpartition("/")[2]
     if name not in kms.keys:
-        key = kms.create_key(None, "ENCRYPT_DECRYPT", "SYMMETRIC_DEFAULT", "a key of the user", None)
+        key = kms.create_key(None, "ENCRYPT_DECRYPT", "SYMMETRIC_DEFAULT", "the user's key", None)
         kms.keys[name] = kms.keys.pop(key.id)
         key.id, key.arn = name, arn
         yield arn

@@ -1,7 +1,7 @@
-"""AWS's Price List: GetProducts over the dated snapshot in infra/cost/.
+"""AWS's Price List API: GetProducts returns only the rows of the dated snapshot in infra/cost/.
 
-https://docs.aws.amazon.com/aws-cost-management/latest/APIReference/API_pricing_GetProducts.html. It contains only the
-rows of the snapshot; AWS has many more services, Regions and attributes.
+https://docs.aws.amazon.com/aws-cost-management/latest/APIReference/API_pricing_GetProducts.html. AWS's
+Price List has many more services, Regions and attributes.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ from localcloud.aws.patching import operation
 ENDPOINTS = ("us-east-1", "eu-central-1", "ap-south-1")
 """Regions with an endpoint: https://docs.aws.amazon.com/general/latest/gr/billing.html"""
 PREFIXES = {"us-east-1": "USE1-", "us-east-2": "USE2-", "us-west-2": "USW2-", "eu-west-1": "EU-"}
-"""Region -> prefix of its usage types. AWS omits it in rows of us-east-1 for older services."""
+"""Region -> prefix of its usage types. AWS omits the prefix in us-east-1 rows of older services."""
 _WITHOUT_PREFIX = ("AmazonEC2", "AmazonEFS", "AmazonS3", "AWSDataTransfer")
 _TERM, _DIMENSION = "JRTCKXETXF", "6YS6EN2CT7"
 """Codes in AWS's rows for on-demand terms and their hourly dimension."""
@@ -34,7 +34,7 @@ def install() -> None:
 
 @operation("pricing", "GetProducts")
 def _get_products(call: Call) -> dict[str, Any]:
-    """The texts of the errors are NOT VERIFIED (2026-11-23)."""
+    """Return the rows that match the filters. The texts of the errors are NOT VERIFIED (2026-11-23)."""
     params = call.params
     if call.region not in ENDPOINTS:
         raise AwsError("NotImplementedInLocalCloud", f"AWS's Price List has no endpoint in {call.region}.")
@@ -106,7 +106,7 @@ def _instances(region: str) -> Iterator[tuple[str, dict[str, Any]]]:
             attributes["vcpu"] = str(known.vcpus)
         yield INSTANCE_SERVICE, _row(INSTANCE_SERVICE, INSTANCE_FILTERS["productFamily"], attributes, "Hrs", price)
         if known is not None and "capacity-block" in known.usage_classes:
-            # AWS lists Capacity Blocks at 0: they are paid in advance.
+            # AWS lists Capacity Blocks at 0, because they are paid for in advance.
             block = {**attributes, "marketoption": "CapacityBlock"}
             free = Price(usd=price.usd * 0, source=price.source, date=price.date)
             yield INSTANCE_SERVICE, _row(INSTANCE_SERVICE, INSTANCE_FILTERS["productFamily"], block, "Hrs", free)

@@ -1,4 +1,4 @@
-"""Quotas of the account that the local AWS enforces. `service_quotas.py` has the operations."""
+"""Account quotas that the local AWS enforces. `service_quotas.py` implements the API operations."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -13,11 +13,11 @@ class Quota:
     code: str
     name: str
     default: float
-    """Quota of a new AWS account."""
+    """Value in a new AWS account."""
     usage_class: str = ""
-    """Class of the usage metric of a vCPU quota."""
+    """Class of the usage metric, for vCPU quotas."""
     granted: float = 20000
-    """Quota of the local account: AWS's default or, where a new account has too little, enough for any stack."""
+    """Value in the local account: AWS's default or, where that is too low, enough for any stack."""
     service: str = "ec2"
 
 
@@ -72,7 +72,7 @@ The values are kept outside moto's state, because quotas are not resources.
 
 
 def use_account(kind: AccountKind) -> None:
-    """Choose between an established account and a new one, which has AWS's default quotas. A reset keeps this choice."""
+    """Select an established account, or a new one, which has AWS's default quotas. A reset keeps this choice."""
     global _kind
     _kind = kind
 
@@ -82,7 +82,7 @@ def is_new_account() -> bool:
 
 
 def value_of(code: str) -> float:
-    """Return the account's value of a quota."""
+    """Return the value of a quota in this account."""
     quota = BY_CODE[code]
     return _set.get(code, quota.default if is_new_account() else quota.granted)
 

@@ -1,4 +1,4 @@
-"""Zones that have no capacity for an instance type, on demand and as Spot Instances.
+"""Zones that have neither On-Demand nor Spot capacity for an instance type.
 
 Reserved capacity is not affected: AWS keeps it for its owner.
 """
@@ -10,7 +10,7 @@ from localcloud.aws import clock, control_actions, patching
 from localcloud.aws.ec2.instance_types import offered_zones
 
 _until: dict[tuple[str, str], datetime | None] = {}
-"""Instance type and zone -> end of the scarcity; None for no end."""
+"""Instance type and zone -> time when the scarcity ends; None if it lasts until the next reset."""
 
 
 def is_scarce(name: str, zone: str) -> bool:
@@ -26,7 +26,7 @@ def free_zones(name: str, region: str) -> list[str]:
 
 
 def begin(name: str, zone: str, seconds: float | None = None) -> None:
-    """Remove all free capacity of a type from a zone, until the next reset or for some time."""
+    """Remove all free capacity of a type from a zone, for the given time or until the next reset."""
     offered = offered_zones(zone[:-1])
     if name not in offered:
         raise ValueError(f"{name} is not offered in {zone[:-1]}")

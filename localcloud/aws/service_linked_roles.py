@@ -30,7 +30,7 @@ def exists(iam: Any, service: str) -> bool:
 
 
 def ensure(account: str, service: str) -> None:
-    """Create the role of a service, as AWS does on first use."""
+    """Create the role of a service if it does not exist, as AWS does on first use."""
     iam = backend_of("iam", account, "us-east-1")
     if not exists(iam, service):
         create(iam, service)

@@ -1,4 +1,4 @@
-"""Operations of Service Quotas, and the control calls that read and change the account's quotas."""
+"""Service Quotas operations, and the control API calls that read and change the account's quotas."""
 
 from typing import Any
 
@@ -72,7 +72,7 @@ def _defaults(call: Call) -> list[dict[str, Any]]:
     service = call.params["ServiceCode"]
     if service == "vpc":
         return [{**quota, "QuotaArn": _arn(call, str(quota["QuotaCode"]))} for quota in VPC_DEFAULT_QUOTAS]
-    if service == "iam" and call.region != "us-east-1":  # a global service, whose quotas are in one Region
+    if service == "iam" and call.region != "us-east-1":  # IAM is a global service, so its quotas are in one Region
         raise AwsError("NoSuchResourceException", "The request failed because the specified service does not exist.")
     if service in ("ec2", "eks", "ebs", "iam"):
         return [_described(call, quota) for quota in quotas.QUOTAS if quota.service == service]

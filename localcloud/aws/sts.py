@@ -64,7 +64,7 @@ def open_session(
 ) -> Any:
     """Create a session for an AWS service that assumes the role, and return moto's object for it.
 
-    `subnets` are the IDs of the subnets from which the holder of the session calls AWS. Raise NotTrusted if the role
+    `subnets` are the IDs of the subnets that the session's calls come from. Raise NotTrusted if the role
     cannot be assumed. Call this with the gateway's lock held.
     """
     account = arn.split(":")[4]

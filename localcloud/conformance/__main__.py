@@ -1,6 +1,6 @@
 """`python -m localcloud.conformance`: run the same stacks with our programs and with Pulumi's official ones, and compare them.
 
-Without official programs nothing is compared: the command prints `not run` with the reasons and exits with 6.
+Without official programs, it compares nothing, prints `not run` with the reasons and exits with 6.
 """
 
 import argparse
@@ -33,7 +33,7 @@ ASKED: Final[Mapping[str, Callable[[], Program]]] = {
     officials.HOST: officials.host,
     **{f"{name} provider": partial(officials.provider, name) for name in officials.PROVIDERS},
 }
-"""Name of each official program, and the function that queries its version."""
+"""Official program -> function that finds it and queries its version."""
 
 
 def installed() -> tuple[dict[str, Program], list[str]]:
@@ -60,7 +60,7 @@ def comparable(names: Sequence[str]) -> tuple[list[str], list[str]]:
 
 @contextmanager
 def started(folder: Path, programs: Mapping[str, Program], *, kubernetes: bool) -> Iterator[LocalCloud]:
-    """A local cloud with these official programs, and with ours otherwise."""
+    """Start a local cloud with these official programs, and with ours in place of any other."""
     cloud = LocalCloud(folder)
     plugins = {name: programs[f"{name} provider"].path for name in officials.PROVIDERS if f"{name} provider" in programs}
     try:
@@ -101,7 +101,7 @@ def run(programs: Mapping[str, Program], names: Sequence[str], folder: Path, *, 
 
 @contextmanager
 def _plane(folder: Path) -> Iterator[ControlPlane | None]:
-    """An API server for the bad inputs; None if this machine cannot run one."""
+    """Start an API server for the bad inputs; yield None if this machine cannot run one."""
     plane = ControlPlane(folder / "plane")
     try:
         plane.start()
@@ -121,7 +121,7 @@ def _progress(line: str) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="make conformance", description=__doc__)
-    parser.add_argument("--stacks", help="names with commas (default: all stacks)")
+    parser.add_argument("--stacks", help="comma-separated names (default: all stacks)")
     parser.add_argument(
         "--kubernetes", action=argparse.BooleanOptionalAction, default=True, help="run EKS clusters as Kubernetes"
     )

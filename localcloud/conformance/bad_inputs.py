@@ -1,4 +1,4 @@
-"""Ten inputs that AWS or Kubernetes rejects, and the text that the user sees."""
+"""Ten inputs that AWS or Kubernetes rejects, and the error messages that users see."""
 
 from pathlib import Path
 from typing import Final

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 TO_THE_LOCAL_AWS: Final = ("endpoints", "s3UsePathStyle", "skipCredentialsValidation", "skipMetadataApiCheck")
-"""Settings with which localcloud.stack points an official AWS provider at the local AWS. The emulator needs none."""
+"""Settings that localcloud.stack uses to point an official AWS provider at the local AWS. The emulator needs none."""
 SECRET_KEY: Final = "4dabf18193072939515e22adb298388d"
 """Key that marks secrets in Pulumi's state. https://www.pulumi.com/docs/iac/concepts/state-and-backends/"""
 OF_ONE_RUN: Final = frozenset(
@@ -14,12 +14,12 @@ OF_ONE_RUN: Final = frozenset(
         *("clusterIP", "clusterIPs", "nodePort", "caBundle", "__fieldManager", "__defaults", "volumeName"),
     }
 )
-"""Members whose values the server or the provider chooses in each run, independently of the program."""
+"""Members whose values the server or the provider, not the program, chooses in each run."""
 MASKS: Final = (
     (
         re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"),
         "UUID",
-    ),  # before IDs: the end of a UUID looks like one
+    ),  # must precede IDs, because the end of a UUID looks like an ID
     (re.compile(r"\b([a-z]{2,10})-[0-9a-f]{8,17}\b"), r"\1-ID"),
     (re.compile(r"(?<=[a-z0-9])-[0-9a-f]{7}\b"), "-SUFFIX"),  # suffix of names that Pulumi chooses
     (re.compile(r'"[^"]*/(pulumi-language-python-exec)"'), r"\1"),
@@ -44,7 +44,7 @@ def normal(value: Any) -> Any:
 
 
 def masked(text: str) -> str:
-    if TRACEBACK in text:  # it depends on timing which tasks of the SDK wait for the failed one
+    if TRACEBACK in text:  # which SDK tasks wait for the failed one depends on timing
         text = "\n".join(line for line in text.splitlines() if not line.startswith("  "))
     for pattern, mask in MASKS:
         text = pattern.sub(mask, text)

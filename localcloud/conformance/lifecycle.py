@@ -12,7 +12,7 @@ from localcloud.stack import LocalStack, PulumiError, Run, Verb
 
 VPC = "aws:ec2/vpc:Vpc"
 DRIFTED = ("namespace", "mpi-jobs", "gpumpi.io/jobs=drifted")
-"""Kind, name and changed label of an object that the platform owns."""
+"""Kind and name of an object that the platform owns, and the label to change on it."""
 
 
 @dataclass
@@ -55,7 +55,7 @@ _VERBS: tuple[tuple[str, Verb], ...] = (
 
 
 def failure(side: Side) -> str | None:
-    """Return why a side does not show the complete lifecycle of a healthy stack, or None if it does."""
+    """Return why a side is not the complete lifecycle of a healthy stack, or None if it is."""
     for name, _ in _VERBS:
         step = side.steps[name]
         if not step["ok"]:

@@ -32,7 +32,7 @@ class Report:
 
     date: str
     versions: Mapping[str, str]
-    """Program -> version and path of the official program, or that ours was used."""
+    """Program -> version and path of the official program, or a note that ours was used."""
     not_run: Sequence[str] = ()
     results: Sequence[Result] = ()
 

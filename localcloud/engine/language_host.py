@@ -2,7 +2,8 @@
 
 The engine starts the `pulumi-language-python` on PATH, which in turn starts this host. The engine reads the port from
 the first line of the output. https://github.com/pulumi/pulumi/blob/master/proto/pulumi/language.proto
-As the official host does, it runs programs with Pulumi's own script: pulumi/pulumi@v3.246.0:sdk/python/cmd/pulumi-language-python
+Like the official host, it runs programs with Pulumi's own script:
+pulumi/pulumi@v3.246.0:sdk/python/cmd/pulumi-language-python
 """
 
 import json
@@ -137,7 +138,7 @@ def _end(program: subprocess.Popen[bytes]) -> None:
 
 
 def end_with_engine(host: LanguageHost) -> None:
-    """Exit this process and its programs when the engine, which started it, dies."""
+    """End this process and its programs when the engine that started it dies."""
     engine = os.getppid()
 
     def watch() -> None:

@@ -88,9 +88,9 @@ class MotoMocks(Mocks):
         return self
 
     def __exit__(self, *_: object) -> None:
-        # After a program has failed, Pulumi's tasks and threads continue: the next test would get their resources and
-        # errors. Pulumi would reuse the root resource, too, whose URN stays unknown if its registration is canceled: the
-        # next program would wait for it forever.
+        # After a program has failed, Pulumi's tasks and threads continue, so the next test would get their resources and
+        # errors. Pulumi would also reuse the root resource. If its registration is canceled, its URN stays unknown, and
+        # the next program would wait for it forever.
         _cancel_tasks()
         ROOT.set(None)
         with self._lock:

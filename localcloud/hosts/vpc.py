@@ -24,7 +24,7 @@ from localcloud.machine.supervisor import Supervisor
 
 START_SECONDS = 10.0
 MOUNTS = ("efs/mounts", "fsx/mounts")
-"""The part of the control API that hosts need for their emulated mount helpers of amazon-efs-utils and Lustre."""
+"""Control API paths that hosts need for their emulated mount helpers of amazon-efs-utils and Lustre."""
 
 
 @dataclass(frozen=True)

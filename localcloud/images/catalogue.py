@@ -36,7 +36,7 @@ class Image:
     """Container image of the local cloud."""
 
     name: str
-    """Image reference including the registry. `*` matches any text. Images of this project have no registry: the local
+    """Image reference including the registry. `*` matches any text. Images of this project omit the registry: the local
     registry serves them in every repository that a stack can have (`_REPOSITORY`)."""
     content: str
     """Description of the image's content for users."""
@@ -51,12 +51,12 @@ class Image:
 
     @property
     def is_own(self) -> bool:
-        """Whether this is an image of this project, which has no registry."""
+        """Whether this is an image of this project, whose name omits the registry."""
         return "/" not in self.name
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """Tags that clients can pull; for an image of this project, the tag or pattern in its name."""
+        """Tags that clients can pull. For an image of this project, this is the tag or pattern in its name."""
         repository, _, tag = self.name.rpartition(":")
         return (tag,) if self.is_own else tuple(one for one in published.image_tags(repository) if fnmatchcase(one, tag))
 
@@ -86,7 +86,7 @@ SSH = ("install-openssh.sh", "create-user.sh", "configure-pod-ssh.sh")
 """Provisioners that every job image uses, together with `PYTHON`. The MPI implementation is the last layer of the
 image."""
 PY_SPY = Provisioned(("install-py-spy.sh",))
-"""Layer of images in which the job controller can read the Python stacks of ranks."""
+"""Layer with py-spy, which the job controller uses to read the Python stacks of ranks."""
 
 PLAIN = Image(
     "plain:1",
@@ -167,7 +167,7 @@ _VERSIONS = versions()
 OPENMPI_4 = _job("openmpi:4", "install-openmpi.sh", "OpenMPI", _VERSIONS["openmpi4_version"], OPENMPI_SERIES="4")
 OPENMPI_5 = _job("openmpi:5", "install-openmpi.sh", "OpenMPI", _VERSIONS["openmpi5_version"], OPENMPI_SERIES="5")
 MPI_RECIPE = replace(OPENMPI_5, name="mpi:*", content=f"{OPENMPI_5.content}; no CUDA, NCCL or EFA", stands_in=True)
-"""Emulates images of the recipe `images/mpi`, whose base is an image of AWS."""
+"""Emulates images built from `images/mpi`, which has an AWS image as its base."""
 OPENMPI_5_BOTO3 = _with_boto3("openmpi-boto3:5", OPENMPI_5)
 MPICH = _job("mpich:5", "install-mpich.sh", "MPICH", _VERSIONS["mpich_version"])
 INTEL_MPI = _job("intel-mpi:2021", "install-intel-mpi.sh", "Intel", _VERSIONS["intel_mpi_version"])
@@ -280,7 +280,7 @@ PLATFORM_IMAGES = (
 )
 """Images of platform components, which nodes pull before any job runs."""
 KUEUE_0_15 = _manager(_KUEUE, KUEUE_BEFORE)
-"""The queue of platforms that an earlier release of this program installed, for upgrades."""
+"""Kueue version on platforms that an earlier release of this program installed. Upgrades start from it."""
 
 TRAINER_IMAGES = (
     _manager("registry.k8s.io/jobset/jobset", JOBSET),
@@ -290,7 +290,7 @@ TRAINER_IMAGES = (
 
 
 def _program(repository: str, tool: Tool, path: str, user: str = "65534:65534") -> Image:
-    """Return an image with one upstream program. `user`: the user of the upstream image, by default `nobody`."""
+    """Return an image with one upstream program. `user`: user of the upstream image (default: `nobody`)."""
     return Image(f"{repository}:v*", "upstream program", (Program(tool, path),), entrypoint=(f"/{path}",), user=user)
 
 
@@ -348,7 +348,7 @@ def find(name: str) -> Image | None:
 
 
 def is_name_of(name: str, pattern: str) -> bool:
-    """Return whether a client's name of an image or repository refers to the one with this name in the catalog."""
+    """Return whether a client's image or repository name matches `pattern`, a name in the catalog."""
     if "/" not in pattern:
         found = _REPOSITORY.fullmatch(name)
         return name == pattern or (found is not None and fnmatchcase(found["short"], pattern))

@@ -78,7 +78,7 @@ class Registry:
             server.server_close()
 
     def admit(self, address: str, name: str, *, is_layer: bool) -> None:
-        """Raise PullRefused if the client with this address could not reach the registry of an image on AWS."""
+        """Raise PullRefused if, on AWS, the client with this address could not reach the image's registry."""
         host = name.partition("/")[0]
         if not (host in REGISTRIES or host.endswith((ECR, f"{ECR}.cn"))):
             return  # a user's mirror, whose location is unknown

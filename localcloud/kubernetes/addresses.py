@@ -12,8 +12,8 @@ AWS_ADDRESS = IPv4Address("169.254.100.1")
 AWS_PORT = 4566
 CONTROL_ADDRESS = IPv4Address("127.0.0.1")
 CONTROL_PORT = 4567
-"""Address in the cluster's own namespace at which its daemons reach the control API. Nodes and pods are in other
-namespaces.
+"""Address at which the cluster's daemons reach the control API. It is in the cluster's own network namespace; nodes and
+pods are in others.
 """
 REGISTRY_PORT = 5000
 POD_IDENTITY_ADDRESS = IPv4Address("169.254.170.23")

@@ -1,6 +1,7 @@
 """Admin client of the API server. It connects from inside the network namespace, so private endpoints work too.
 
-Connections are kept: a TLS handshake costs more than most requests, and draining a thousand nodes takes thousands.
+It reuses connections: a TLS handshake costs more than most requests, and draining a thousand nodes takes thousands of
+requests.
 """
 
 import http.client
@@ -22,7 +23,7 @@ AWAY_SECONDS = 30.0
 """How long to retry while the API server refuses connections or is shutting down. A restart takes less time, and
 kubelets retry as well."""
 IDLE = 16
-"""Most connections that are kept: as many as there are threads for simulated nodes."""
+"""Maximum number of idle connections: as many as there are threads for simulated nodes."""
 FIELD_MANAGER = "local-cloud"
 Json = dict[str, Any]
 
@@ -82,7 +83,7 @@ class Api:
         self._is_closed = False
 
     def close(self) -> None:
-        """Close idle connections, which would keep the network namespace alive, and keep no others from now on."""
+        """Close idle connections, which would keep the network namespace alive. Later connections are not kept."""
         self._is_closed = True
         while (connection := self._kept()) is not None:
             connection.close()
@@ -174,7 +175,7 @@ class Api:
         data = None if body is None else json.dumps(body).encode()
         request = method, target, data, {"Accept": "application/json", **headers}
         while (kept := self._kept()) is not None:
-            with suppress(ConnectionError):  # the API server closes idle connections, and all of them when it restarts
+            with suppress(ConnectionError):  # the API server closes idle connections, and all connections on a restart
                 return self._exchange(kept, *request)
         return self._exchange(self._connection(), *request)
 
@@ -188,7 +189,7 @@ class Api:
         except (
             http.client.HTTPException,
             ssl.SSLEOFError,
-        ) as error:  # the server closed the connection, also without close_notify
+        ) as error:  # the server closed the connection, perhaps without close_notify
             connection.close()
             raise ConnectionError(f"{method} {target}: {error!r}") from error
         except OSError:

@@ -41,7 +41,7 @@ LEDGER = "ledger"
 LOOPBACK_SECONDS = 30.0
 _LAST_WRITES = stop_after_delay(10)
 SHARED_DAEMONS = (*DAEMONS, dns.NAME, loopback.NAME)
-"""Supervisor names of the processes without which no operation on the cluster can complete."""
+"""Supervisor names of the processes that every operation on the cluster needs."""
 PREFIX = "gpumpi"
 """Name prefix of all network namespaces of local clusters."""
 
@@ -175,7 +175,7 @@ class Cluster:
         self._enqueue(pass_on)
 
     def _tell(self, part: Part, event: Event) -> str:
-        """Pass an event to a part. Return the reason if the part fails; the other parts still receive the event."""
+        """Pass an event to a part. If the part fails, return the reason; the other parts still receive the event."""
         try:
             part.event(event)
         except Exception as error:
@@ -210,7 +210,7 @@ class Cluster:
         self._thread.join()
 
     def progress(self, kind: Kind, name: str) -> Progress:
-        """Return DONE once all requests have taken effect, or the reason why this is impossible. Only reads attributes."""
+        """Return DONE once all requests have taken effect, or the reason why they cannot. Only reads attributes."""
         if self._is_ending:
             return DONE if self._is_gone else WAIT
         if problem := self._broken():
@@ -227,7 +227,7 @@ class Cluster:
         return Progress(bool(problem) or all(answer.done for answer in answers), problem, ready)
 
     def _broken(self) -> str:
-        """Return the reason why no operation can complete: the cluster failed, or a process that every operation needs."""
+        """Return why no operation can complete: the cluster or a process that it needs failed. "" otherwise."""
         if self._phase == "failed":
             return self._problem
         if not self._thread.is_alive():
@@ -310,7 +310,7 @@ class Cluster:
             self._start_loopback(self.namespace)
 
     def _start_loopback(self, namespace: str) -> None:
-        """Start the proxy; after a crash, on its former port."""
+        """Start the proxy. After a crash, use its previous port."""
         ready = self.folder / f"{loopback.NAME}.ready"
         ready.unlink(missing_ok=True)
         target = f"{self.addresses.router}:{addresses.API_PORT}"
@@ -326,7 +326,7 @@ class Cluster:
         self.publish()
 
     def _mend(self) -> None:
-        """Restart crashed processes: first the control plane, which nodes need. Processes may crash again."""
+        """Restart crashed processes, starting with the control plane, which nodes need. Processes may crash again."""
         self._problem = ""
         try:
             for name in self._crashed(*DAEMONS):

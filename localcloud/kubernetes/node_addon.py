@@ -34,7 +34,7 @@ class NodeAddon(Part):
         raise NotImplementedError
 
     def process_name(self, node: Node) -> str:
-        """Return the supervisor's name of the process on a node."""
+        """Return the supervisor name of the process on a node."""
         raise NotImplementedError
 
     def event(self, event: Event) -> None:

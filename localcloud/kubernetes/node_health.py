@@ -12,7 +12,7 @@ from localcloud.kubernetes.running import RunningCluster
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 15.0
-"""The node monitoring agent reports at the same interval, and repairs wait for minutes."""
+"""Same interval as that of the node monitoring agent. It is short enough, because repairs wait for minutes."""
 
 
 class NodeHealth(Part):

@@ -30,7 +30,7 @@ class Part:
         return DONE
 
     def mend(self) -> None:
-        """Called before the cluster restarts crashed processes, to replace what cannot be restarted unchanged."""
+        """Called before the cluster restarts crashed processes. Replace what cannot be restarted unchanged."""
 
     def stop(self) -> None:
         """Called when the cluster stops."""

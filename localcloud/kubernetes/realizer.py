@@ -167,7 +167,7 @@ class Realizer:
             del self._instances[event.name]
 
     def _show_changes(self) -> None:
-        """Publish changes from a separate thread, several changes of a cluster at once.
+        """Publish changes from a separate thread. Several changes of a cluster are published together.
 
         A cluster's thread must never wait for the local AWS's lock, because the lock's owner may be waiting for
         the cluster.
@@ -225,7 +225,7 @@ def _restart_api_server(_: Any, region: str, cluster: str) -> Any:
 
 @control_actions.action("POST", "kubernetes/nodes/{node}/{part}")
 def _switch(body: Any, node: str, part: str) -> Any:
-    """Switch a node's `kubelet` or `link` off, or on again."""
+    """Switch a node's `kubelet` or `link` off or back on."""
     ready = [running for realizer in _realizers for running in realizer.clusters() if running.phase == "ready"]
     found = next(filter(None, (running.part(Fleet).node(node) for running in ready)), None)
     if found is None:

@@ -21,13 +21,13 @@ class ClusterState:
     endpoint: str = ""
     namespace: str | None = None
     problem: str = ""
-    """Reason why the cluster failed or could not be repaired; empty if it did not."""
+    """Why the cluster failed or could not be repaired; empty if neither happened."""
     network_policies: str = ""
     """Whether network policies are enforced, and the reason if they are not."""
     processes: list[Server] = field(default_factory=list)
     crashes: list[Crash] = field(default_factory=list)
     repairs: int = 0
-    """How often crashed processes were restarted on request."""
+    """Number of completed requests to restart crashed processes."""
 
     @property
     def is_well(self) -> bool:

@@ -167,8 +167,8 @@ def _remove_below(path: Path) -> None:
 
     The first `ip netns add` on a machine bind-mounts RUN over itself, with all mounts in it (`netns_add` in
     https://github.com/iproute2/iproute2/blob/v6.1.0/ip/ipnetns.c). Each namespace created earlier is then mounted
-    twice, and no path leads to the lower mount. In a mount namespace of this thread, RUN is uncovered layer by layer.
-    Removing a file there also detaches it from all other mount namespaces:
+    twice, and no path leads to the lower mount. This thread therefore unmounts RUN layer by layer in a mount namespace
+    of its own. Removing a file there also detaches it from all other mount namespaces:
     https://man7.org/linux/man-pages/man7/mount_namespaces.7.html
     """
     _call("unshare", CLONE_NEWNS)

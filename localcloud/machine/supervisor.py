@@ -55,7 +55,7 @@ class Supervisor:
         self._running: dict[str, tuple[subprocess.Popen[bytes], Server]] = {}
         self._wanted: set[str] = set()
         self._starts: dict[str, Callable[[], Server]] = {}
-        """How each process was started, in the order of their first starts."""
+        """Process name -> function that starts the process, in the order of the first starts."""
         self._crashes: dict[str, Crash] = {}
         self._closed = False
         self._lock = threading.Lock()
@@ -164,7 +164,7 @@ class Supervisor:
             return [server for _, server in self._running.values()]
 
     def crashes(self) -> list[Crash]:
-        """Return the crashes without a restart, in the order in which the processes were started."""
+        """Return the crashes of processes that were not restarted, in the order in which they were first started."""
         with self._lock:
             return [self._crashes[name] for name in self._starts if name in self._crashes]
 

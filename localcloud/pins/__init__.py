@@ -1,6 +1,6 @@
-"""`make outdated`: every pinned version of this repository, with the newest known version.
+"""`make outdated`: lists every version pinned in this repository with the newest known version.
 
-collect.py     the pins, read from the files that pin them registries.py  queries package indexes and Go module proxies
-with `pip` and `go`, as configured on this machine recorded.py    what was read elsewhere, with source and date, for
-pins that no registry serves
+collect.py     reads the pins from the repository's files
+registries.py  queries package indexes and Go module proxies with `pip` and `go`, as configured on this machine
+recorded.py    lists versions found elsewhere, with source and date, for pins that no registry serves
 """

@@ -1,4 +1,4 @@
-"""`python -m localcloud.pins [NAME...] [--json]`: print each pin, the newest version, where that was read, and when."""
+"""`python -m localcloud.pins [NAME...] [--json]`: print each pin and the newest version, with its source and date."""
 
 import argparse
 import json
@@ -24,7 +24,7 @@ class Line:
     newest: str
     source: str
     date: str
-    """Day of the release if the registry reports it, otherwise the day on which the newest version was read."""
+    """Release date if the registry reports it, otherwise the date on which the newest version was looked up."""
 
 
 def line(pin: Pin) -> Line:

@@ -1,4 +1,4 @@
-"""All pins of the repository, read from the files that pin them."""
+"""Collects the repository's version pins from the files that define them."""
 
 import re
 from collections.abc import Iterator
@@ -29,11 +29,11 @@ WHEELS: Final = {
     "py_spy_version": ("py-spy", ""),
     "cuda_headers_version": ("nvidia-cuda-runtime-cu12", ""),
 }
-"""Pins of amis/ that are wheels, or sources released together with wheels: the package, and the series to stay in."""
+"""Pins in amis/ for wheels, or for sources released together with wheels: (package, prefix of the allowed versions)."""
 GO_MODULES: Final = {"kubernetes_version": "k8s.io/kubernetes"}
-"""Pins of amis/ that are released together with a Go module."""
+"""Pins in amis/ for software that is released together with a Go module."""
 NOT_VERSIONS: Final = re.compile(r".*_(sha256|fingerprint|commit|minimum)")
-"""Keys of amis/ that belong to another pin, or are a minimum version."""
+"""Keys in amis/ that are not pins themselves: checksums and commits of other pins, and minimum versions."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ class Pin:
     file: str
     registry: Registry | None = None
     package: str = ""
-    """Name in the registry."""
+    """Name of the package in the registry."""
     series: str = ""
-    """Only versions that begin with this text are of interest."""
+    """Prefix of the versions to consider, such as `4.`."""
 
 
 def every_pin() -> list[Pin]:
@@ -97,8 +97,9 @@ def _of_tools() -> Iterator[Pin]:
 
 
 def _of_module(module: Module) -> Iterator[Pin]:
-    """Return the modules that a wrapper builds: those that contain its programs, or those that its own program
-    requires.
+    """Return the Go modules that a wrapper module builds.
+
+    These are the modules that contain its programs, or the direct requirements of its own program.
     """
     file = module.folder / "go.mod"
     required = re.findall(r"^\s*(?:require )?([^\s/]+\.[^\s/]+/\S+) (v\S+)( // indirect)?$", file.read_text(), re.MULTILINE)

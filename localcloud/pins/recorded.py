@@ -1,6 +1,6 @@
-"""The newest versions that were read in documents and public repositories, for pins that no package registry serves.
+"""Newest versions found in documents and public repositories, for pins that no package registry serves.
 
-An entry says what was seen, where and when. It can be out of date, but is never a guess.
+Each entry records the version, its source and the date. Entries can be out of date, but none is a guess.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class Recorded:
 
 
 _EKS = "aws eks describe-addon-versions --kubernetes-version {kubernetes} --addon-name {name}"
-"""The query to EKS: nothing else lists the versions of add-ons."""
+"""Only this query lists the versions of EKS add-ons."""
 _PUBLIC = "public clusters and upgrade logs"
 _IMAGES = "manifests of public programs"
 _CHANGELOG = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-changelog.html"

@@ -1,7 +1,7 @@
-"""Query the newest version of a package with the ordinary clients.
+"""Queries registries for the newest version of a package with their standard clients.
 
-`pip` and `go` read the address of the index or proxy from this machine's configuration, so a mirror is used where one
-is configured. A failed query is never repeated.
+`pip` and `go` read the address of the index or proxy from this machine's configuration, so they use its mirrors. A
+failed query is never repeated.
 """
 
 import json
@@ -25,14 +25,14 @@ CAUSES: Final = re.compile(
 
 
 class NotAnswered(Exception):
-    """The registry did not report a version. The message is the reason, in one line."""
+    """The registry did not report a version. The message gives the reason in one line."""
 
 
 @dataclass(frozen=True)
 class Newest:
     version: str
     released: str = ""
-    """Date of the release, if the registry reports it."""
+    """Release date, if the registry reports it."""
 
 
 def newest(pin: Pin) -> Newest:
@@ -72,7 +72,7 @@ def _run(command: list[str]) -> str:
 
 
 def _reason(text: str) -> str:
-    """Return the cause from a client's output, without the addresses of this machine's mirrors."""
+    """Extract the cause of a failure from a client's output, without the addresses of this machine's mirrors."""
     if found := CAUSES.search(text):
         return found[0].lower()
     lines = [line.strip() for line in text.splitlines() if line.strip()] or ["no reason given"]

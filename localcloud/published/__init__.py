@@ -5,9 +5,9 @@ amis.yaml       public AMIs
 images.yaml     tags of container images in public registries
 manifests.yaml  Git tags of the repositories with upstream manifests
 
-The local cloud offers only what these tables list. They are separate from the pins in infra/versions.py and amis/, so
-that a wrong pin fails, in tests/pure/test_published.py and in the local cloud. New entries need a source that is not a
-pin of this repository.
+The local cloud offers only what these tables list. They are separate from the pins in infra/versions.py and amis/,
+so a wrong pin fails both in tests/pure/test_published.py and in the local cloud. A new entry needs a source other than
+this repository's pins.
 """
 
 from collections.abc import Mapping
@@ -25,9 +25,9 @@ FOLDER = Path(__file__).parent
 class Proof:
     source: str
     date: str
-    """Day, month or year of the source, or day on which it was read."""
+    """Date of the source (day, month or year), or the day on which it was read."""
     verified: bool = True
-    """False if the entry is only assumed; `source` has the reason."""
+    """False if the entry is only assumed. `source` then gives the reason."""
 
 
 def proof(entry: Mapping[str, Any]) -> Proof:
@@ -36,13 +36,13 @@ def proof(entry: Mapping[str, Any]) -> Proof:
 
 @cache
 def table(name: str) -> dict[str, Any]:
-    """Return a table unchanged from its file."""
+    """Return the content of a table's file."""
     found: dict[str, Any] = yaml.safe_load((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
     return found
 
 
 def image_tags(repository: str) -> dict[str, Proof]:
-    """Return the tags of an image in a public registry. The repository is named as in the catalog of localcloud.images."""
+    """Return the tags of an image in a public registry. `repository` is named as in localcloud.images' catalog."""
     return {str(tag): proof(entry) for tag, entry in table("images").get(repository, {}).items()}
 
 
@@ -52,6 +52,6 @@ def manifest_tags(repository: str) -> dict[str, Proof]:
 
 
 def addon_seen(addon: str, version: str) -> dict[str, str]:
-    """Return Kubernetes version -> source and date, for the Kubernetes versions for which an add-on version was seen."""
+    """Return the Kubernetes versions with which an add-on version was seen: version -> source and date."""
     entries = table("addons").get(addon, {}).get("versions", ())
     return next((dict(entry.get("seen", {})) for entry in entries if entry["version"] == version), {})

@@ -89,18 +89,18 @@ def _build_go(title: str, module: Module, output: Path, report: Report) -> None:
     folder = _with_added_files(go, module, output.parent / "source") if module.added else module.folder
     packages = _package_count(go, module, folder, environment)
     flags = ["-s", "-w", *(f"-X {variable}" for variable in module.variables)]
-    # Functions of a library that is loaded later are looked up when they are first called.
+    # Lazy binding: the libraries are loaded at run time, so their symbols cannot be resolved at startup.
     flags += ["-extldflags=-Wl,-z,lazy"] if module.loads_libraries else []
     command = [go, "build", "-v", *_tags(module), "-ldflags", " ".join(flags), "-o", f"{output}{os.sep}", *module.packages]
     _run_with_progress(command, module, folder, environment, packages, report)
 
 
 def _with_added_files(go: str, module: Module, folder: Path) -> Path:
-    """Copy the sources of the module and of all that it needs to a folder, and add its missing files."""
+    """Vendor the module and its dependencies in a folder, and add the files that the Go module lacks."""
     folder.mkdir()
     for name in ("go.mod", "go.sum"):
         shutil.copy(module.folder / name, folder)
-    # -e: the missing files are an error.
+    # -e: continue although files are missing; they are added below.
     result = subprocess.run([go, "mod", "vendor", "-e"], cwd=folder, capture_output=True, text=True, check=False)
     for path, text in module.added:
         file = folder / "vendor" / path
@@ -113,7 +113,7 @@ def _with_added_files(go: str, module: Module, folder: Path) -> Path:
 
 def _compile(title: str, sources: list[Path], output: Path) -> None:
     """Compile C files into a shared library. Raises BuildError."""
-    # Newer C standards need functions of a newer C library than the one in the images.
+    # Newer C standards need functions that the C library in the images lacks.
     options = ["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread"]
     library = ["-shared", "-fPIC", f"-Wl,-soname,{output.name}"]
     command = [_c_compiler(title), *options, *library, "-o", str(output), *map(str, sources)]

@@ -15,15 +15,15 @@ class Module:
     """Name of the module's folder."""
     version: str
     packages: tuple[str, ...]
-    """Go import paths of the programs. The last path element that is no major version is the program's name."""
+    """Go import paths of the programs. The program's name is the last path element that is not a major version."""
     variables: tuple[str, ...] = ()
     """`name=value` pairs for the linker, e.g. the version that the programs report."""
     tags: tuple[str, ...] = ()
     """Build tags."""
     added: tuple[tuple[str, str], ...] = ()
-    """(path, text) of files that releases generate and that the Go module lacks. Paths start with the module's import path."""
+    """(path, text) of generated files that releases have but the Go module lacks. Paths start with its import path."""
     loads_libraries: bool = False
-    """Whether the programs load C libraries while they run. They then need a C compiler, and a C library in their image."""
+    """Whether the programs load C libraries at run time. If so, the build needs a C compiler, and the image a libc."""
 
     @property
     def folder(self) -> Path:
@@ -114,14 +114,14 @@ _PROMETHEUS = Module(
     version="0.313.1",  # the Go module of v3.13.1
     packages=("github.com/prometheus/prometheus/cmd/prometheus",),
     variables=("github.com/prometheus/common/version.Version=3.13.1",),
-    tags=("remove_all_sd", "enable_kubernetes_sd"),  # the clients of all clouds would take minutes to compile
+    tags=("remove_all_sd", "enable_kubernetes_sd"),  # compiling the clients of all clouds would take minutes
 )
 _ALERTMANAGER = Module(
     name="alertmanager",
     version="0.34.1",
     packages=("github.com/prometheus/alertmanager/cmd/alertmanager",),
     variables=("github.com/prometheus/common/version.Version=0.34.1",),
-    # npm builds the pages from Elm.
+    # A release's pages are built from Elm with npm.
     added=(("github.com/prometheus/alertmanager/ui/app/dist/index.html", "This build has no pages. Use its API.\n"),),
 )
 _KUBE_STATE_METRICS = Module(name="kube-state-metrics", version="2.18.0", packages=("k8s.io/kube-state-metrics/v2",))
@@ -137,7 +137,7 @@ KUBE_CONTROLLER_MANAGER = Tool("kube-controller-manager", _KUBERNETES)
 KUBE_SCHEDULER = Tool("kube-scheduler", _KUBERNETES)
 KUBELET = Tool("kubelet", _KUBERNETES)
 KUBELET_BEFORE = Tool("kubelet", _KUBELET_BEFORE)
-"""The kubelet of the Kubernetes version before this one, for tests of an upgrade."""
+"""The kubelet of the previous Kubernetes version, for upgrade tests."""
 KUBE_PROXY = Tool("kube-proxy", _KUBERNETES)
 KUBEADM = Tool("kubeadm", _KUBERNETES)
 KUBECTL = Tool("kubectl", _KUBERNETES)
@@ -146,15 +146,15 @@ COREDNS = Tool("coredns", _COREDNS)
 MPI_OPERATOR = Tool("mpi-operator", _MPI_OPERATOR)
 KUEUE = Tool("kueue", _KUEUE)
 KUEUE_BEFORE = Tool("kueue", _KUEUE_BEFORE)
-"""The version that earlier releases of this program installed."""
+"""The Kueue version that earlier releases of this program installed."""
 JOBSET = Tool("jobset", _JOBSET)
 TRAINER = Tool("trainer-controller-manager", _TRAINER)
 KWOK = Tool("kwok", _KWOK)
 NVIDIA_DEVICE_PLUGIN = Tool("nvidia-device-plugin", _NVIDIA_DEVICE_PLUGIN)
 NODE_PROBLEM_DETECTOR = Tool("node-problem-detector", _NODE_PROBLEM_DETECTOR)
-"""With a main of ours, which reports what EKS's node monitoring agent reports."""
+"""Upstream code with our own `main`, which reports the same conditions as EKS's node monitoring agent."""
 NVML = Tool("libnvidia-ml.so.1", _NVML)
-"""The NVML of local nodes: a C library of ours."""
+"""Our C library that emulates NVML on local nodes."""
 EFA_DEVICE_PLUGIN = Tool("device-plugin", _DEVICE_PLUGIN)
 PAUSE = Tool("pause", _PAUSE)
 PROMETHEUS = Tool("prometheus", _PROMETHEUS)
@@ -162,7 +162,7 @@ ALERTMANAGER = Tool("alertmanager", _ALERTMANAGER)
 KUBE_STATE_METRICS = Tool("kube-state-metrics", _KUBE_STATE_METRICS)
 NODE_EXPORTER = Tool("node_exporter", _NODE_EXPORTER)
 GPU_EXPORTER = Tool("gpu-exporter", _GPU_EXPORTER)
-"""The DCGM exporter of local nodes: a program of ours."""
+"""Our program that emulates the DCGM exporter on local nodes."""
 PACKER = Tool("packer", _PACKER)
 PACKER_AMAZON = Tool("packer-plugin-amazon", _PACKER_AMAZON)
 
@@ -174,5 +174,4 @@ ON_DEMAND = (
     *(PACKER, PACKER_AMAZON, KUEUE_BEFORE, KUBELET_BEFORE, JOBSET, TRAINER),
     *(PROMETHEUS, ALERTMANAGER, KUBE_STATE_METRICS, NODE_EXPORTER, GPU_EXPORTER),
 )
-"""Tools that only AMI builds, the tests of an upgrade, and stacks with Kubeflow Trainer or monitoring need. They are built
-on first use."""
+"""Tools built on first use, because only AMI builds, upgrade tests, and stacks with Trainer or monitoring need them."""

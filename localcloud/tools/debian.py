@@ -17,7 +17,7 @@ SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 """Folders of system programs, which may be missing from a user's PATH."""
 
 PRIVATE_LIBRARIES = ("systemd", "pulseaudio")
-"""Folders of libraries that packages keep to themselves. Debian's programs find them by a path below /usr/lib."""
+"""Folders of private libraries. Installed programs find them by an absolute path below /usr/lib."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Package:
     links: tuple[tuple[str, str], ...] = ()
     """Symlinks that the package creates when it is installed: (program, its target in the package)."""
     alone: bool = False
-    """Whether the programs need none of the packages that it depends on, such as pages for browsers."""
+    """Whether the programs work without the package's dependencies, such as files for web pages."""
 
 
 CONTAINERD = Package("containerd", ("containerd", "containerd-shim-runc-v2", "ctr"))

@@ -1,7 +1,7 @@
-"""Pulumi's script that runs a Python program, `pulumi-language-python-exec`, from the Go module of Pulumi's SDK.
+"""Fetches `pulumi-language-python-exec`, the script with which Pulumi runs Python programs, from the SDK's Go module.
 
-pulumi/pulumi@v3.246.0:sdk/python/cmd/pulumi-language-python-exec. Its version and checksum are those of the Pulumi CLI:
-both are in pulumi/go.mod and pulumi/go.sum.
+pulumi/pulumi@v3.246.0:sdk/python/cmd/pulumi-language-python-exec. Its version is that of the Pulumi CLI.
+pulumi/go.mod and pulumi/go.sum pin the version and its checksum.
 """
 
 import json
@@ -21,7 +21,7 @@ FILE: Final = f"python/cmd/{NAME}"
 
 
 def path() -> Path:
-    """Return the path of the script in the cache, whether or not it has been fetched."""
+    """Return the path of the script in the cache, even if it has not been fetched yet."""
     return cache_folder() / f"{NAME}-{PULUMI.version}" / NAME
 
 
@@ -36,7 +36,7 @@ def ensure(report: Report) -> Path:
 
 
 def _fetch() -> Path:
-    """Download the module, which `go` checks against go.sum, and return the path of the script in it."""
+    """Download the module and return the path of the script in it. `go` checks the module against go.sum."""
     go = shutil.which("go")
     if go is None:
         raise BuildError(f"{NAME} is fetched from a Go module and needs Go 1.24 or newer on PATH. Install it: https://go.dev/dl/")

@@ -1,4 +1,4 @@
-"""The machine that the AMI tests share."""
+"""The provisioned machine that the AMI tests share."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""A root file system on which provisioners run, as on the EC2 instance that Packer starts."""
+"""A root file system in which provisioners run as they do on the EC2 instance that Packer starts."""
 
 import subprocess
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from tests.amis.test_templates import provisioners_of
 
 STEPS = [f"{name}.sh" for name in provisioners_of("ec2")]
 BUILT = "var/cache/built"
-"""Folder of a machine in which `build-openmpi.sh` keeps what it compiled."""
+"""Folder of a machine where `build-openmpi.sh` caches its builds."""
 
 
 @dataclass

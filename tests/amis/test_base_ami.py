@@ -121,7 +121,7 @@ program provisioners/fetch-file.sh 'cp /srv/amis/source.tar.gz "$2"'
 program /usr/local/bin/make 'case $* in *exes*) exit 2;; *lib_install) cp /srv/libgdrapi.so.2 /opt/gdrcopy/lib;; esac'
 program /usr/local/bin/dkms 'if [ "$1" = install ]; then echo $5 >/stubs/gdrdrv; fi'
 """
-"""Script that removes GDRCopy, and creates stubs of its source and of what builds it."""
+"""Script that removes GDRCopy, and creates stubs of its source and of its build tools."""
 
 
 def test_gdrcopy_is_built_where_the_base_lacks_it(base: Machine, tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_where_gdrcopy_cannot_be_built_the_error_says_how_to_skip_it(
 
 
 def test_the_pinned_gdrcopy_compiles_for_the_kernels_of_the_base_amis() -> None:
-    """Ubuntu 24.04's has 7.0. GDRCopy's CHANGELOG.md, 2.5.2: "Fix build errors on recent kernels (v6.15+)"."""
+    """Ubuntu 24.04 has kernel 7.0. GDRCopy's CHANGELOG.md, 2.5.2: "Fix build errors on recent kernels (v6.15+)"."""
     assert tuple(map(int, versions()["gdrcopy_version"].split("."))) >= (2, 5, 2)
 
 

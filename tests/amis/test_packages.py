@@ -1,4 +1,4 @@
-"""Distribution packages: apt's locks, Amazon Linux's minimal packages, the driver's packages; and the limits of services."""
+"""Distribution packages (apt locks, Amazon Linux's minimal packages, driver packages) and the limits of services."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ def machine(tmp_path: Path) -> Machine:
 
 
 def program(machine: Machine, name: str, text: str) -> None:
-    """Put a shell script into the machine that is found before the real program."""
+    """Add a shell script to the machine that precedes the real program on PATH."""
     path = machine.layer / "usr/local/bin" / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"#!/bin/sh\n{text}\n")
@@ -46,7 +46,7 @@ def test_another_error_of_apt_ends_the_build_at_once(machine: Machine) -> None:
 
 @pytest.mark.parametrize("name", ["curl", "gpg"])
 def test_amazon_linux_keeps_the_package_that_it_has_of_a_program(machine: Machine, name: str) -> None:
-    """dnf refuses to install the minimal package beside the full one, and the full one beside the minimal one."""
+    """dnf refuses to install both the minimal and the full package of a program."""
     program(machine, "rpm", "exit 1")
     program(machine, "dnf", 'for asked; do :; done; echo "$asked" >/srv/asked')
     machine.must("rm", "--force", f"/usr/bin/{name}")

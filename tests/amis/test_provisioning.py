@@ -118,7 +118,7 @@ def test_the_validation_fails_and_names_a_step_that_did_not_run(provisioned: Mac
 
 
 def test_the_validation_fails_if_mpirun_does_not_read_the_hostfile(provisioned: Machine, tmp_path: Path) -> None:
-    """On a node it would start all ranks on the head node."""
+    """On a cluster, such an mpirun would start all ranks on the head node."""
     other = provisioned.on_top(tmp_path / "layer")
     other.must("mv", "/opt/mpi/etc/openmpi-mca-params.conf", "/opt/mpi/etc/unread-mca-params.conf")
     found = other.run("validate-node.sh")

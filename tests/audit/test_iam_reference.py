@@ -1,4 +1,4 @@
-"""The local AWS's table of resource types agrees with AWS's Service Authorization Reference, from checkov's venv."""
+"""The local AWS's table of resource types matches the Service Authorization Reference, as shipped with checkov."""
 
 import json
 from typing import Any
@@ -19,7 +19,7 @@ def reference() -> dict[str, Any]:
 
 
 def test_each_row_has_the_types_of_the_reference() -> None:
-    """Rows of EC2 and FSx may lack types that are not emulated; see the top of the table."""
+    """Rows of EC2 and FSx may lack types that are not emulated: see the top of the table."""
     services, wrong = reference(), {}
     emulated: dict[str, set[str]] = {"ec2": set(), "fsx": set()}
     for action, kinds in actions.resource_types().items():

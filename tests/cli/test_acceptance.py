@@ -1,4 +1,4 @@
-"""The queries of `acceptance` to this process's local AWS, and the stacks that it rejects."""
+"""`scripts/cluster acceptance`: its queries to the local AWS in this process, and the stacks that it rejects."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`make conformance` and `local start --providers official`: official programs count only if they work."""
+"""`make conformance` and `local start --providers official`: official programs are used only if they work."""
 
 import json
 import shlex
@@ -124,7 +124,7 @@ def test_a_stack_lives_with_installed_plugins_instead_of_emulators(checkout: Che
     (aws,) = (
         one for one in LocalStack(cloud, "tiny").export()["deployment"]["resources"] if one["type"] == "pulumi:providers:aws"
     )
-    assert cloud.server("aws").url in aws["inputs"]["endpoints"], "the plugin is pointed at the local AWS"
+    assert cloud.server("aws").url in aws["inputs"]["endpoints"], "the plugin uses the local AWS"
     assert checkout.local("up", home, *stack, "--json").succeeded().json["changes"].keys() == {"same"}
     checkout.local("refresh", home, *stack).succeeded()
     assert checkout.local("destroy", home, *stack, "--json").succeeded().json["changes"]["delete"] == up["changes"]["create"]
@@ -162,7 +162,7 @@ def test_a_local_cloud_with_an_official_plugin_needs_no_emulator(home: Path, tmp
 def test_a_comparison_runs_both_sides_and_writes_a_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The official programs are simulated by ours, so both sides must be identical."""
+    """Our programs simulate the official ones, so both sides must give identical results."""
     (tmp_path / "Pulumi.tiny.yaml").write_text(TINY)
     official = tmp_path / "official"
     official.mkdir()

@@ -22,7 +22,7 @@ MARKUP = "<img src=x onerror=document.body.dataset.attacked=1><b>bold</b>"
 CUT = """[...document.querySelectorAll("tbody th, td, dd, p, li")]
   .filter((one) => one.checkVisibility() && one.scrollWidth > one.clientWidth + 1)
   .map((one) => one.textContent)"""
-"""Texts that do not fit their boxes."""
+"""Returns the texts that do not fit their boxes."""
 CONTRAST = """(() => {
   const light = (color) => {
     const parts = color.match(/[\\d.]+/g).slice(0, 3).map((one) => {
@@ -43,14 +43,14 @@ CONTRAST = """(() => {
     })
     .filter(([, ratio]) => ratio < 4.5);
 })()"""
-"""Texts with less contrast than WCAG's level AA requires: https://www.w3.org/TR/WCAG22/#contrast-minimum"""
+"""Returns the texts with less contrast than WCAG level AA requires: https://www.w3.org/TR/WCAG22/#contrast-minimum"""
 
 PAINTED = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => done(true)))))"
-"""Waits until the window shows what was drawn so far."""
+"""Waits until the browser has painted all changes so far."""
 
 
 class World:
-    """A server whose data a test may change."""
+    """A dashboard server whose data tests can change."""
 
     def __init__(self) -> None:
         self.seen: Seen = SEEN
@@ -98,13 +98,13 @@ def opened(tab: Tab, world: World) -> Iterator[Callable[[int], Tab]]:
         return tab
 
     yield open_at
-    tab.evaluate("1")  # receives the events so far
+    tab.evaluate("1")  # a command, because the tab receives pending events only while it waits for a result
     assert tab.errors == []
     assert {urlsplit(url).netloc for url in tab.requests} == {f"127.0.0.1:{world.server.port}"}
 
 
 def refresh(tab: Tab) -> None:
-    """Reload at once: resuming does not wait for the next period."""
+    """Reload at once by pausing and resuming, which does not wait for the next period."""
     before = tab.evaluate("document.querySelector('#clock').textContent")
     tab.evaluate("document.querySelector('#pause').click(), document.querySelector('#pause').click()")
     tab.until(f"document.querySelector('#clock').textContent !== {json.dumps(before)}")
@@ -170,7 +170,7 @@ def test_pause_stops_reading_and_resume_reads_at_once(opened: Callable[..., Tab]
 
 def test_a_refresh_moves_nothing_and_keeps_every_row(opened: Callable[..., Tab]) -> None:
     tab = opened(768)
-    tab.evaluate(PAINTED)  # the first drawing moves everything
+    tab.evaluate(PAINTED)  # the first paint shifts the whole layout
     tab.evaluate("""(window.moved = [], window.row = document.querySelector('#nodes tbody tr'),
       window.observer = new PerformanceObserver((list) => moved.push(...list.getEntries().map((one) => one.value))),
       observer.observe({type: 'layout-shift', buffered: false}))""")

@@ -117,7 +117,7 @@ def test_a_demo_that_is_interrupted_while_packer_builds_leaves_nothing(able: Non
 
 
 def name_of(process: psutil.Process) -> str:
-    """Return the process's name, or nothing if it has ended since it was listed."""
+    """Return the process's name; empty if it has exited since it was listed."""
     try:
         return process.name()
     except psutil.NoSuchProcess:

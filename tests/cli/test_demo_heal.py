@@ -1,4 +1,4 @@
-"""`scripts/cluster demo --heal`: a job outlives its node."""
+"""`scripts/cluster demo --heal`: a job survives the loss of its node."""
 
 import json
 

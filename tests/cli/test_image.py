@@ -48,7 +48,7 @@ esac
 
 @dataclass
 class Machine:
-    """A folder with stub programs, as the only folder on PATH."""
+    """A folder with stub programs. It is the only folder on PATH."""
 
     folder: Path
 
@@ -83,7 +83,7 @@ def endpoint() -> Iterator[str]:
 
 @pytest.fixture
 def ecr(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """An account with the repository my-cluster/mpi."""
+    """ECR client of an account with the repository my-cluster/mpi."""
     for name, value in {
         "AWS_ENDPOINT_URL": endpoint,
         "AWS_ACCESS_KEY_ID": "testing",
@@ -103,7 +103,7 @@ def run(*arguments: str) -> Result:
 
 
 def failure(done: Result) -> tuple[int, str]:
-    """Return the exit code and the one line on stderr."""
+    """Return the exit code and the only line on stderr."""
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()
     return done.exit_code, line.removeprefix("cluster image build: ")
@@ -135,7 +135,7 @@ def test_the_default_tag_changes_with_each_file_the_base_and_the_arguments(
     recipe.write_context(tmp_path)
     monkeypatch.setattr(recipes, "ROOT", tmp_path)
     before = recipe.tag(recipe.base, {})
-    assert before == find("mpi").tag(recipe.base, {}), "nothing else affects the tag, such as times"
+    assert before == find("mpi").tag(recipe.base, {}), "nothing else, such as the time, affects the tag"
     seen = {before, recipe.tag("another", {}), recipe.tag(recipe.base, {"A": "1"}), recipe.tag(recipe.base, {"A": "2"})}
     for file in recipe.files:
         text = (tmp_path / file).read_text()
@@ -164,7 +164,7 @@ def test_a_build_without_a_repository_has_a_local_name(machine: Machine) -> None
     dockerfile = f"{context}/images/mpi/Dockerfile"
     wanted = ["--platform", "linux/amd64", "--file", dockerfile, "--tag", reference, "--build-arg", f"BASE={recipe.base}"]
     assert options == ["build", *wanted]
-    assert build["context"] == sorted(recipe.files), "the builder gets the files that the tag is derived from, and no others"
+    assert build["context"] == sorted(recipe.files), "the builder gets only the files that the tag is derived from"
     assert machine.calls("push") == machine.calls("login") == []
 
 
@@ -229,7 +229,7 @@ def test_a_failing_builder_ends_in_one_sentence(
     done = run("build", "mpi", "--tag", "1", "--push", "--repository", "registry.example.com", "--json")
     error = f"docker could not {purpose} (exit code 1); see its output above"
     assert (done.exit_code, json.loads(done.stdout)) == (1, {"error": error, "exitCode": 1})
-    assert machine.calls("login") == [], "only AWS's registries get a login"
+    assert machine.calls("login") == [], "only AWS's registries need a login"
 
 
 # --- push to ECR ---------------------------------------------------------------------------------------------------------
@@ -249,7 +249,7 @@ def test_a_push_logs_in_with_aws_credentials_and_prints_the_digest(machine: Mach
     assert login["arguments"] == ["login", "--username", "AWS", "--password-stdin", REGISTRY]
     assert login["input"] == "123456789012-auth-token", "moto's password"
     everything = (machine.folder / "log").read_text() + done.output
-    assert everything.count(login["input"]) == 1, "the password is on no command line and in no message"
+    assert everything.count(login["input"]) == 1, "the password must not be in a command line or message"
 
 
 def test_an_existing_tag_is_refused_before_the_build(machine: Machine, ecr: Any) -> None:

@@ -113,7 +113,7 @@ def test_the_file_passes_validate(
     path = written(folder, **{name: key if value == "KEY" else value for name, value in told.items()})
     printed = capsys.readouterr().out
     assert f"wrote {path}" in printed and "scripts/cluster validate -s mine" in printed and "before" not in printed
-    assert re.fullmatch(COST, printed.splitlines()[-1]), "the cost is the last line"
+    assert re.fullmatch(COST, printed.splitlines()[-1]), "the last line is the cost"
     assert validate.run("mine", folder, offline=False, as_json=False) == 0, capsys.readouterr()
 
 

@@ -1,4 +1,4 @@
-"""`local scarce | quota | deny | clock`, and `local start --account new`, as a user runs them."""
+"""`local scarce | quota | deny | clock`, and `local start --account new`, run as a user would."""
 
 from pathlib import Path
 
@@ -31,5 +31,5 @@ def test_a_new_account_has_default_quotas_and_keeps_its_kind(checkout: Checkout,
     control = LocalCloud(home).control()
     assert control.send("GET", "quotas")["L-417A185B"]["value"] == 0
     again = checkout.local("start", home, "--account", "established")
-    assert (again.code, "the running local cloud has an account of kind new. Stop it first" in again.err) == (3, True)
+    assert (again.code, "the running local cloud's account is new. Stop it first" in again.err) == (3, True)
     assert checkout.local("start", home).code == 0

@@ -20,7 +20,7 @@ NODE = "ip-10-0-1-7"
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """The folder of a local cloud with a cluster of one GPU node."""
+    """The folder of a local cloud whose cluster has one GPU node."""
     own = tmp_path / "kubernetes/1-demo/nodes/i-0a/own"
     for folder in (own / "etc", own / gpus.FOLDER, (own / kernel_log.FILE).parent):
         folder.mkdir(parents=True)
@@ -80,7 +80,7 @@ END = datetime(2026, 11, 30, 11, 30, tzinfo=UTC)
 
 
 class Account:
-    """Control API and EC2 of a local cloud with one instance."""
+    """Fake control API and EC2 of a local cloud with one instance."""
 
     def __init__(self, reservation_type: str) -> None:
         self.asked: list[Any] = []
@@ -135,7 +135,7 @@ def test_a_node_outside_a_block_has_no_end(home: Path, account: Account) -> None
 
 
 class Ranks:
-    """Control API of a local cloud with a job of two ranks."""
+    """Fake control API of a local cloud that runs a job with two ranks."""
 
     def __init__(self) -> None:
         self.asked: list[Any] = []

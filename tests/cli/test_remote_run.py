@@ -71,7 +71,7 @@ for host in "$@"; do [ "$host" = true ] || last=$host; done
 
 @pytest.fixture
 def hostfile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The hostfile of two workers, whose ssh and hostname are ours."""
+    """A hostfile with two workers. `ssh` and `hostname` are stubs."""
     programs = {"ssh": SSH, "hostname": "#!/bin/sh\necho 10.0.0.1\n"}
     for name, text in programs.items():
         (tmp_path / "bin").mkdir(exist_ok=True)
@@ -91,7 +91,7 @@ def repeated(command: str, restarts: int, hostfile: Path) -> "subprocess.Complet
 
 
 def test_a_command_that_lost_a_node_starts_again_when_its_replacement_answers(tmp_path: Path, hostfile: Path) -> None:
-    """The join service removes the node only after the command has ended, and the replacement needs another moment."""
+    """The join service removes the node only after the command has ended. The replacement joins a little later."""
     replace = (
         f"(until grep -q waiting {tmp_path}/err; do sleep 0.05; done; echo 10.0.0.2 slots=8 >{hostfile}; sleep 0.2; "
         f"touch $HOME/down-10.0.0.4; echo 10.0.0.4 slots=8 >>{hostfile}; sleep 0.2; rm $HOME/down-10.0.0.4) >/dev/null 2>&1 &"
@@ -268,7 +268,7 @@ def test_a_refused_key_ends_at_once() -> None:
 
 
 class _HeadNode:
-    """A head node on this machine."""
+    """A head node whose commands run on this machine."""
 
     def command(self, *remote: str) -> list[str]:
         return ["bash", "-c", " ".join(shlex.quote(one) for one in remote)]
@@ -300,7 +300,7 @@ def test_a_folder_is_sent_to_the_run_and_deleted_with_its_record(tmp_path: Path,
 def test_the_head_node_s_verbs_connect_again_if_ssh_cannot(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A loaded machine needs longer for the first bytes of a connection than ssh's ConnectTimeout."""
+    """A loaded machine may not answer a connection within ssh's ConnectTimeout."""
     monkeypatch.setattr(remote_run, "PAUSES", (0.0, 0.0, 0.0))
 
     class Loaded(_HeadNode):

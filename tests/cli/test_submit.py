@@ -1,4 +1,4 @@
-"""`submit`, as far as it needs no cluster."""
+"""`submit` without a cluster."""
 
 import re
 from pathlib import Path
@@ -15,7 +15,7 @@ from tests.pure.job_world import cluster, values
 
 
 class FakeCluster:
-    """A cluster in us-west-2 that accepts every job."""
+    """A fake cluster in us-west-2 that accepts every job."""
 
     namespace = None
 
@@ -41,7 +41,7 @@ def test_submit_prints_what_the_nodes_of_the_job_cost(tmp_path: Path, monkeypatc
 
 
 def test_a_sent_folder_and_a_working_folder_are_refused_together(tmp_path: Path) -> None:
-    """Ranks start in one folder only. The job file alone is refused the same way."""
+    """Ranks can start in only one folder. A job file that sets both is refused in the same way."""
     file = tmp_path / "job.yaml"
     file.write_text(yaml.safe_dump(values(workingDir="/shared/code")))
     done = CliRunner().invoke(app, ["submit", str(file), "--workdir", str(tmp_path)])

@@ -1,4 +1,4 @@
-"""The examples in docs/coming-from.md: files, whose first comment is their name, and commands."""
+"""The examples in docs/coming-from.md: commands, and files. The first comment in a file is its name."""
 
 import re
 import shlex
@@ -15,10 +15,10 @@ _NAME = re.compile(r"^(?:#!.*\n)?# ([\w.]+\.(?:yaml|sbatch))$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Command:
-    """A `scripts/cluster` command of the page."""
+    """A `scripts/cluster` command on the page."""
 
     arguments: list[str]
-    """Arguments, with the full paths of the example's files."""
+    """Arguments, with full paths for the example's files."""
     output: Path | None
     """File for its output."""
 
@@ -28,7 +28,7 @@ class Command:
 
 
 def examples(system: str, folder: Path) -> list[Command]:
-    """Write the files of a system's section into a folder, and return its commands, in their order."""
+    """Write the files in a system's section to a folder, and return the section's commands in order."""
     commands: list[Command] = []
     for block in _BLOCK.findall(section(system)):
         if named := _NAME.match(block):

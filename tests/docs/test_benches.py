@@ -22,7 +22,7 @@ NAMESPACE = "{http://www.w3.org/2000/svg}"
 def test_every_bench_says_what_it_measures(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In this process, because importing everything in a new one takes two seconds of CPU time per benchmark."""
+    """The test runs in this process because a new process needs two seconds of CPU time for imports."""
     monkeypatch.setattr(sys, "argv", [name, "--help"])
     with pytest.raises(SystemExit) as ended:
         importlib.import_module(MODULES[name]).main()

@@ -1,4 +1,4 @@
-"""The examples of docs/coming-from.md are accepted. tests/kubernetes/test_coming_from.py runs them."""
+"""The examples in docs/coming-from.md are valid. tests/kubernetes/test_coming_from.py runs them."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ def test_the_files_of_a_system_are_imported_or_valid(system: str, tmp_path: Path
 
 
 def run_offline(command: Command, capsys: pytest.CaptureFixture[str]) -> str:
-    """Run a command, but submit nothing. Return its file."""
+    """Run a command without submitting anything. Return its first argument, the file."""
     name, *rest = [word for word in command.arguments if word not in ("--submit", "--follow")]
     code = verb(name).main(args=rest, prog_name=name, standalone_mode=False)
     said = capsys.readouterr()

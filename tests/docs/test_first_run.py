@@ -1,4 +1,4 @@
-"""The commands and figures of docs/first-run.md."""
+"""The commands and figures in docs/first-run.md."""
 
 import re
 import shlex
@@ -27,7 +27,7 @@ def commands() -> list[str]:
 
 
 def run(line: str, *more: str) -> None:
-    """Run one of the page's commands in this process."""
+    """Run a command from the page in this process."""
     _, name, *rest = shlex.split(line)
     verb(name).main(args=[*rest, *more], prog_name=name, standalone_mode=False)
 
@@ -47,7 +47,7 @@ def test_init_writes_the_stack_that_the_page_describes_and_aws_accepts_it(
     with account_for(tmp_path / "Pulumi.first.yaml") as (settings, facts, mocks):
         deploy(settings, facts, mocks)
         kind = facts.instance_types["g6.8xlarge"]
-        assert (kind.gpus, kind.efa_maximum, 2 * kind.vcpus) == (1, 1, 64), "the page names EFA and the quota"
+        assert (kind.gpus, kind.efa_maximum, 2 * kind.vcpus) == (1, 1, 64), "the page mentions EFA and the vCPU quota"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Drive one resource through its lifecycle as Pulumi operations do, with the code that the provider and the mocks share."""
+"""Drive a resource through its lifecycle like Pulumi operations, with the code shared by provider and mocks."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -25,7 +25,7 @@ from testkit.waiting import wait_until
 
 @pytest.fixture(autouse=True)
 def our_host(cloud: LocalCloud) -> Iterator[None]:
-    """If PATH contains an official CLI, the cloud uses its language host."""
+    """Install our host: if an official CLI is on PATH, the local cloud would use its language host."""
     own = cloud.bin / LANGUAGE_HOST
     had = own.exists()
     Programs(cloud.bin, print).language_host()

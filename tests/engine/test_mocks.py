@@ -171,17 +171,17 @@ def test_a_program_that_goes_on_after_its_test_cannot_reach_the_next_tests_accou
 def test_a_program_that_failed_ends_with_its_test() -> None:
     def refused() -> None:
         description: pulumi.Input[str] = "first"
-        for number in range(8):  # a chain; most of it has not been registered yet when AWS rejects the VPC
+        for number in range(8):  # a chain of dependencies: AWS rejects the VPC before most of it is registered
             description = aws.iam.Role(f"role{number}", assume_role_policy=TRUST, description=description).name
         aws.ec2.Vpc("net", cidr_block="10.0.0.0/8")
 
     with MotoMocks() as first, pytest.raises(Exception, match=r"InvalidVpc\.Range"):
         run(first, refused)
-    assert asyncio.all_tasks(asyncio.get_event_loop_policy().get_event_loop()) == set(), "the next test would continue with them"
+    assert asyncio.all_tasks(asyncio.get_event_loop_policy().get_event_loop()) == set(), "tasks would leak into the next test"
 
 
 def test_a_test_that_runs_no_program_does_not_block_the_next_one() -> None:
-    """Its root resource is never registered, so a program that used it would wait forever."""
+    """The idle test never registers its root resource, so a program that used that resource would wait forever."""
     with MotoMocks("us-west-2") as idle:
         pulumi.runtime.set_mocks(idle, project="tiny", stack="test", preview=idle.preview)
     assert get_root_resource() is None

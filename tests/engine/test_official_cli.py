@@ -26,12 +26,12 @@ def interpreter(root, virtualenv):
 language_packages.interpreter = interpreter
 language_host.main()
 """
-"""Language host that does not run programs with its own interpreter, like the official one."""
+"""Like the official one, this language host does not run programs with its own interpreter."""
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The first folder on PATH, with the CLI."""
+    """The first folder on PATH. It contains the CLI."""
     made = tmp_path / "bin"
     made.mkdir()
     (made / "pulumi").symlink_to(ensure(PULUMI, print))

@@ -24,7 +24,7 @@ def test_recover_names_a_wrong_passphrase_in_one_sentence(
     if given:
         monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", given)
     monkeypatch.setattr(pulumi_program, "CLONE", project.folder)
-    assert os.environ["PULUMI_BACKEND_URL"].startswith("file://"), "never the user's own stacks"
+    assert os.environ["PULUMI_BACKEND_URL"].startswith("file://"), "the test must not touch the user's own stacks"
     with pytest.raises(pulumi_program.CommandError) as refused:
         recover.command(project.stack)
     fix = "set PULUMI_CONFIG_PASSPHRASE to the passphrase with which the stack was created"

@@ -1,4 +1,4 @@
-"""ECR repositories: cases beyond those tested for every resource type."""
+"""ECR repositories: behavior that the tests for all resource types do not cover."""
 
 import json
 

@@ -28,7 +28,7 @@ _numbers = itertools.count(1)
 def one_account() -> Iterator[Aws]:
     """An account in this process's local AWS. One per module: moto needs a second to load IAM's managed policies."""
     with mock_aws():
-        # Resources of all tests in a module accumulate.
+        # The resources of all tests in a module accumulate, so default quotas would be too small.
         quotas.set_values(dict.fromkeys((VPCS, INTERNET_GATEWAYS, ROLES, CLUSTERS), 5000))
         yield Aws(REGION, endpoint=None, poll_seconds=0.001)
 
@@ -141,7 +141,7 @@ class World:
 
     @cached_property
     def lustre_group(self) -> str:
-        """Security group whose members reach each other with Lustre."""
+        """Security group whose members can reach each other on the Lustre port."""
         ec2, group = self.client("ec2"), self.groups[0]
         rule = {"IpProtocol": "tcp", "FromPort": 988, "ToPort": 988, "UserIdGroupPairs": [{"GroupId": group}]}
         ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=[rule])
@@ -171,7 +171,7 @@ class World:
 
     @cached_property
     def cluster(self) -> str:
-        """Name of a cluster with access entries, whose nodes can join."""
+        """Name of a cluster that uses access entries and that nodes can join."""
         add_nat_gateway(self.client("ec2"), self.vpc, "10.0.255.0/24", f"{self.aws.region}a")
         self.client("eks").create_cluster(
             name=self.prefix,

@@ -1,4 +1,4 @@
-"""A run that loses a worker in the middle, and finishes on its replacement."""
+"""A run that loses a worker halfway and finishes on a replacement."""
 
 import json
 import shlex
@@ -20,11 +20,11 @@ hosts = sorted(set(world.allgather(socket.gethostname())))
 if world.rank == 0:
     print("resumed after step", first, "on", *hosts, flush=True)
 """
-"""The first attempt goes on until it loses a worker. The second one resumes at the last step and does three more."""
+"""The first attempt runs until it loses a worker. The second one resumes after the last step and runs three more."""
 
 
 def check(cluster: HandMade) -> None:
-    """Terminate a worker under a run with `--restarts`, and check that the run finishes on the other one and a new one."""
+    """Terminate a worker during a run with `--restarts`. The run must finish on the remaining worker and a new one."""
     lost, kept = cluster.await_workers()
     gone = cluster.address(lost)
     cluster.ssh(cluster.master, f"rm -f /shared/steps; printf %s {shlex.quote(STEPS)} >/shared/steps.py")

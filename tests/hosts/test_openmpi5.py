@@ -11,7 +11,7 @@ pytestmark = pytest.mark.xdist_group("hosts")
 
 @pytest.fixture(scope="module")
 def openmpi(able: None) -> str:
-    """Build the AMI's layer now: otherwise the first host would build it while the test waits for the workers."""
+    """Build the AMI's layer now, because otherwise the first host builds it while the test waits for the workers."""
     roots.node(print, "5")
     return "5"
 
@@ -26,5 +26,5 @@ def test_mpirun_of_open_mpi_5_uses_the_join_services_hostfile_by_default(cluster
 
 
 def test_a_run_that_loses_a_worker_finishes_on_its_replacement(cluster: HandMade) -> None:
-    """Open MPI 5 may call the loss a success."""
+    """After such a loss, Open MPI 5 may report success."""
     lost_worker.check(cluster)

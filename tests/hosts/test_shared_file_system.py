@@ -1,4 +1,4 @@
-"""EC2 clusters that `pulumi up` creates mount their file system, a new one or an existing one by ID, on all nodes."""
+"""All nodes of an EC2 cluster mount its file system, whether `pulumi up` creates it or the stack sets the ID of one."""
 
 import subprocess
 import sys
@@ -34,7 +34,7 @@ WRITE = "hostname >/data/$(hostname)"
 
 @dataclass(frozen=True)
 class Deployed:
-    """A stack with a head node and one worker, and the key with which its user logs in."""
+    """A stack with a head node and one worker, and the SSH user's key."""
 
     stack: LocalStack
     key: Path
@@ -109,7 +109,7 @@ def test_every_node_writes_the_file_system_that_the_stack_names(deployed: Deploy
 
 
 def check_lustre(deployed: Deployed) -> None:
-    """Both nodes mount the Lustre file system, and files that they write are exported to the bucket."""
+    """Check that both nodes mount the Lustre file system, and that files they write are exported to the bucket."""
     deployed.cluster("run", "--", "mpiexec", "-n", "2", "-N", "1", "sh", "-c", "hostname >/fsx/data/$(hostname)")
     s3 = deployed.stack.cloud.clients("us-west-2")("s3")
     keys = wait_while(

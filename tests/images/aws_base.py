@@ -1,12 +1,12 @@
-"""Stubs of AWS's Deep Learning Containers, from which the recipes in `images/` derive.
+"""Stubs of AWS's Deep Learning Containers, the base images of the recipes in `images/`.
 
-A Debian root with files at the paths of Amazon Linux 2023 and of AWS's images, as their sources create them:
+A stub is a Debian root with files at the paths of Amazon Linux 2023 and of AWS's images, taken from their sources:
 https://github.com/aws/deep-learning-containers, commit e0ecede, 2026-08-21 (docker/base/cu132/Dockerfile,
 docker/pytorch/Dockerfile.cuda, scripts/docker/common/install_efa_amzn2023.sh).
 
-Real: bash, sshd, Python, pip, the linker, and an Open MPI 5 at AWS's path. Stubs: dnf, rpm, curl and make (scripts that
-record their arguments), CUDA, NCCL, EFA, Open MPI 4.1, torch (empty libraries and files), and the output of `ompi_info`
-about CUDA.
+These parts are real: bash, sshd, Python, pip, the linker, and an Open MPI 5 at AWS's path. These are stubs: dnf, rpm,
+curl and make (scripts that record their arguments), CUDA, NCCL, EFA, Open MPI 4.1 and torch (empty libraries and files),
+and the output of `ompi_info` about CUDA.
 """
 
 import hashlib
@@ -55,14 +55,15 @@ SETTINGS: Final = {
         "WorkingDir": "/workspace",
     },
 }
-"""Recipe -> container settings of its base."""
+"""Recipe -> container settings of its base image."""
 
 AMAZON_LINUX: Final = (
     *("binutils", "ca-certificates", "diffutils", "findutils", "gawk", "gcc", "gcc-c++", "make", "openssh-clients"),
     *("openssh-server", "procps-ng", "shadow-utils", "tar", "gzip", "util-linux", "which"),
 )
-"""Packages of Amazon Linux 2023 that the recipes may install. curl-minimal conflicts with the installed curl, and there
-is no tini: https://docs.aws.amazon.com/linux/al2023/release-notes/all-packages.html
+"""Packages of Amazon Linux 2023 that the recipes may install. curl-minimal is missing because it
+conflicts with the installed curl. Amazon Linux has no tini:
+https://docs.aws.amazon.com/linux/al2023/release-notes/all-packages.html
 """
 
 SHIMS: Final = {
@@ -86,7 +87,7 @@ if not url.startswith("file://"):
     sys.exit(f"curl: (6) Could not resolve host: {url}")
 pathlib.Path(target).write_bytes(urllib.request.urlopen(url).read())
 """,
-    # The source of nccl-tests contains the compiled program.
+    # The stub of nccl-tests' source already contains the compiled program.
     "usr/bin/make": """#!/bin/sh
 echo "$@" >/stubs/make.log
 while [ "$1" != --directory ]; do shift; done
@@ -124,7 +125,7 @@ COMPILED: Final = (
     *("usr/local/cuda/lib64/libcudart.so.13", "opt/amazon/openmpi/lib64/libmpi.so.40"),
 )
 NCCL: Final = {"mpi": "usr/lib64/libnccl.so.2", "pytorch": "opt/venv/lib/python3.11/site-packages/nvidia/nccl/lib/libnccl.so.2"}
-"""Recipe -> its base's NCCL. Debian's Python is 3.11, AWS's is 3.12."""
+"""Recipe -> path of NCCL in its base image. The stub has Debian's Python 3.11, AWS's image has 3.12."""
 
 _SETUP: Final = r"""
 mv /usr/bin/tini-static /stubs/tini; rm -f /usr/bin/tini
@@ -151,7 +152,7 @@ ldconfig
 
 
 def make(folder: Path, recipe: str) -> None:
-    """Unpack the stub of a recipe's base into a folder."""
+    """Create the stub of a recipe's base image in a folder."""
     for layer in layer_paths(build.ensure_image(DEBIAN, print)):
         layers.unpack(layer, folder)
     for path, text in {**SHIMS, **FILES}.items():
@@ -177,7 +178,7 @@ def compile_library(path: Path) -> None:
 
 
 def _nccl_tests(folder: Path, nccl: str) -> None:
-    """Write an archive like nccl-tests' with a program that needs MPI and NCCL, as the compiled one does."""
+    """Write a source archive like that of nccl-tests. It contains a compiled program that is linked to MPI and NCCL."""
     work = folder / "stubs/nccl-tests"
     work.mkdir()
     (work / "main.c").write_text('#include <stdio.h>\nint main(void) { puts("all_reduce"); return 0; }\n')
@@ -190,7 +191,7 @@ def _nccl_tests(folder: Path, nccl: str) -> None:
 
 
 def archive(folder: Path, recipe: str, layout: Path) -> None:
-    """Write the root as an image in the OCI layout."""
+    """Write the root as an image in OCI layout."""
     tar = layout.with_suffix(".tar")
     layers.write_difference(folder, {}, tar)
     write_layout(layout, [tar], SETTINGS[recipe], build.ARCHITECTURES[os.uname().machine])
@@ -198,7 +199,7 @@ def archive(folder: Path, recipe: str, layout: Path) -> None:
 
 
 def pin_stubs(context: Path, folder: Path) -> None:
-    """Replace the checksums of downloads in a build context with those of the stubs."""
+    """In a build context, replace the checksums of the downloads with those of their stubs."""
     versions = context / "amis/versions.pkrvars.hcl"
     text = versions.read_text()
     for key, stub in {"nccl_tests_sha256": "nccl-tests.tar.gz", "tini_static_sha256": "tini"}.items():

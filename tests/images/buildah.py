@@ -16,13 +16,13 @@ from tests.images.conftest import why_no_roots
 
 BUILDAH: Final = Package("buildah", ("buildah",))
 
-# buildah re-executes itself with an empty environment, so it finds the libraries that were unpacked with it only in the
-# linker's cache. The cache is replaced in a mount namespace, which ends with the program.
+# buildah re-executes itself with an empty environment. It therefore finds the libraries unpacked with it only through the
+# linker's cache, which this script replaces in a mount namespace that ends with the program.
 _ENTER: Final = 'if [ -e "$1" ]; then mount --bind "$1" /etc/ld.so.cache; fi; shift; exec "$@"'
 
 
 class Unusable(Exception):
-    """buildah cannot be downloaded, or cannot run commands on this machine."""
+    """buildah cannot be downloaded or cannot run commands on this machine."""
 
 
 class Buildah:
@@ -46,7 +46,7 @@ class Buildah:
     def _make_cache(self) -> None:
         folders = list(self._program.parent.parent.glob("root/usr/lib/*-linux-gnu*"))
         if not folders:
-            return  # the system's own buildah
+            return  # buildah is installed on this system
         listed = self._folder / "ld.so.conf"
         listed.write_text("\n".join([Path("/etc/ld.so.conf").read_text(), *map(str, folders)]) + "\n")
         ldconfig = shutil.which("ldconfig", path=os.pathsep.join(["/usr/sbin", "/sbin", os.environ["PATH"]])) or "ldconfig"

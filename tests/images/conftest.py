@@ -40,7 +40,7 @@ def unpacked(image: Image) -> Iterator[Path]:
 
 @pytest.fixture(scope="module", params=JOB_IMAGES, ids=lambda image: image.name)
 def image(request: pytest.FixtureRequest) -> Image:
-    """Images, each with a different MPI."""
+    """The job images, each with a different MPI."""
     chosen: Image = request.param
     return chosen
 

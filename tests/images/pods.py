@@ -70,7 +70,7 @@ class Pod:
 
 
 class Job:
-    """A launcher, and two workers that run sshd unless a test starts it. All have a key like the one that mpi-operator mounts."""
+    """A launcher and two workers with a key like the one that mpi-operator mounts. The workers run sshd by default."""
 
     def __init__(self, image: Path, *, starts_sshd: bool = True) -> None:
         self._servers: list[subprocess.Popen[str]] = []

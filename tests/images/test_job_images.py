@@ -46,7 +46,7 @@ if world.rank == 0:
 with open(os.environ["NCCL_DEBUG_FILE"], "w") as file:
     file.write('''{log}''')
 """
-"""Program with MPI and the output of nccl-tests. The real one needs GPUs."""
+"""MPI program that prints the output of nccl-tests, which itself needs GPUs."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Ranks in the pods of a job, started by the commands in its manifests: their environment, and how they end."""
+"""Ranks in the pods of a job, started by the commands in its manifests: their environment and their end."""
 
 import json
 import subprocess
@@ -18,7 +18,7 @@ pytestmark = [needs_roots, pytest.mark.xdist_group("job-images")]
 
 NAMES = ("stopped-worker-0.stopped.mpi-jobs.svc", "stopped-worker-1.stopped.mpi-jobs.svc")
 LIBRARIES = "/shared/lib:/opt/lib"
-# The ranks of worker 1 need longer to save than those of worker 0, which MPI would end with the first rank.
+# The ranks of worker 1 take longer to save, because MPI by itself would end them as soon as the first rank exits.
 PROGRAM = """
 import json, os, pathlib, signal, sys, time
 from mpi4py import MPI
@@ -50,7 +50,7 @@ FIELDS: dict[str, Any] = {
 
 
 class Running:
-    """A job whose four ranks run, two on each worker."""
+    """A running job with four ranks, two on each worker."""
 
     def __init__(self, image: Image, system: Path, command: list[str]) -> None:
         implementation = {INTEL_MPI: "Intel", MPICH: "MPICH"}.get(image, "OpenMPI")
@@ -77,12 +77,12 @@ class Running:
         return pod.start("env", "-i", *settings, "sh", "-c", 'echo "$$" > /tmp/main; exec "$@"', "main", *container["command"])
 
     def end(self, *ended: Pod) -> None:
-        """Simulate the first step of a kubelet that ends pods."""
+        """Send SIGTERM to the pods' containers, which is the kubelet's first step when it terminates pods."""
         for pod in ended:
             assert pod.run("sh", "-c", 'kill -TERM "$(cat /tmp/main)"').returncode == 0
 
     def files(self, prefix: str) -> dict[str, str]:
-        """Return the files of the ranks with this prefix, by name."""
+        """Return the contents of the ranks' files with this prefix, by name."""
         show = f"cd /tmp; for file in {prefix}-*; do [ ! -e $file ] || echo $file $(cat $file); done"
         lines = [line for pod in self.workers for line in pod.run("sh", "-c", show).stdout.splitlines()]
         return {line.partition(" ")[0]: line.partition(" ")[2] for line in lines}
@@ -116,13 +116,13 @@ def running(image: Image, system: Path) -> Iterator[Running]:
 
 
 def all_save(running: Running) -> None:
-    """Let ranks that received the signal save, those of worker 0 first, and wait until the launcher has ended."""
+    """Let the signaled ranks save, those of worker 0 first. All must save, and the launcher must exit with 143."""
     running.wait_for("saving", 4)
     for pod in running.workers:
         assert pod.run("touch", "/tmp/may-save").returncode == 0
     output = running.launcher.communicate(timeout=240)[0]
     assert running.files("saved") == {f"saved-{rank}": "1" for rank in range(4)}, output
-    assert running.launcher.returncode == 143, "an attempt that was stopped has not succeeded"
+    assert running.launcher.returncode == 143, "a stopped attempt has not succeeded"
 
 
 def test_all_ranks_save_when_the_node_of_one_worker_is_drained(running: Running) -> None:

@@ -1,7 +1,7 @@
 """The recipes in `images/`, built by buildah from stubs of AWS's images (see tests/images/aws_base.py).
 
-The stubs cannot show that AWS's real images have these paths, that dnf finds the packages, that nccl-tests compile, or
-anything about GPUs and EFA.
+The stubs cannot show that AWS's real images have these paths, that dnf finds the packages, that nccl-tests compiles, or
+that GPUs and EFA work.
 """
 
 import re
@@ -40,7 +40,7 @@ SUM = (
 
 @pytest.fixture(scope="module")
 def work() -> Iterator[Path]:
-    """A folder in memory if possible: buildah copies the whole root for each container.
+    """A folder in memory if possible, because buildah copies the whole root for each container.
 
     buildah derives image names from its path, and rejects some names that `tempfile` generates, such as `-_`.
     """
@@ -67,7 +67,7 @@ class Context:
     buildah: Buildah
     folder: Path
     stubs: Path
-    """Root file system of the base."""
+    """Root file system of the base image."""
     base: str
 
     def build(self, tag: str, base: str | None = None) -> "tuple[int, str]":
@@ -105,14 +105,14 @@ class Built:
         return dict(entry.split("=", 1) for entry in self.settings["Env"])
 
     def run(self, command: str) -> str:
-        """Run a shell command as root with the environment of a container."""
+        """Run a shell command as root with a container's environment."""
         done = root.run(self.root, ["/bin/bash", "-c", command], self.environment, self.root)
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
 
 class Workshop:
-    """Builds each recipe once. Tests run in random order, so both images stay until the last test."""
+    """Builds each recipe once. Tests run in random order, so both images are kept until the last test."""
 
     def __init__(self, work: Path, buildah: Buildah, stack: ExitStack) -> None:
         self._stack = stack
@@ -259,7 +259,7 @@ def test_commands_over_ssh_use_the_image_s_python_and_libraries(job: Job, built:
 
 
 def test_sshd_starts_with_the_arguments_of_a_job_s_pods(job: Job) -> None:
-    """The launcher's pod has no sshd yet."""
+    """The test starts sshd in the launcher's pod, because the workers already run it."""
     server = job.launcher.start(*shell("serve.sh"))
     until(lambda: job.pods[WORKERS[0]].run("ssh", LAUNCHER, "true").returncode == 0 or server.poll() is not None)
     found = job.pods[WORKERS[0]].run("ssh", LAUNCHER, "id -u; command -v mpirun").stdout.split()

@@ -43,7 +43,7 @@ class Served:
         self.said: list[str] = []
         self.registry = Registry(self.said.append, self._ensure, self._refuse)
         self.blocked: dict[str, str] = {}
-        """Repository -> why the client cannot reach it."""
+        """Repository -> reason why clients cannot reach it."""
         listening = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         self.registry.serve(listening)
@@ -248,7 +248,7 @@ def containerd(served: Served, tmp_path: Path) -> Iterator[list[str]]:
 
 
 def pull(containerd: list[str], name: str) -> list[str]:
-    """Pull an image, and return the names of all images that containerd has."""
+    """Pull an image, and return the names of all images in containerd."""
     result = subprocess.run([*containerd, name], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     listing = [*containerd[:5], "images", "list", "--quiet"]

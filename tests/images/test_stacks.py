@@ -1,4 +1,4 @@
-"""A rank of a real job hangs in an unprivileged pod: what the job controller's script and py-spy say about it."""
+"""Stack dumps by the job controller's script and py-spy, for a real job with a hanging rank in an unprivileged pod."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,7 +47,7 @@ def running(system: Path) -> Iterator[Running]:
 
 
 def asked(running: Running) -> stacks.Dump:
-    """Run what the controller runs in each worker."""
+    """Run the controller's script in each worker, and parse its output."""
     command = ["sh", "-c", stacks.SCRIPT, "dump", stacks.PROGRAM]
     outputs = [pod.run(*command, *(["job"] if index == 0 else [])) for index, pod in enumerate(running.workers)]
     assert [one.returncode for one in outputs] == [0, 0], outputs

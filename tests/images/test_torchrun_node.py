@@ -1,4 +1,4 @@
-"""A node of a torchrun job, started by the command in its manifest, with another program in place of torchrun."""
+"""A node of a torchrun job, started by the command in its manifest, with a stub of torchrun."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from tests.pure.job_world import pods
 
 pytestmark = [needs_roots, pytest.mark.xdist_group("job-images")]
 
-# Like torchrun: starts a rank with LOCAL_RANK, and ends it at once when it gets SIGTERM.
+# Like torchrun, it starts a rank with LOCAL_RANK and ends it at once on SIGTERM.
 TORCHRUN = """#!/usr/bin/python3
 import os, signal, subprocess, sys
 open("/tmp/started", "w").write(" ".join([os.environ[n] for n in ("PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK")]))
@@ -46,6 +46,6 @@ def test_ranks_save_before_torchrun_gets_the_signal() -> None:
             pod.run("sh", "-c", 'kill -TERM "$(cat /tmp/main)"')
             output = node.communicate(timeout=240)[0]
             assert pod.run("test", "-e", "/tmp/saved").returncode == 0, output
-            assert node.returncode == 143, "an attempt that was stopped has not succeeded"
+            assert node.returncode == 143, "a stopped attempt has not succeeded"
         finally:
             job.stop()

@@ -53,7 +53,7 @@ def test_a_node_reports_why_it_waits_and_stays_in_its_group(
 
 
 class Identity:
-    """STS client of one host."""
+    """Fake STS client of one host."""
 
     def __init__(self, host: Host) -> None:
         self._identity = host.folder.split("/")[1]

@@ -98,7 +98,7 @@ class World:
         return str(self.network.described(instance_id)[0]["PrivateIpAddress"])
 
     def _make_role(self, name: str) -> str:
-        """Create a role with the program's node policies. Tests assume this role, as an instance would."""
+        """Create a role with the program's node policies. Tests assume this role like an instance."""
         trust = {
             "Version": "2012-10-17",
             "Statement": [{"Effect": "Allow", "Principal": {"AWS": ACCOUNT.root}, "Action": "sts:AssumeRole"}],

@@ -1,7 +1,7 @@
 """Two local clouds with Kubernetes for the tests in this folder, one for each xdist group.
 
-kubernetes: tests that create clusters and node groups with boto3 (`account`, `cluster`)
-jobs: tests that run jobs on one cluster with the whole platform (`job_cluster`)
+kubernetes: tests that create clusters and node groups with boto3 (fixtures `account` and `cluster`)
+jobs: tests that run jobs on one cluster with the whole platform (fixture `job_cluster`)
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A platform with the Kueue version that earlier releases of this program installed, and the objects in its etcd."""
+"""A platform with Kueue 0.15, which earlier releases of this program installed, and Kueue's objects in etcd."""
 
 import base64
 import hashlib
@@ -24,7 +24,7 @@ FILES: Final = (*KUEUE_CRDS, KUEUE_ROLE, KUEUE_WEBHOOKS)
 
 
 def fill_mirror(folder: Path) -> Path:
-    """Return a mirror with the manifests of this program and of Kueue 0.15."""
+    """Create a mirror with the manifests of this program and of Kueue 0.15."""
     shutil.copytree(mirror.ensure(print), folder)
     go = shutil.which("go")
     assert go, "building Kueue needed it"
@@ -37,7 +37,7 @@ def fill_mirror(folder: Path) -> Path:
 
 
 def former_program(folder: Path, manifests: Path) -> Path:
-    """Copy the Pulumi program, with the version and hashes of Kueue 0.15, and build its image."""
+    """Copy the Pulumi program with Kueue 0.15's version and hashes, and build Kueue 0.15's image."""
     ensure_image(KUEUE_0_15, print)
     pins = {f'KUEUE: Final = "{KUEUE}"': f'KUEUE: Final = "{FORMER}"'}
     for file in FILES:
@@ -47,7 +47,7 @@ def former_program(folder: Path, manifests: Path) -> Path:
 
 
 def stored_versions(running: Running) -> dict[str, str]:
-    """Return the API version of each of Kueue's objects, as stored in the cluster's etcd."""
+    """Return the API version in which the cluster's etcd stores each of Kueue's objects."""
     start, end = f"/registry/{QUEUE_GROUP}/", f"/registry/{QUEUE_GROUP}0"  # "0" follows "/"
     body = {name: base64.b64encode(key.encode()).decode() for name, key in (("key", start), ("range_end", end))}
     keys = running.folder / "pki"

@@ -203,7 +203,7 @@ def test_a_pod_stays_pending_with_a_reason_when_a_tag_is_missing(
 
 
 def test_a_pod_that_does_not_tolerate_a_tagged_taint_stays_pending(scaled: Running, train: NodeGroup) -> None:
-    """The API server adds the toleration of the GPU taint to pods that request GPUs, but not that of the team's taint."""
+    """The API server adds a toleration for the GPU taint to pods that request GPUs, but none for the team's taint."""
     tag(train, taints=(GPU_TAINT, Taint("team", "a")))
     with pods(scaled, worker("stranger", tolerations=[])):
         await_reason(scaled, "stranger", "untolerated taint {team: a}")
@@ -219,8 +219,10 @@ def test_the_status_is_in_the_same_config_map_as_the_real_ones(scaled: Running) 
 
 
 def await_reason(cluster: Running, name: str, reason: str) -> None:
-    """Wait for the event with this reason. An earlier event can give another reason, because the autoscaler may have
-    listed the groups before the test tagged its own.
+    """Wait for an event with this reason.
+
+    Earlier events can have another reason, because the autoscaler may have listed the groups before the test tagged its
+    own group.
     """
     wait_until(lambda: events(cluster, name, "NotTriggerScaleUp"), lambda found: any(reason in message for message in found))
 

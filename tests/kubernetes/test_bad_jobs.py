@@ -64,8 +64,8 @@ def test_the_deadline_ends_a_job_with_a_hanging_rank(job_cluster: JobCluster, tm
 def test_a_program_without_output_succeeds(job_cluster: JobCluster, tmp_path: Path) -> None:
     done = job_cluster.cluster("submit", job_file(tmp_path, "silent", command=["true"]), "--follow")
     assert done.code == 0, done.out + done.err
-    # On a busy machine, ssh may start before Open MPI's daemon has set its process group. The daemon then prints a warning,
-    # without other consequences: https://github.com/openpmix/prrte/blob/v3.0.6/src/mca/plm/ssh/plm_ssh_module.c
+    # On a busy machine, ssh may start before Open MPI's daemon has set its process group. The only
+    # consequence is a warning from the daemon: https://github.com/openpmix/prrte/blob/v3.0.6/src/mca/plm/ssh/plm_ssh_module.c
     printed = [line for line in done.out.splitlines() if "plm:ssh: Warning: setpgid(" not in line]
     assert [line for line in printed if not line.startswith("waiting for silent-worker-")] == []
     assert "cluster: job silent succeeded in" in done.err
@@ -89,11 +89,11 @@ def test_writing_to_a_full_volume_names_the_volume(job_cluster: JobCluster, tmp_
 
 @pytest.fixture
 def no_pods_allowed(job_cluster: JobCluster) -> Iterator[None]:
-    """Let a ResourceQuota refuse every new pod of the job namespace."""
+    """Create a ResourceQuota that rejects every new pod in the job namespace."""
     made = job_cluster.kubectl("create", "quota", "no-pods", "--hard=pods=0", "-n", NAMESPACE)
     assert made.code == 0, made.err
     try:
-        # Until its controller has written the status, the quota refuses pods with another message.
+        # Until the quota controller has written the status, pods are rejected with another message.
         wait_until(lambda: job_cluster.objects("resourcequota")[0].get("status", {}).get("hard"), bool)
         yield
     finally:

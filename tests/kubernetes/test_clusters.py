@@ -174,7 +174,7 @@ def test_an_api_server_that_eks_restarts_comes_back(account: Account, cluster: R
 
 
 def assert_an_update_fails_with(cluster: Running, reason: str) -> None:
-    """Check that an operation on a cluster with a dead part fails at once, instead of waiting for the part."""
+    """Check that an operation on a cluster with a dead process fails at once, instead of waiting for the process."""
     eks, logging = cluster.account.world.eks, {"clusterLogging": [{"types": ["api"], "enabled": True}]}
     made = eks.update_cluster_config(name=cluster.name, logging=logging)["update"]["id"]
     update = eks.describe_update(name=cluster.name, updateId=made)["update"]

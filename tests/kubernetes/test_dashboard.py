@@ -1,6 +1,4 @@
-"""`scripts/cluster dashboard` for a running cluster: its page shows a job that restarted, and respects the caller's
-permissions.
-"""
+"""`scripts/cluster dashboard` on a real cluster: the page shows a restarted job and respects user permissions."""
 
 import json
 import secrets
@@ -29,12 +27,12 @@ if os.environ["OMPI_COMM_WORLD_RANK"] == "0" and not seen.exists():
     sys.exit(3)
 signal.pause()
 """
-"""Rank 0 fails in the first attempt."""
+"""Program whose rank 0 fails in the first attempt."""
 
 
 @contextmanager
 def dashboard(cluster: JobCluster, *arguments: str) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
-    """Run the dashboard; yield its URL and its process."""
+    """Run the dashboard. Yield its URL and process."""
     with cluster.running("dashboard", "--json", *arguments) as process:
         assert process.stdout is not None
         text = process.stdout.read(1)

@@ -1,4 +1,4 @@
-"""Verbs that need a dead part of the local cloud fail and name it; `local start` restarts it in the running cluster."""
+"""Commands report a dead local cloud process that they need. `local start` restarts it in the running cluster."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("no_jobs_
 
 @pytest.fixture
 def mended(job_cluster: JobCluster) -> Iterator[JobCluster]:
-    """The shared cluster. Everything that the test kills is restarted afterwards, even if the test fails."""
+    """The shared cluster. After the test, even a failed one, all killed processes are restarted."""
     yield job_cluster
     mending.restart(job_cluster.cloud)
 
@@ -31,7 +31,7 @@ def kill(cluster: JobCluster, *names: str) -> None:
     """Kill the processes and wait until the local cloud has noticed."""
     for server in state(cluster).processes:
         process = server.process() if server.name in names else None
-        for one in [process, *process.children()] if process else []:  # a node's daemon is the child of nsenter or unshare
+        for one in [process, *process.children()] if process else []:  # the daemons of nodes are children of nsenter or unshare
             os.kill(one.pid, signal.SIGKILL)
     wait_until(lambda: {crash.name for crash in state(cluster).crashes}, lambda dead: dead >= set(names))
 
@@ -56,7 +56,7 @@ def test_dead_parts_are_named_by_the_verbs_that_need_them_and_restarted_by_start
     started = mended.cluster("local", "start", *home, "--json")
     assert started.code == 0, started.err
     assert {f"{name} of cluster gpumpi-{STACK}" for name in victims} <= set(started.json["restarted"])
-    # The queue's controller exits if it cannot renew its lease, and Kubernetes restarts it.
+    # Kueue's controller exits if it cannot renew its lease. Submitting fails until Kubernetes has restarted it.
     submitted = wait_until(lambda: mended.cluster("submit", job), lambda done: done.code != 5)
     assert submitted.code == 0, submitted.err
     assert mended.await_phase("after", "Succeeded", "Failed") == "Succeeded"

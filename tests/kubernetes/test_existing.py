@@ -45,9 +45,9 @@ except FileExistsError:
 open("/tmp/go").read()
 {RING}
 """
-"""Each rank waits until the test writes this file in its pod."""
+"""Program whose ranks each wait until the test writes to /tmp/go in their pod."""
 PASSING = ("events", "events.events.k8s.io", "leases.coordination.k8s.io")
-"""Kinds whose objects a cluster creates and deletes by itself."""
+"""Resources that a cluster creates and deletes by itself."""
 Values = Mapping[str, Any]
 
 

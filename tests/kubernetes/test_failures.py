@@ -136,7 +136,7 @@ def test_a_lost_node_ends_the_attempt_and_the_next_one_runs_on_its_replacement(j
         after = {nodes()[name] for name in names.split()}
         assert len(after) == 2
         assert lost not in after
-        assert job_cluster.hostfile("lost") == workers, "the DNS names now lead to the new workers"
+        assert job_cluster.hostfile("lost") == workers, "the DNS names now resolve to the new workers"
 
 
 def condition(item: dict[str, Any], kind: str) -> dict[str, Any]:
@@ -236,7 +236,7 @@ def second(job_cluster: JobCluster, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def assert_jobs_ended_first(down: Run) -> None:
-    """Assert that `destroy` ended the running job before it removed what the job's volume needs."""
+    """Assert that `destroy` ended the running job before it deleted the resources that the job's volume needs."""
     deleted = {step.name.removeprefix("gpumpi-second-"): step for step in down.steps if step.operation == "delete"}
     needed = [name for name in deleted if name.endswith(("mount-target", "efs-csi-driver", "nodes-ingress", "-egress"))]
     assert {"service-aws-efs-csi-driver", "storage-nodes-ingress", "nodes-self-egress"} <= set(needed)

@@ -1,7 +1,7 @@
-"""Manifests of other systems, applied with kubectl into a namespace with Pod Security `baseline`.
+"""Manifests of other systems, applied with kubectl in a namespace with Pod Security `baseline`.
 
-Each has the constructs of a public file, rebuilt in our own words (tests/corpus/SOURCES.md). Only the CPU requests are
-smaller, as for all pods in the local cloud: a node here has the CPUs of this machine.
+We wrote each with the constructs of a public file (tests/corpus/SOURCES.md). Only the CPU requests are smaller, as for
+all pods in the local cloud, because nodes share the CPUs of this machine.
 """
 
 import shutil
@@ -77,7 +77,7 @@ HOST_SHM = {"name": "shmem", "hostPath": {"path": "/dev/shm"}}
 
 
 def fsdp() -> dict[str, Any]:
-    """The template variables are filled in, as the manifest's README requires."""
+    """Return the manifest with its template variables replaced, as its README requires."""
     own = {"image": "registry.example.com/fsdp:1", "command": ["torchrun", "--nnodes=2", "train.py"], "resources": {"limits": P5}}
     worker = replica(2, {**own, "name": "pytorch"}, volumes=[HOST_SHM])
     elastic = {"rdzvBackend": "c10d", "minReplicas": 1, "maxReplicas": 64}
@@ -85,7 +85,7 @@ def fsdp() -> dict[str, Any]:
 
 
 def apply(cluster: JobCluster, wanted: dict[str, Any]) -> str:
-    """Apply a manifest as a user would; return the name of the job."""
+    """Apply a manifest as a user would. Return the name of the job."""
     done = cluster.kubectl("apply", "-n", NAMESPACE, "-f", "-", text=yaml.safe_dump(wanted))
     assert done.code == 0, done.err
     return str(wanted["metadata"]["name"])
@@ -123,7 +123,7 @@ def no_foreign_jobs_left(job_cluster: JobCluster) -> Iterator[None]:
 
 @pytest.fixture
 def pytorch_jobs(job_cluster: JobCluster) -> Iterator[None]:
-    """The custom resource definition of the training operator, without the operator."""
+    """Install the CRD of the training operator, without the operator."""
     go = shutil.which("go")
     assert go is not None
     file = mirror.downloaded(go, "github.com/kubeflow/training-operator@v1.9.3") / PYTORCH_JOBS

@@ -1,4 +1,4 @@
-"""Simulated GPUs, as reported by NVIDIA's own clients of NVML: nvidia-ml-py and the device plugin."""
+"""Simulated GPUs, as reported by NVIDIA's own NVML clients: nvidia-ml-py and the device plugin."""
 
 import json
 import os
@@ -49,7 +49,7 @@ for _ in range(int(sys.argv[1])):
 
 @pytest.fixture
 def node(tmp_path: Path) -> Path:
-    """The folder with the description of a node's GPUs."""
+    """Folder with the description of a node's GPUs."""
     gpus.write(NODE, tmp_path)
     return tmp_path
 
@@ -95,7 +95,7 @@ def test_a_waiting_program_gets_only_faults_after_it_initialized_nvml(node: Path
 
 @pytest.fixture
 def offered(node: Path, tmp_path: Path) -> "Iterator[grpc.Channel]":
-    """NVIDIA's device plugin, with its folder in a mount namespace, as its kubelet sees it."""
+    """gRPC channel of a kubelet to NVIDIA's device plugin, which runs with its folder in a mount namespace."""
     try:
         plugin = ensure(NVIDIA_DEVICE_PLUGIN, print)
     except BuildError as error:

@@ -1,6 +1,4 @@
-"""Jobs of other systems run here: one command takes each from its file to its result. test_coming_from.py has more
-tests.
-"""
+"""A single command imports and runs a job of another system. test_coming_from.py has more tests."""
 
 import re
 from pathlib import Path

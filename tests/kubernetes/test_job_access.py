@@ -1,4 +1,4 @@
-"""Access to jobs: a folder of this machine in which ranks start, logs of all pods, commands and ports in running pods."""
+"""Access to jobs: ranks start in a copied local folder, logs of all pods, commands and ports in running pods."""
 
 import urllib.request
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ server.serve_forever()
 
 
 def folder(tmp_path: Path, job: str, answer: int) -> str:
-    """Write a folder with a job, its code, a secret and an ignored file; return the path of the job file."""
+    """Create a folder with a job, its code, a secret and an ignored file. Return the path of the job file."""
     root = tmp_path / "code"
     (root / "lib").mkdir(parents=True, exist_ok=True)
     (root / "train.py").write_text(TRAIN)
@@ -125,7 +125,7 @@ def test_running_pods_can_be_read_entered_and_reached_and_their_logs_outlive_the
 
 @contextmanager
 def forwarded(job_cluster: JobCluster, job: str, port: str, *more: str) -> Iterator[str]:
-    """Run `port-forward` on a free port; yield the address."""
+    """Run `port-forward` on a free port. Yield the local address."""
     with job_cluster.running("port-forward", job, f"0:{port}", *more) as process:
         assert process.stdout is not None
         address = process.stdout.readline().partition(" ")[0]
@@ -135,8 +135,8 @@ def forwarded(job_cluster: JobCluster, job: str, port: str, *more: str) -> Itera
 
 @pytest.mark.mission_only
 def test_tensorboard_is_reached_through_a_forwarded_port(job_cluster: JobCluster, tmp_path: Path) -> None:
-    """The image of the TensorFlow workload has TensorBoard."""
-    build.ensure("tensorflow:1", print)  # takes longer than the wait for a job
+    """The image of the TensorFlow workload contains TensorBoard."""
+    build.ensure("tensorflow:1", print)  # the build takes longer than the wait for a job
     file = job_file(tmp_path, "board", image="tensorflow:1", workers=1, command=["sleep", "600"], launcher="mpijob")
     assert job_cluster.cluster("submit", file).code == 0
     job_cluster.await_phase("board", "Running")

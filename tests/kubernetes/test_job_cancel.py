@@ -1,4 +1,4 @@
-"""`cancel` lets ranks save before they end, and the next job resumes from what they saved."""
+"""`cancel` lets ranks save a checkpoint before they end, and the next job resumes from it."""
 
 import secrets
 from pathlib import Path
@@ -31,7 +31,7 @@ for one in (signal.SIGUSR1, signal.SIGTERM):
 while True:
     signal.pause()
 """
-"""In the first job, each rank waits for a signal. It then saves the signal's name, as soon as the test allows it."""
+"""In the first job, each rank waits for a signal, and saves the signal's name as soon as the test allows it."""
 
 
 def test_ranks_of_a_canceled_job_save_and_the_next_job_resumes(job_cluster: JobCluster, tmp_path: Path) -> None:

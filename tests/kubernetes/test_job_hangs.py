@@ -1,4 +1,4 @@
-"""A rank hangs on a real cluster: the job controller ends the job's ranks, and the job restarts and finishes."""
+"""A rank hangs on a real cluster: the job controller ends all ranks, and the job restarts and finishes."""
 
 import secrets
 from pathlib import Path
@@ -36,7 +36,7 @@ if rank == 0:
 COMMANDS = {
     "mpijob": ["python3", "-u", "-c", STEPS],
     "standalone": ["python3", "-u", "-c", STEPS],
-    # The image has no PyTorch. It does not matter here what starts the ranks.
+    # The image has no PyTorch, so a shell function replaces torchrun.
     "torchrun": ["sh", "-c", 'torchrun() { RANK=$JOB_COMPLETION_INDEX python3 -u -c "$STEPS"; }; torchrun'],
 }
 
@@ -83,12 +83,12 @@ def test_a_job_with_a_rank_that_hangs_restarts_and_finishes(job_cluster: JobClus
     assert goodput.code == 0, goodput.err
     spent = goodput.json["jobs"][0]["seconds"]
     assert spent["recovering"] > 0 and spent["training"] > 0
-    if launcher != "mpijob":  # lines reach the log late while other tests use all CPUs, as in `make test`
+    if launcher != "mpijob":  # with mpijob, lines reach the log late while other tests use all CPUs, as in `make test`
         agrees_with_the_program(spent, log)
 
 
 def agrees_with_the_program(seconds: dict[str, float], log: str) -> None:
-    """Compare lost and recovering time with the times that the program recorded: its first step, step and time."""
+    """Compare lost and recovering time with the program's own records: first step of the attempt, step, time."""
     lines = [line.split()[1:] for line in log.splitlines() if line.startswith("done ")]
     times = [(int(first), int(step), float(when)) for first, step, when in lines]
     before = [(step, when) for first, step, when in times if first == 0]
@@ -100,5 +100,5 @@ def agrees_with_the_program(seconds: dict[str, float], log: str) -> None:
 
 
 def record_of(cluster: JobCluster, name: str) -> dict[str, Any]:
-    """Return the row of `jobs --all`, which has the record."""
+    """Return the job's row in `jobs --all`, which contains its record."""
     return next(one for one in cluster.cluster("jobs", "--all", "--json").json if one["name"] == name)

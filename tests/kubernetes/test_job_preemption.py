@@ -1,4 +1,4 @@
-"""A queue that preempts: ranks get their signal to save, the job resumes, and neither restarts nor its deadline are used up."""
+"""A preempted job: its ranks get the checkpoint signal, it resumes, and it keeps its restarts and its deadline."""
 
 import json
 import secrets
@@ -36,18 +36,18 @@ for one in (signal.SIGUSR1, signal.SIGTERM):
 while True:
     signal.pause()
 """
-"""In the first attempt, each rank waits for a signal and writes its name into a file. In the second one, the ranks wait for
-each other."""
+"""In the first attempt, each rank waits for a signal and writes its name into a file. In the second one, the ranks
+wait for each other."""
 COMMANDS = {
     "mpijob": ["python3", "-u", "-c", SAVES],
-    # The image has no PyTorch. What starts the ranks does not matter here.
+    # The image has no PyTorch, so a shell function replaces torchrun.
     "torchrun": ["sh", "-c", 'torchrun() { LOCAL_RANK=0 RANK=$JOB_COMPLETION_INDEX python3 -u -c "$SAVES"; }; torchrun'],
 }
 
 
 @pytest.fixture
 def preempting_queue(job_cluster: JobCluster) -> Iterator[None]:
-    """Let jobs with a higher priority preempt others, which the platform's queue does not by default."""
+    """Enable preemption by jobs with a higher priority, which is off by default in the platform's queue."""
 
     def within_queue(policy: str) -> None:
         change = json.dumps({"spec": {"preemption": {"withinClusterQueue": policy}}})

@@ -1,4 +1,4 @@
-"""The job controller on a real cluster: records that outlive jobs, and restarts of whole jobs, even if it is killed."""
+"""The job controller on a real cluster: job records outlive jobs, and whole jobs restart even if it is killed."""
 
 import re
 import secrets
@@ -15,7 +15,7 @@ from testkit.waiting import wait_until
 pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("with_controller", "no_jobs_left")]
 
 TORCHRUN = ["sh", "-c", 'torchrun() { python3 -u -c "$PROGRAM"; }; torchrun']
-"""The image has no PyTorch. It does not matter here what starts the ranks."""
+"""The image has no PyTorch, so a shell function replaces torchrun."""
 FAILS_ONCE = """
 import os, pathlib, signal, sys, time
 folder, rank = pathlib.Path("/shared/records"), os.environ["JOB_COMPLETION_INDEX"]
@@ -33,8 +33,9 @@ if rank == "1":
 (folder / "failed").touch()
 sys.exit(7)
 """
-"""In the first attempt, rank 0 fails, and rank 1 waits forever. In the second one, they wait for each other, as torchrun does: a
-worker does not start once rank 0 has ended."""
+"""In the first attempt, rank 0 fails and rank 1 waits forever. In the second one, the ranks wait for each other like
+torchrun's agents, because a worker does not start once rank 0 has ended.
+"""
 CLEAN = "import pathlib, shutil; shutil.rmtree('/shared/records', ignore_errors=True)"
 
 
@@ -51,7 +52,7 @@ def rows(cluster: JobCluster, name: str, namespace: str = NAMESPACE) -> list[dic
 
 
 def kill_controller(cluster: JobCluster) -> None:
-    """Kill the controller's pod without a grace period, as a lost node would."""
+    """Delete the controller's pod without a grace period, as if its node were lost."""
     done = cluster.kubectl(
         "delete", "pods", "-n", PLATFORM_NAMESPACE, "-l", "app=gpumpi-job-controller", "--grace-period=0", "--force"
     )
@@ -112,7 +113,7 @@ def test_an_exit_code_that_is_not_retried_ends_an_mpi_job_with_its_reason(job_cl
 
 
 def ended(cluster: JobCluster, name: str, namespace: str = NAMESPACE) -> dict[str, Any]:
-    """Wait for the end of a job, and return its record."""
+    """Wait until a job has ended, and return its record."""
     (record,) = wait_until(lambda: rows(cluster, name, namespace), lambda found: found and found[0]["phases"][-1]["to"])
     return record
 
@@ -163,7 +164,7 @@ if not world.bcast(mark.exists()):
 world.Barrier()
 world.rank == 0 and mark.unlink()
 """
-"""In the first attempt, the ranks wait until they are killed."""
+"""In the first attempt, the ranks wait until they are killed. In the second one, they finish at once."""
 
 
 @pytest.mark.mission_only

@@ -179,7 +179,7 @@ def test_ranks_see_secrets_and_the_prepared_shared_volume(job_cluster: JobCluste
     assert done.code == 0, done.out + done.err
     one = ("with 'quotes' and \"more\"", "x")
     assert f"told {[one, one]}" in done.out
-    gpus = 1  # GPUs of each node; the job sets no slots
+    gpus = 1  # the default number of slots is the number of GPUs per node
     workers = [hostfile.host(name, NAMESPACE, number) for number in range(2)]
     assert job_cluster.hostfile(name) == [f"{worker} slots={gpus}" for worker in workers]
     job_cluster.cluster("cancel", name)

@@ -1,4 +1,4 @@
-"""With `platform.jobLogs: cloudwatch`, pods send their logs to CloudWatch Logs, where `logs` reads them after they are gone."""
+"""With `platform.jobLogs: cloudwatch`, pods log to CloudWatch Logs. `logs` reads there after the pods are gone."""
 
 from collections.abc import Iterator
 from pathlib import Path

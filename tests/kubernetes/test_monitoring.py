@@ -1,4 +1,4 @@
-"""`platform.monitoring` on a running cluster: real Prometheus, Alertmanager and exporters, with simulated GPUs."""
+"""`platform.monitoring` on a running cluster: real Prometheus, Alertmanager and exporters, but simulated GPUs."""
 
 import json
 import re
@@ -28,7 +28,7 @@ NOT_HERE = re.compile(
     r"DCGM_FI_DEV_(POWER_USAGE|GPU_TEMP|SM_CLOCK|UNCORRECTABLE_REMAPPED_ROWS|PCIE_REPLAY_COUNTER)"
     r"|problem_condition_count|cluster_autoscaler_|kueue_evicted_workloads_total|^count by .*ALERTS"
 )
-"""Metrics of real GPUs, of programs that this cluster does not run, and of events that did not happen."""
+"""Metrics without data here: of real GPUs, of programs that this cluster lacks, and of events that do not happen."""
 GUARDED = (
     (MONITORING_NAMESPACE, "prometheus", 9090),
     (MONITORING_NAMESPACE, "alertmanager", 9093),
@@ -38,7 +38,7 @@ GUARDED = (
 )
 MIB = 2**20
 LIMIT_SECONDS = 600.0
-"""Queries over five minutes need two samples, and a rebooted node must become ready."""
+"""Long enough for queries over five minutes, which need two samples, and for a rebooted node to become ready."""
 RECEIVER = """
 from http.server import BaseHTTPRequestHandler, HTTPServer
 class Handler(BaseHTTPRequestHandler):
@@ -73,9 +73,9 @@ def ask(cluster: JobCluster) -> Iterator["Api"]:
 
 @contextmanager
 def forwarded(cluster: JobCluster, deployment: str, port: int) -> Iterator[str]:
-    """Forward a port of this machine, and yield its URL."""
+    """Forward a local port to the deployment, and yield its URL."""
     command = ["kubectl", "port-forward", "-n", MONITORING_NAMESPACE, f"deploy/{deployment}", f":{port}", "--address=127.0.0.1"]
-    # kubectl prints a line for each connection, which would fill a pipe that nothing reads.
+    # kubectl prints a line for each connection. A pipe would fill up, because nothing reads it.
     printed = cluster.kubeconfig.with_name(f"{deployment}.log")
     with printed.open("w") as log, subprocess.Popen(command, env=cluster.environment, stdout=log, stderr=log) as process:
         try:
@@ -95,7 +95,7 @@ class Api:
         return found
 
     def targets(self) -> dict[str, set[str]]:
-        """Return the health of the targets of each job."""
+        """Return the health of each scrape job's targets."""
         found: dict[str, set[str]] = {}
         for one in _read(f"{self._prometheus}/api/v1/targets")["data"]["activeTargets"]:
             found.setdefault(one["scrapePool"], set()).add(f"{one['health']} {one['lastError']}".strip())
@@ -113,7 +113,7 @@ def _read(url: str) -> Any:
 
 @pytest.fixture
 def running(cluster: JobCluster, tmp_path: Path) -> Iterator[str]:
-    """A job that uses all GPUs of the node."""
+    """Name of a job that uses all GPUs of the node."""
     done = cluster.cluster("submit", job_file(tmp_path, "works", command=SLEEPS, workers=1))
     assert done.code == 0, done.err
     assert cluster.await_phase("works", "Running") == "Running"
@@ -123,7 +123,7 @@ def running(cluster: JobCluster, tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def webhook(cluster: JobCluster, running: str) -> Iterator[str]:
-    """A pod that receives alerts, and the user's Secret with its address. Yield the pod's name."""
+    """Start a pod that receives alerts, and create the user's Secret with its address. Yield the pod's name."""
     image = cluster.pods(running, "worker")[0]["spec"]["containers"][0]["image"]
     pod = cluster.kubectl(
         *("run", "receiver", "-n", "default", f"--image={image}", "--restart=Never", "--command", "--"),

@@ -1,4 +1,4 @@
-"""Network policies on real nodes: what job pods can reach, and a policy that breaks jobs."""
+"""Network policies on real nodes: allowed and blocked traffic of job pods, and a policy that breaks jobs."""
 
 import json
 from collections.abc import Iterator
@@ -56,8 +56,10 @@ def image_of(cluster: JobCluster, file: str) -> str:
 
 @contextmanager
 def neighbor(cluster: JobCluster, image: str) -> Iterator[dict[str, str]]:
-    """Another namespace with two pods that listen on port 7777. The product's policy applies only to the pod `closed`.
-    Yield the pods' addresses."""
+    """Create another namespace with two pods that listen on port 7777. Yield the pods' addresses.
+
+    The platform's network policy applies only to the pod `closed`.
+    """
     closed = policy_of(cluster)["spec"] | {"podSelector": {"matchLabels": {"app": "closed"}}}
     policy = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": POLICY, "namespace": NEIGHBOR}}
     items = [policy | {"spec": closed}, listener("open", image), listener("closed", image)]
@@ -72,7 +74,7 @@ def neighbor(cluster: JobCluster, image: str) -> Iterator[dict[str, str]]:
 
 
 def addresses(cluster: JobCluster) -> dict[str, str]:
-    """Return the addresses of the ready pods. The kubelet's probes reach a pod that admits no other ingress."""
+    """Return the addresses of the ready pods. The kubelet's probes reach even a pod that allows no other ingress."""
     pods = cluster.objects("pods", namespace=NEIGHBOR)
     ready = [pod for pod in pods if {"type": "Ready", "status": "True"}.items() <= conditions(pod).items()]
     return {pod["metadata"]["name"]: pod["status"]["podIP"] for pod in ready}

@@ -1,6 +1,6 @@
-"""The rules of network policies, applied to a router between pods in network namespaces. No cluster runs.
+"""Rules of network policies on a router between network namespaces that stand for pods. The tests need no cluster.
 
-Dropped packets show only as a timeout, so connections that must fail get a short one.
+Dropped packets show only as timeouts, so connections that must fail get a short timeout.
 """
 
 import os
@@ -51,7 +51,7 @@ def program() -> Path:
 
 @pytest.fixture(scope="module")
 def router(program: Path) -> Iterator[str]:
-    """A node's namespace with three pods, which listen on the TCP ports 80, 2222 and 8080."""
+    """Network namespaces of a node and of three pods. The pods listen on TCP ports 80, 2222 and 8080."""
     with ExitStack() as stack:
         for name in (ROUTER, *map(space, (WORKER, OTHER, FOREIGN))):
             network.create(name)
@@ -79,7 +79,7 @@ def space(address: str) -> str:
 
 
 def plug_in(address: str) -> None:
-    """Link a pod to the router, as the CNI plugin ptp does."""
+    """Connect a pod to the router like the CNI plugin ptp."""
     name, gateway = f"pod{address.split('.')[2]}", address.removesuffix("2") + "1"
     descriptor = os.open(network.path_of(space(address)), os.O_RDONLY)
 
@@ -113,7 +113,7 @@ def policy(*, pods: Json | None = None, **directions: Any) -> Json:
 
 
 def connects(source: str, target: str, port: int) -> bool:
-    """Open a connection that the policy allows."""
+    """Open a connection that must succeed. Raises an error if it fails."""
     network.connect(source, target, port, LONG_SECONDS).close()
     return True
 
@@ -176,7 +176,7 @@ def test_datagrams_are_judged_by_their_own_protocol(enforce: Callable[..., None]
 
 
 def exchange(source: str, port: int) -> bytes | None:
-    """Send a datagram to the worker, which replies. Return the reply; None if the datagram does not arrive."""
+    """Send a datagram to the worker and return its reply; None if the datagram does not arrive."""
     with udp(WORKER, port) as server, udp(source, 0) as client:
         client.sendto(b"question", (WORKER, port))
         server.settimeout(LONG_SECONDS if port < 60 else SHORT_SECONDS)

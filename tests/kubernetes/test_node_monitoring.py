@@ -1,4 +1,4 @@
-"""node-problem-detector as EKS's node monitoring agent: from a line in a node's kernel log to a node condition."""
+"""node-problem-detector, which emulates EKS's node monitoring agent, turns kernel log lines into node conditions."""
 
 import json
 import subprocess
@@ -24,13 +24,13 @@ OFF_THE_BUS = "NVRM: Xid (PCI:0000:10:00): 79, pid='<unknown>', name=<unknown>, 
 
 @dataclass
 class ApiServer:
-    """Records what the detector writes about its node."""
+    """Fake API server that records the conditions and events that the detector writes."""
 
     own: Path
     conditions: list[dict[str, Any]] = field(default_factory=list)
-    """Every state of the node's condition, oldest first."""
+    """All states of the node's condition, oldest first."""
     events: list[str] = field(default_factory=list)
-    """The texts in each event, which the detector sends as protobuf."""
+    """Text parts of each event. The detector sends events as protobuf."""
 
     def log(self, message: str) -> None:
         kernel_log.append(self.own, NODE, message, datetime.now(UTC))
@@ -45,7 +45,7 @@ class ApiServer:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[ApiServer]:
-    """An API server with one node, on which the detector runs."""
+    """Run the detector on a node, with a fake API server."""
     try:
         program = ensure(NODE_PROBLEM_DETECTOR, print)
     except BuildError as error:
@@ -53,7 +53,7 @@ def server(tmp_path: Path) -> Iterator[ApiServer]:
     (tmp_path / kernel_log.FILE).parent.mkdir(parents=True)
     kernel_log.create(tmp_path)
     kept = ApiServer(tmp_path)
-    kept.xid(64)  # a line from before the start
+    kept.xid(64)  # a line older than the detector's start
     file = tmp_path / "rules.json"
     file.write_text(json.dumps(rules.configuration(tmp_path / kernel_log.FILE)))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler(kept)) as http, (tmp_path / "log").open("w") as log:

@@ -188,7 +188,7 @@ def test_gpus_and_efa_appear_with_a_device_plugin_and_a_broken_gpu_goes(busy: Ru
 
 
 def test_a_broken_node_is_reported_and_restored(busy: Running, train: NodeGroup, tmp_path: Path) -> None:
-    """Kubernetes reports a node without kubelet or link as NotReady only after 50 s, so this test checks the parts."""
+    """Checks the node's kubelet and link, because Kubernetes reports NotReady only after 50 s without them."""
     node = train.real_nodes()[1]
     assert "AcceleratedHardwareReady" not in conditions_of(busy, node), "no condition without the add-on"
     eks, wanted = busy.account.eks, {"clusterName": busy.name, "addonName": "eks-node-monitoring-agent"}
@@ -232,7 +232,7 @@ def health(busy: Running, node: dict[str, Any], kubeconfig: Path) -> Any:
 
 
 def answers(busy: Running, node: dict[str, Any]) -> bool:
-    """Return whether the node's kubelet accepts connections through the network of the cluster."""
+    """Return whether the node's kubelet accepts connections over the cluster network."""
     (namespace,) = [one.namespace for one in busy.cloud.clusters() if one.name == busy.name]
     (address,) = [one["address"] for one in node["status"]["addresses"] if one["type"] == "InternalIP"]
     try:

@@ -1,4 +1,4 @@
-"""The job controller runs its script in a pod, with a service account that may do nothing else."""
+"""The job controller's code runs a script in a pod, with a service account that has only this permission."""
 
 import base64
 import ssl
@@ -27,7 +27,7 @@ PROGRAM = "import time\ndef load():\n    time.sleep(10**6)\nprint('runs', flush=
 
 @pytest.fixture
 def api(cluster: Running, tmp_path: Path) -> Iterator[Api]:
-    """A client with the controller's permission for commands in pods."""
+    """API client with only the controller's permission to run commands in pods."""
     base, core = f"/apis/{RBAC}/v1/namespaces/default", "/api/v1/namespaces/default/serviceaccounts"
     rule = {"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["get", "create"]}
     metadata = {"name": NAME, "namespace": "default"}

@@ -1,4 +1,4 @@
-"""A TrainJob on a cluster with Kubeflow Trainer and JobSet, which are built from source: only `make mission` does that."""
+"""A TrainJob on a cluster with Kubeflow Trainer and JobSet. Only `make mission` runs it: both are built from source."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.mission_only, pytest.
 
 @pytest.fixture
 def trainer_installed(job_cluster: JobCluster, tmp_path: Path) -> None:
-    """Trainer stays for the tests that follow, which do not use it."""
+    """Install Trainer. It stays installed, because later tests do not use it."""
     name = f"Pulumi.{STACK}.yaml"
     with_trainer = (SOURCE / name).read_text().replace("platform:\n", "platform:\n    trainer: true\n")
     (tmp_path / name).write_text(with_trainer)

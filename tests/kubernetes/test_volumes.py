@@ -1,5 +1,6 @@
-"""File systems as volumes: shared across nodes and provisioned for claims; a failed mount reports its reason; with FSx
-for Lustre, files are imported from a bucket and exported to it.
+"""EFS and FSx for Lustre as volumes: shared across nodes, provisioned for claims, and with reasons for failed mounts.
+
+FSx for Lustre also imports files from a bucket and exports files to it.
 """
 
 import json
@@ -312,7 +313,7 @@ def test_volumes_are_unmounted_after_the_pod(stored: Running, nodes: list[Object
 
 
 def test_a_driver_registers_again_if_the_api_server_was_away(stored: Running, nodes: list[Object]) -> None:
-    """The kubelet then gives up after a third of a second, and tries again only if the driver's socket appears again."""
+    """The kubelet gives up after a third of a second, and retries only if the driver's socket appears again."""
     driver = stored.process(f"efs-csi-{name_of(nodes[0]).split('.')[0]}")
     socket = Path(f"/proc/{driver.pid}", "root", f"var/lib/kubelet/plugins_registry/{DRIVER}-reg.sock")
     before = len(Path(driver.log).read_text())
@@ -328,7 +329,7 @@ def test_a_driver_registers_again_if_the_api_server_was_away(stored: Running, no
 
 
 def test_without_the_add_on_the_driver_is_gone(stored: Running, nodes: list[Object]) -> None:
-    """Must be the last test of EFS in this module, because the others need the add-on."""
+    """This must be the last EFS test in this module, because the others need the add-on."""
     stored.account.eks.delete_addon(clusterName=stored.name, addonName="aws-efs-csi-driver")
     wait_while(lambda: drivers(stored), bool)
     assert stored.api.find(f"/apis/storage.k8s.io/v1/csidrivers/{DRIVER}") is None
@@ -341,7 +342,7 @@ def test_without_the_add_on_the_driver_is_gone(stored: Running, nodes: list[Obje
 
 @pytest.fixture(scope="module")
 def lustre(stored: Running, nodes: list[Object]) -> Iterator[Object]:
-    """A file system with an association, on a cluster whose nodes have registered the FSx CSI driver."""
+    """A file system with a data repository association. The cluster's nodes have registered the FSx CSI driver."""
     world, ec2, fsx, s3 = stored.account.world, *(stored.account.client(one) for one in ("ec2", "fsx", "s3"))
     s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
     s3.put_object(Bucket=BUCKET, Key="sets/in.txt", Body=b"from the bucket")

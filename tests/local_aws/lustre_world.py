@@ -1,4 +1,4 @@
-"""A subnet, a security group whose members reach each other with Lustre, and a bucket."""
+"""A subnet, a bucket, and a security group whose members can reach each other on Lustre ports."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ class LustreWorld:
         return str(self.ec2.create_security_group(GroupName=name, Description=name, VpcId=self.vpc)["GroupId"])
 
     def admit(self, source: str) -> None:
-        """Let members of a security group reach the file servers."""
+        """Allow members of a security group to reach the file servers."""
         rule = {"IpProtocol": "tcp", "FromPort": 988, "ToPort": 988, "UserIdGroupPairs": [{"GroupId": source}]}
         self.ec2.authorize_security_group_ingress(GroupId=self.servers, IpPermissions=[rule])
 

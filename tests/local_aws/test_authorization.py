@@ -1,4 +1,4 @@
-"""Source conditions of trust policies, and policies of VPC endpoints, for sessions of pods and instances."""
+"""Source conditions in trust policies, and VPC endpoint policies, for sessions of pods and instances."""
 
 import json
 from typing import Any
@@ -42,7 +42,7 @@ def permit(world: World, *actions: str) -> None:
 
 
 def endpoint(world: World, service: str, document: str, *, associated: bool = True) -> None:
-    """Create an endpoint of the service in the cluster's VPC. An associated gateway endpoint serves its subnets."""
+    """Create a VPC endpoint for the service. Without `associated`, a gateway endpoint serves no subnet."""
     settings: dict[str, Any] = {"VpcEndpointType": "Interface", "SubnetIds": world.subnets[:1], "PrivateDnsEnabled": True}
     if service == "s3":
         table = world.ec2.create_route_table(VpcId=world.vpc)["RouteTable"]["RouteTableId"]

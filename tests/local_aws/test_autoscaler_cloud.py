@@ -150,8 +150,10 @@ def restrict_endpoint(world: World, document: str) -> None:
 
 @pytest.fixture
 def start(world: World, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Loop]:
-    """Give the autoscaler's pod its role, with an endpoint of EC2 in its VPC. Return a function that starts a new process
-    for a pod that waits for a GPU node."""
+    """Give the autoscaler's pod its role, and its VPC an EC2 endpoint.
+
+    Return a function that starts a new autoscaler while a pod is waiting for a GPU node.
+    """
     discover(world)
     trust = iam.to_json(trust_policies.assumed_by_pods(OWNER, "demo", "kube-system", "cluster-autoscaler"))
     world.eks.create_pod_identity_association(

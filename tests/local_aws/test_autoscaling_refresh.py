@@ -13,11 +13,11 @@ from testkit.aws_clients import Client
 from tests.local_aws.ec2_world import World, make_world
 
 STEP = 10
-"""Seconds of the test's clock between two checks. An instance needs 12 seconds until it runs."""
+"""Seconds of the test's clock between two checks. An instance takes 12 seconds to start."""
 
 
 class Group:
-    """The Auto Scaling group `nodes`, and the clock of the local AWS."""
+    """The Auto Scaling group `nodes`, with control of the local AWS's clock."""
 
     def __init__(self, world: World, monkeypatch: pytest.MonkeyPatch, desired: int) -> None:
         self.world, self.now = world, 0.0
@@ -51,8 +51,9 @@ class Group:
         self.client.set_instance_protection(AutoScalingGroupName="nodes", InstanceIds=list(ids), ProtectedFromScaleIn=protected)
 
     def status(self, later: float = 0.0) -> dict[str, Any]:
-        """Return the refresh after this number of seconds, in steps: a condition that is met late has no effect in the
-        past.
+        """Advance the clock by this number of seconds and return the refresh.
+
+        The clock advances in steps, because the local AWS applies a condition when it checks it, not retroactively.
         """
         for _ in range(int(later) // STEP):
             self.now += STEP
@@ -62,7 +63,7 @@ class Group:
         return dict(answer["InstanceRefreshes"][0])
 
     def watch(self) -> tuple[str, int, int]:
-        """Let the refresh end; return its status, and the minimum and maximum number of instances in service."""
+        """Run the refresh to its end. Return its status, the minimum in service, and the maximum of all instances."""
         least, most = len(self.before), 0
         for _ in range(2000):
             status = self.status(later=STEP)["Status"]
@@ -70,7 +71,7 @@ class Group:
             least, most = min(least, present.count("InService")), max(most, len(present))
             if status in ("Successful", "Failed"):
                 return status, least, most
-        raise AssertionError("the refresh does not end")
+        raise AssertionError("the refresh has not ended")
 
 
 @pytest.fixture

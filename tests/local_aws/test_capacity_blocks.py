@@ -1,4 +1,4 @@
-"""Capacity Blocks: offerings, purchase, extension, and the events at their start and end."""
+"""Capacity Blocks: offerings, purchase, extension, start and end."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta

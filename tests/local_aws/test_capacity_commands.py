@@ -169,7 +169,7 @@ def test_an_ec2_cluster_is_not_promised_that_its_nodes_start_and_drain(stack: Pa
 
 def test_nobody_buys_without_an_answer(stack: Path) -> None:
     done = reserve(stack, offered()["id"])
-    assert (done.exit_code, "nobody can confirm the purchase" in done.stderr) == (3, True)
+    assert (done.exit_code, "the purchase needs confirmation" in done.stderr) == (3, True)
     assert (stack.read_text(), reservations()) == (STACK, [])
 
 

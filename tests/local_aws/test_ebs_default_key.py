@@ -1,4 +1,4 @@
-"""The account's default key for EBS: the plan reports a problem exactly when the nodes cannot start."""
+"""The account's default EBS key: `plan` reports a problem if and only if nodes cannot start."""
 
 import json
 from collections.abc import Callable
@@ -45,7 +45,7 @@ def disable(kms: Any, key: str) -> None:
 
 
 Case = tuple[list[dict[str, Any]], Callable[[Any, str], None] | None, str]
-"""Statements of the key policy besides the account's own, what happens to the key, and a part of the problem, if any."""
+"""Key policy statements added to the account's own, a change to the key or None, and part of the expected problem."""
 
 CASES: dict[str, Case] = {
     "only the account": ([], None, f"does not allow AWSServiceRoleForAutoScaling to call {', '.join(OPERATIONS[:-1])}"),

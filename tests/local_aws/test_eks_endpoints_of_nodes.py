@@ -1,4 +1,4 @@
-"""Nodes of a private cluster need each VPC endpoint. All tests share one environment; each breaks it and restores it."""
+"""Nodes of a private cluster need every VPC endpoint. Each test breaks and restores the shared environment."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -31,7 +31,7 @@ FROM_VPC = [{**HTTPS, "IpRanges": [{"CidrIp": "10.0.0.0/16"}]}]
 
 
 class Private(World):
-    """A cluster with a private endpoint, whose VPC reaches AWS only through VPC endpoints."""
+    """A cluster with a private API endpoint. Its VPC reaches AWS only through VPC endpoints."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -54,12 +54,12 @@ class Private(World):
         return str(self.ec2.create_vpc_endpoint(VpcId=self.vpc, ServiceName=name, **kind)["VpcEndpoint"]["VpcEndpointId"])
 
     def remove(self, *services: str) -> Callable[[], None]:
-        """Delete endpoints; return a function that creates them again."""
+        """Delete VPC endpoints. Return a function that recreates them."""
         self.ec2.delete_vpc_endpoints(VpcEndpointIds=[self.endpoints[service] for service in services])
 
         def restore() -> None:
             self.endpoints.update({service: self.endpoint(service) for service in services})
-            self.ec2.describe_vpc_endpoints()  # each request completes states whose time has passed: pending becomes available
+            self.ec2.describe_vpc_endpoints()  # any request applies due state changes: pending becomes available
 
         return restore
 
@@ -71,7 +71,7 @@ class Private(World):
         self.ec2.delete_route(RouteTableId=self.routes.main_table, DestinationCidrBlock=ANYWHERE)
 
     def problem(self) -> str:
-        """Create and delete a node group; return the message of its only issue, or "" if it was ACTIVE."""
+        """Create and delete a node group. Return the message of its only issue, or "" if it was ACTIVE."""
         group = self.node_group()
         self.eks.delete_nodegroup(clusterName="demo", nodegroupName="workers")
         if group["status"] == "ACTIVE":
@@ -89,7 +89,7 @@ def shared() -> Iterator[Private]:
 
 @pytest.fixture
 def private(shared: Private) -> Iterator[Private]:
-    """The environment; it must be intact before and after each test."""
+    """The shared environment. Check after each test that nodes can still join."""
     yield shared
     assert shared.problem() == "", "the test did not restore the environment"
 
@@ -163,8 +163,8 @@ def test_a_missing_endpoint_keeps_nodes_out_and_is_named(private: Private, servi
     ("breaks", "reason"),
     [
         (without_ingress, "do not allow ingress from the node on port 443"),
-        (without_private_name, "the private DNS name of "),
-        (without_dns_hostnames, "does not set DNS support and DNS hostnames"),
+        (without_private_name, "private DNS names are off for "),
+        (without_dns_hostnames, "does not enable DNS support and DNS hostnames"),
         (without_dns_support, "is off, so no name can be resolved"),
         (without_layers, "does not allow s3:GetObject on arn:aws:s3:::prod-us-west-2-starport-layer-bucket/layer"),
         (without_agent, "no credentials; add-on eks-pod-identity-agent is not installed"),
@@ -206,13 +206,13 @@ def test_an_endpoint_that_blocks_the_node_blocks_it_despite_a_nat_gateway(privat
 
 @pytest.fixture
 def node(private: Private) -> Iterator[dict[str, Any]]:
-    """An instance of a node group that stays during the test."""
+    """An instance of a node group that exists during the test."""
     yield private.instances(private.node_group("kept"))[0]
     private.eks.delete_nodegroup(clusterName="demo", nodegroupName="kept")
 
 
 def pod_keys(node: dict[str, Any]) -> dict[str, str]:
-    """Return the credentials of a pod of the VPC CNI on the node."""
+    """Return the credentials of a VPC CNI pod on the node."""
     pod = Pod("kube-system", "aws-node", "aws-node-1", "uid", node["PrivateDnsName"])
     return credentials.assume(ACCOUNT, REGION, "demo", pod)
 

@@ -1,4 +1,4 @@
-"""An instance that cannot become a node makes its node group fail, whether nodes are real, simulated or only recorded."""
+"""An instance that cannot join makes its node group fail, whether nodes are real, simulated or only API records."""
 
 import base64
 import json
@@ -39,7 +39,7 @@ def crashes() -> list[Crash]:
 
 @pytest.fixture
 def fleet(world: World, crashes: list[Crash], monkeypatch: pytest.MonkeyPatch) -> Iterator[Fleet]:
-    """The part of a local cluster that turns instances into nodes, here simulated ones, without a cluster."""
+    """The component of a local cluster that turns instances into nodes. Here it runs alone and simulates the nodes."""
     monkeypatch.setattr(Simulator, "create", lambda *_: None)
     supervisor = SimpleNamespace(crashes=lambda: crashes)
     api = SimpleNamespace(find=lambda path: None, delete=lambda path: None)
@@ -67,11 +67,11 @@ def node_config(**changes: Any) -> str:
 
 
 NOT_JOINING = [
-    (None, "its user data has no NodeConfig that names cluster demo"),
-    (node_config(name="other"), "its user data names cluster other, not demo"),
+    (None, "its user data has no NodeConfig for cluster demo"),
+    (node_config(name="other"), "its user data is for cluster other, not demo"),
     (node_config(cidr=""), "the NodeConfig in its user data lacks spec.cluster.cidr"),
     (encoded(BOOTSTRAP), "its user data runs /etc/eks/bootstrap.sh, which AL2023 AMIs do not have. Use a NodeConfig"),
-    (encoded("#!/bin/bash\nnodeadm init\n"), "its user data has no NodeConfig that names cluster demo"),
+    (encoded("#!/bin/bash\nnodeadm init\n"), "its user data has no NodeConfig for cluster demo"),
     (encoded("- spec"), "its user data cannot be read: its NodeConfig is not a YAML object"),
 ]
 
@@ -112,7 +112,7 @@ def test_an_update_to_user_data_that_does_not_fit_fails_and_keeps_the_nodes(
     )
     [error] = update["errors"]
     assert (update["status"], error["errorCode"]) == ("Failed", "NodeCreationFailure")
-    assert "its user data names cluster other, not demo" in error["errorMessage"]
+    assert "its user data is for cluster other, not demo" in error["errorMessage"]
     group = wait_while(world.describe_group, lambda group: group["status"] != "ACTIVE")
     assert (group["launchTemplate"]["version"], len(world.instance_ids())) == ("1", 1)
 

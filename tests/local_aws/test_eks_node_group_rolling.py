@@ -1,4 +1,4 @@
-"""Phases of a managed node group's update, as observed by a realizer: surge, cordon, drain, replace, scale down.
+"""Phases of a managed node group update, as seen by a realizer: surge, cordon, drain, replace, scale down.
 
 https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html
 """
@@ -16,14 +16,14 @@ from testkit.eks_world import World
 
 
 class Nodes:
-    """A realizer that records what happens to nodes. The test decides which drains end."""
+    """A realizer that records node events. The test controls which drains complete."""
 
     def __init__(self) -> None:
         self.heard: list[tuple[str, str]] = []
         self.forced: set[bool] = set()
         self.drains: dict[str, Progress] = {}
         self.drain = DONE
-        """Progress of drains that the test does not set one by one."""
+        """Progress of the drains that are not in `drains`."""
         self.most = self.present = 0
 
     def hear(self, event: Event) -> None:
@@ -58,7 +58,7 @@ def world(aws: Client) -> World:
 
 
 def grouped(world: World, size: int, zones: int = 1, **config: Any) -> set[str]:
-    """Create a node group and a second version of its launch template; return the ids of its instances."""
+    """Create a node group and a second version of its launch template. Return the IDs of its instances."""
     sizes = {"minSize": 0, "maxSize": size, "desiredSize": size}
     template = world.template(EbsOptimized=True)
     world.node_group(
@@ -161,7 +161,7 @@ def test_nodes_that_a_failed_update_replaced_are_not_replaced_again(world: World
 
 
 def test_an_update_needs_a_new_node_in_every_zone(world: World, nodes: Nodes) -> None:
-    """EKS: "At least one new node is launched in every Availability Zone where the node exists"."""
+    """The EKS user guide says: "At least one new node is launched in every Availability Zone where the node exists"."""
     before = grouped(world, 2, zones=2)
     subnet = world.subnets[1]
     faults.add(faults.Fault("ec2", "RunInstances", "InsufficientInstanceCapacity", match={"SubnetId": subnet}, times=9))

@@ -1,4 +1,4 @@
-"""EKS's node auto repair: waits, actions, overrides and brakes."""
+"""EKS node auto repair: wait times, actions, overrides and thresholds."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta

@@ -155,7 +155,7 @@ def test_a_node_group_is_degraded_while_a_node_is_missing_but_not_while_one_is_j
 
 
 class Deaf(Realizer):
-    """A realizer that fails on events about one kind of resource, and on queries about another."""
+    """A realizer that fails on events for one kind of resource, and on progress queries for another."""
 
     def __init__(self, deaf: Kind, dumb: Kind | None = None) -> None:
         super().__init__()

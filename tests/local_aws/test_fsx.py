@@ -1,4 +1,4 @@
-"""FSx for Lustre: states, mounts, and files that are copied between a linked directory and its bucket."""
+"""FSx for Lustre: states, mounts, and synchronization of a linked directory with its bucket."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +25,7 @@ def world(aws: Client, tmp_path: Path) -> Iterator[LustreWorld]:
 
 
 def synchronize(association: str) -> None:
-    """Do what the background thread does every half second."""
+    """Synchronize once, as the background thread does every half second."""
     with gateway.LOCK:
         found = associations(backend_of("fsx", ACCOUNT, REGION))[association]
         repository.synchronize(found)
@@ -91,7 +91,7 @@ def test_a_bucket_that_does_not_exist_makes_the_association_fail(world: LustreWo
 
 
 def linked(world: LustreWorld, **changes: object) -> tuple[str, Path]:
-    """Return the association and its directory, after the first import."""
+    """Create a data repository association, wait for its first import, and return it with its directory."""
     name = world.create()
     world.described(name)
     association = world.link(name, **changes)

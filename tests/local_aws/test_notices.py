@@ -1,4 +1,4 @@
-"""Events that EC2 announces for instances: Spot interruptions and retirements."""
+"""Notices that EC2 sends for instances: Spot interruptions and retirements."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What `plan` reads from the local AWS: prices, running instances, limits of the account, and permissions."""
+"""`plan` reads prices, running instances, account limits and permissions from the local AWS."""
 
 import json
 from decimal import Decimal
@@ -171,7 +171,7 @@ def test_without_the_simulator_permissions_are_unknown(aws: Client) -> None:
 def test_interfaces_that_fit_only_below_the_maximum_size_are_a_warning(aws: Client) -> None:
     small = {**GPUS, "desiredSize": 0}
     fixed = 1 + 3 + 3 + 2
-    """A NAT gateway, the control plane and mount targets in three zones, two system nodes."""
+    """One for a NAT gateway, three for the control plane, three for mount targets, and two for system nodes."""
     quotas.set_values({"L-DF5E4CA3": fixed})
     found = limit_answers(settings(small))["Network interfaces per Region"]
     assert (found.verdict, found.sentences) == ("yes", ())

@@ -1,4 +1,7 @@
-"""What `plan` passes, `up` creates; what `plan` refuses, `up` fails at for the same reason. `python -m bench.plan` runs more."""
+"""`up` creates every stack that `plan` accepts. It fails on every stack that `plan` refuses, for the same reason.
+
+`python -m bench.plan` tests more stacks.
+"""
 
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +16,7 @@ WORLDS = drawn(NUMBER, SEED)
 
 
 def in_block(name: str, block: Reservation, **more: Any) -> dict[str, Any]:
-    """Return a pool that fills a block."""
+    """Return a pool that uses all of a Capacity Block."""
     capacity = {"kind": "capacity-block", "reservationId": block.id}
     return {"name": name, "instanceType": block.instance_type, "maxSize": block.count, "capacity": capacity, **more}
 
@@ -26,22 +29,22 @@ G5, P5, G6 = block(0, "g5.xlarge", "c", 4), block(0, "p5en.48xlarge", "d", 3), b
 EXPIRED = replace(block(0, "p5.48xlarge", "c", 2), state="expired")
 EKS: Final = {"target": {"kind": "eks"}, "platform": {"install": False}, "network": {"natGateways": "perZone"}}
 FOUND = {
-    "interfaces of NAT gateways, the control plane and mount targets": World(
+    "network interfaces of NAT gateways, the control plane and mount targets": World(
         {**EKS, "pools": [in_block("one", G5, desiredSize=2, zone="us-west-2c")]},
         reservations=(G5,),
         quotas={"L-DF5E4CA3": 8},
     ),
-    "a pool that grows beside system nodes that cannot": World(
+    "a pool that can grow, and system nodes that cannot": World(
         {**EKS, "pools": [in_block("one", P5, desiredSize=1, zone="us-west-2d"), in_block("two", G6, desiredSize=0)]},
         reservations=(P5, G6),
         new_account=True,
     ),
-    "workers of an EC2 cluster in a reservation that has expired": World(
+    "workers of an EC2 cluster in an expired reservation": World(
         {"target": {"kind": "ec2"}, "pools": [in_block("one", EXPIRED, desiredSize=0, zone="us-west-2c")]},
         reservations=(EXPIRED,),
     ),
 }
-"""Disagreements that `python -m bench.plan` once found."""
+"""Stacks about which `plan` and `up` once disagreed, found by `python -m bench.plan`."""
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""IAM's policy simulator makes the same decisions as for real requests."""
+"""IAM's policy simulator makes the same decisions as the authorization of real requests."""
 
 import json
 from typing import Any

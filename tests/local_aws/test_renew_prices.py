@@ -1,4 +1,4 @@
-"""`renew_prices` writes the prices of the Price List into the snapshot, with the day on which they were read."""
+"""`renew_prices` writes prices from the Price List to the snapshot, with the date on which it read them."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -21,7 +21,7 @@ M7I = "0.1008000000"
 
 @pytest.fixture(autouse=True)
 def snapshot(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A copy of the snapshot, and an empty cache."""
+    """Use a copy of the price snapshot, and an empty cache."""
     copy = tmp_path / "prices.json"
     copy.write_text(prices.SNAPSHOT.read_text(encoding="utf-8"), encoding="utf-8")
     monkeypatch.setattr(renew_prices, "SNAPSHOT", copy)
@@ -30,7 +30,7 @@ def snapshot(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def renewed(snapshot: Path) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the source of today's prices, and the instance prices that it has."""
+    """Return the source of today's prices, and its instance prices."""
     content = json.loads(snapshot.read_text(encoding="utf-8"))
     name = f"price-list-{datetime.now(UTC).date().isoformat()}"
     return content["sources"][name], content["instances"][REGION][name]

@@ -1,4 +1,4 @@
-"""Scheduled actions of Auto Scaling groups, and those of node groups in a Capacity Block."""
+"""Scheduled actions of Auto Scaling groups, including those of node groups in a Capacity Block."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta

@@ -117,7 +117,7 @@ def test_a_bad_control_request_names_the_valid_ones(server: LocalAws) -> None:
 
 
 OFFERED = {(): (404, 404), ("efs/mounts",): (404, 400), EVERYTHING: (200, 400)}
-"""Status of two requests by the part of the control API that a socket offers. An empty request for a mount is invalid."""
+"""Paths that a socket offers -> status of two requests. The second one, an empty mount request, is always invalid."""
 
 
 @pytest.mark.parametrize(("paths", "statuses"), OFFERED.items(), ids=["none", "mounts", "everything"])
@@ -137,7 +137,7 @@ def test_sigterm_stops_the_server_and_removes_its_ready_file(tmp_path: Path) -> 
 
 
 def test_clients_learn_the_date_of_the_local_aws_from_its_answers(server: LocalAws, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`cost` and `status` use it for calculations: the dates of instances and Capacity Blocks are from this calendar."""
+    """`cost` and `status` need this date, because instances and Capacity Blocks are dated by the local AWS's clock."""
     keys = {"AWS_ACCESS_KEY_ID": account.ACCESS_KEY_ID, "AWS_SECRET_ACCESS_KEY": "any", "AWS_ENDPOINT_URL": server.endpoint}
     for name, value in keys.items():
         monkeypatch.setenv(name, value)

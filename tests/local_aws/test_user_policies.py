@@ -1,4 +1,4 @@
-"""The policies in docs/iam: their form, and what fails without each of their actions."""
+"""The policies in docs/iam: their form, and the failures without each of their actions."""
 
 import io
 import re
@@ -87,7 +87,7 @@ def file_system(aws: Client) -> None:
 
 
 def group(aws: Client) -> None:
-    """An Auto Scaling group with a launch template, without instances."""
+    """Create an Auto Scaling group with a launch template and no instances."""
     ec2 = aws("ec2")
     subnet = ec2.create_subnet(VpcId=vpc(aws)["VpcId"], CidrBlock="10.0.0.0/24")["Subnet"]["SubnetId"]
     image = ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"]
@@ -115,7 +115,7 @@ NEEDED: list[tuple[str, Call, str]] = [
     ("kms:CreateKey", lambda aws: aws("kms").create_key(), "AccessDeniedException"),
     ("logs:CreateLogGroup", lambda aws: aws("logs").create_log_group(logGroupName="/gpumpi/tiny"), "AccessDeniedException"),
 ]
-"""Action in up.json, an operation that needs it, and the code of AWS's error without it."""
+"""Action in up.json, an operation that needs it, and AWS's error code without it."""
 
 
 @pytest.mark.parametrize(("action", "call", "code"), NEEDED, ids=[action for action, _, _ in NEEDED])
@@ -152,7 +152,7 @@ ROOT = iam_policies.FOLDER.parents[1]
 PLUMBING = {"sts:GetCallerIdentity"}
 """Actions that need no permission."""
 UNUSED = {"ec2:ModifyVpcTenancy", "kms:DisableKey", "kms:EnableKey"}
-"""Actions of the emulated provider for settings that the program does not have."""
+"""Actions that the emulated provider needs only for inputs that the program never sets."""
 TRANSFERS = {"upload_fileobj": {"s3:PutObject"}, "download_file": {"s3:GetObject"}}
 CALLERS: list[tuple[str, tuple[str, ...]]] = [
     ("infra/facts/capacity.py", ("capacity", "read")),
@@ -166,13 +166,15 @@ CALLERS: list[tuple[str, tuple[str, ...]]] = [
     ("cli", ("daily",)),
     ("localcloud/engine/aws/resources", ("read", "up", "destroy")),
 ]
-"""Beginning of the path of a module that calls AWS, and the policies of its users; the first one counts. Modules without
-policies call only the local AWS, as an administrator."""
+"""Path prefix of modules that call AWS, and the policies of their users. The first matching prefix applies.
+
+Modules without policies call only the local AWS, as an administrator.
+"""
 
 
 @cache
 def actions_of_methods() -> dict[str, set[str]]:
-    """Return boto3's method -> the actions of the operations with this name, in all services that we use."""
+    """Return boto3 method -> actions of the operations with this name, for all services that we use."""
     session, found = botocore.session.get_session(), dict(TRANSFERS)
     services = ("autoscaling", "ec2", "ecr", "efs", "eks", "fsx", "iam", "kms", "logs", "pricing", "s3", "service-quotas", "sts")
     for service in services:
@@ -183,7 +185,7 @@ def actions_of_methods() -> dict[str, set[str]]:
 
 
 def called(module: Path) -> dict[str, set[str]]:
-    """Return boto3's methods whose names are called, or passed on, in a module, with their actions."""
+    """Return the boto3 methods that a module calls or passes by name, with their actions."""
     text = module.read_text()
     names = re.findall(r"\.([a-z]+(?:_[a-z0-9]+)+)\(", text) + re.findall(r'"([a-z]+(?:_[a-z0-9]+)+)"', text)
     return {name: actions_of_methods()[name] for name in names if name in actions_of_methods()}

@@ -1,4 +1,4 @@
-"""The commands that a test runs, read from its source: the calls in the test and in the helpers and fixtures it uses."""
+"""Finds the commands that a test runs, from the source code of the test and of the helpers and fixtures it uses."""
 
 import ast
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 DEPTH = 4
-"""Maximum depth of the calls from a test to a helper."""
+"""Maximum call depth from a test to a helper."""
 
 PROGRAMS = {
     "cluster": "scripts/cluster",
@@ -21,10 +21,10 @@ PROGRAMS = {
     "ssh": "ssh",
     "mpirun": "mpirun",
 }
-"""Helper of the tests -> the program that it runs with the given arguments."""
+"""Test helper -> program that it runs with the given arguments."""
 PULUMI = ("preview", "up", "refresh", "destroy")
 RUNNERS = ("run", "must", "start", "_run", "as_root")
-"""Helpers whose first argument is the program, or a verb of Pulumi."""
+"""Helpers whose first argument is the program or a Pulumi command."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -35,14 +35,12 @@ class Evidence:
 
     file: Path
     calls: set[tuple[str, ...]] = field(default_factory=set)
-    """Programs with the constant arguments of a call, in order."""
+    """Each call: the program and its constant arguments, in order."""
     words: set[str] = field(default_factory=set)
-    """Every string constant: parameters, options in lists, file names."""
+    """All string constants: parameters, options in lists, file names."""
 
     def shows(self, command: str) -> bool:
-        """Return whether the test runs the command. Words in capitals are placeholders for values that the test
-        chooses.
-        """
+        """Return whether the test runs the command. Words in capitals are placeholders for the test's values."""
         program, *rest = command.split()
         if program == "pytest":
             return self.file.is_relative_to(ROOT / rest[0])
@@ -60,12 +58,12 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Module:
-    """A test module or a module of helpers, with the definitions of its names."""
+    """A test or helper module, with the definitions of its names."""
 
     path: Path
     defined: dict[str, ast.stmt]
     imported: dict[str, tuple[str, str]]
-    """Name -> module and name there."""
+    """Name -> source module, and the name in that module."""
 
 
 @cache
@@ -84,7 +82,7 @@ def module(path: Path) -> Module:
 
 
 def recipe(target: str) -> list[str]:
-    """Return the commands of a Makefile target, without the interpreter."""
+    """Return the commands of a Makefile target, without the path of the Python interpreter."""
     text = (ROOT / "Makefile").read_text()
     (found,) = re.findall(rf"^{target}:.*\n((?:\t.*\n)+)", text, re.MULTILINE)
     lines = [line.strip().removeprefix("@").removeprefix("$(BIN)/python ") for line in found.splitlines()]
@@ -119,7 +117,7 @@ def _methods(definition: ast.ClassDef, names: set[str]) -> list[ast.stmt]:
 
 
 def _call(where: Module, call: ast.Call) -> tuple[str, ...] | None:
-    """Return the program and its constant arguments, if the call runs a program."""
+    """Return the program and its constant arguments; None if the call runs no program."""
     name = call.func.attr if isinstance(call.func, ast.Attribute) else call.func.id if isinstance(call.func, ast.Name) else ""
     words = list(_constants(where, call.args))
     if name in PROGRAMS:
@@ -152,7 +150,7 @@ def _names(node: ast.stmt) -> set[str]:
 
 
 def _definitions(where: Module, name: str) -> Iterator[tuple[Module, ast.stmt]]:
-    """Yield the definitions of a name: in the module, where it is imported from, or as a fixture in a conftest.py."""
+    """Yield the definitions of a name: in the module, in the module it is imported from, or in a conftest.py."""
     if name in where.defined:
         yield where, where.defined[name]
         return

@@ -1,4 +1,4 @@
-"""Which tests the `mission` markers name, read from the source of the tests."""
+"""Finds the tests of each mission row, from the `mission` markers in the tests' source code."""
 
 import ast
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ Marked = tuple[tuple[str, str], Path, ast.FunctionDef]
 
 @cache
 def marked() -> tuple[Marked, ...]:
-    """Return each row that a `mission` marker names, with the test function. Parses all test files, once."""
+    """Return the row of each `mission` marker with its test function. Parses all test files once."""
     return tuple(_read())
 
 

@@ -17,7 +17,7 @@ from tests.mission.table import Outcome, Results
 
 PROPERTY = "mission"
 DESELECTED = "mission_deselected"
-"""Name under which an xdist worker sends the rows with deselected tests."""
+"""Key under which an xdist worker sends the rows with deselected tests."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -41,7 +41,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_deselected(items: list[pytest.Item]) -> None:
-    """Note the rows that lose a test. Every item has the same configuration."""
+    """Record the rows with deselected tests. All items share one configuration."""
     for item in items:
         rows = [value for name, value in item.user_properties if name == PROPERTY]
         _deselected(item.config).extend(rows)
@@ -99,7 +99,7 @@ class Reporter:
 
 
 def function(id: str) -> str:
-    """Return a test's id without its case and without the group that xdist appends.
+    """Return a test's ID without its case and the group that xdist appends.
 
     >>> [function(id) for id in ("t.py::test_a[1]@jobs", "t.py::test_a@jobs", "t.py::test_a")]
     ['t.py::test_a', 't.py::test_a', 't.py::test_a']

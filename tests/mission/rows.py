@@ -38,8 +38,8 @@ class Row:
     command: str
     """Commands that the row's tests run, separated by `; `. Words in capitals are values that the tests choose.
 
-    `tests/mission/test_rows.py` checks the command against the tests. `pytest FILE` is the command of a row whose tests
-    run no program.
+    `tests/mission/test_rows.py` checks the command against the tests. If a row's tests run no program, its
+    command is `pytest FILE`.
     """
     needs: Hardware | None = None
     elsewhere: str = ""

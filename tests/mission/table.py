@@ -80,7 +80,7 @@ def lines(results: Results) -> list[tuple[Row, str, float]]:
 
 
 def markdown(results: Results, date: str, machine: str, kept: Mapping[tuple[str, str], str] = MappingProxyType({})) -> str:
-    """Return the text of docs/mission.md. `kept` has the lines of earlier runs that stay, by row."""
+    """Return the text of docs/mission.md. `kept` maps rows to lines of earlier runs that remain valid."""
     text = [BEGIN, f"Machine: {machine}.", ""]
     every = lines(results)
     for system, title in SYSTEMS.items():
@@ -96,7 +96,7 @@ def markdown(results: Results, date: str, machine: str, kept: Mapping[tuple[str,
 
 
 def kept_lines(page: str, replaced: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
-    """Return the lines of an earlier page for the rows that still exist and that this run does not replace."""
+    """Return the lines to keep from an earlier page: rows that still exist and that this run does not replace."""
     begins = {(row.system, row.name): f"| {row.text} | `{row.command}` | " for row in ROWS}
     return {
         name: line

@@ -18,14 +18,14 @@ INFRA = TESTS.parent / "infra"
 PAGE = TESTS.parent / "docs" / "mission.md"
 FRAMEWORKS = ("chainer", "tensorflow", "keras", "horovod", "pytorch", "jax")
 FOREIGN_KINDS = ("pytorchjob",)
-"""Kinds of jobs of other operators that Kueue admits; their names contain a framework's name."""
+"""Job kinds of other operators that Kueue admits and whose names contain a framework's name."""
 READS_DUMPS = "dump_nccl.py"
-"""Reads what a hanging job left behind, including the flight recorder of one framework. Jobs of others have none."""
+"""Reads the dumps of hanging jobs, including the flight recorder's. Only one framework has a flight recorder."""
 
 
 @pytest.fixture(scope="module")
 def evidence() -> dict[tuple[str, str], list[Evidence]]:
-    """Programs that the tests of each row run."""
+    """Row -> programs that its tests run."""
     found: dict[tuple[str, str], list[Evidence]] = {}
     for row, file, function in marked():
         found.setdefault(row, []).append(commands.evidence(file, function))
@@ -54,7 +54,7 @@ def test_the_command_of_a_row_is_what_its_tests_run(row: Row, evidence: dict[tup
 def test_a_command_that_the_tests_do_not_run_is_found(
     row: tuple[str, str], command: str, evidence: dict[tuple[str, str], list[Evidence]]
 ) -> None:
-    """Counterpart of the previous test, which shows that it can fail."""
+    """Shows that the previous test can fail."""
     assert not any(test.shows(command) for test in evidence[row])
 
 
@@ -162,7 +162,7 @@ def test_the_committed_page_names_what_is_emulated_in_the_current_rows() -> None
 
 
 def test_every_mission_marker_is_a_decorator_of_a_test() -> None:
-    """Markers elsewhere, such as those of one case, would not be read, so that a row could pass without them."""
+    """Markers elsewhere, for example on a single case, are not read, so a row could pass without that test."""
     files = [file for file in TESTS.rglob("*.py") if file.parent.name != "mission"]
     written = sum(file.read_text().count("mark.mission(") for file in files)
     assert written == sum(file.parent.name != "mission" for _, file, _ in marked())

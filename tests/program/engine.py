@@ -83,7 +83,7 @@ class Resource:
     """URN and ID of its provider; empty for the default provider."""
     has_replacement_trigger: bool = False
     replacement_trigger: str = ""
-    """Its value, if it is a known string."""
+    """Value of the replacement trigger, if it is a known string."""
 
 
 @dataclass

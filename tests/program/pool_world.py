@@ -1,4 +1,4 @@
-"""A stack with one pool, and functions that return the parts that tests of node pools check."""
+"""A stack with one pool, and functions that return the resources and properties that node pool tests check."""
 
 import base64
 import email

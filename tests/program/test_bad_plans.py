@@ -1,4 +1,4 @@
-"""`plan` rejects bad stacks before anything is written, but no valid one. `test_every_stack.py` tests the stack files."""
+"""`plan` rejects bad stacks, writes nothing, and accepts valid stacks. `test_every_stack.py` tests the stack files."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -50,7 +50,7 @@ def nothing() -> None:
 OF_FILE: dict[str, Mapping[str, Any]] = {
     "unknown setting": {"storrage": {}},
     "unknown setting of a pool": pool(gpu=8),
-    "two pools with one name": {"pools": [GPUS, GPUS]},
+    "two pools with the same name": {"pools": [GPUS, GPUS]},
     "pool name with capitals": pool(name="Train"),
     "pool without maxSize": {"pools": [{"name": "train", "instanceType": "p5.48xlarge"}]},
     "minSize above maxSize": pool(minSize=3),
@@ -59,21 +59,21 @@ OF_FILE: dict[str, Mapping[str, Any]] = {
     "VPC without subnets": {"network": {"vpcId": VPC["vpcId"]}},
     "unknown purchase option": pool(capacity={"kind": "cheap"}),
     "spot with a reservation": reserved(RESERVATION, "spot"),
-    "Kubernetes version that is too old": {"target": {"kind": "eks", "kubernetesVersion": "1.20"}},
-    "CIDR that is too small": {"network": {"cidr": "10.0.0.0/28"}},
-    "root volume that is too small": pool(rootVolumeGib=1),
+    "Kubernetes version too old": {"target": {"kind": "eks", "kubernetesVersion": "1.20"}},
+    "CIDR too small": {"network": {"cidr": "10.0.0.0/28"}},
+    "root volume too small": pool(rootVolumeGib=1),
     "malformed AMI": pool(amiId="ami-x"),
     "malformed administrator": {"target": {"kind": "eks", "admins": ["me"]}},
     "label of Kubernetes": pool(labels={"node.kubernetes.io/role": "x"}),
 }
 OF_AWS: dict[str, tuple[str, Mapping[str, Any], Setup]] = {
-    "type that does not exist": ("instance types and zones", pool(instanceType="p5.49xlarge"), nothing),
-    "zone that does not exist": ("instance types and zones", pool(zone=f"{REGION}z"), nothing),
+    "nonexistent instance type": ("instance types and zones", pool(instanceType="p5.49xlarge"), nothing),
+    "nonexistent zone": ("instance types and zones", pool(zone=f"{REGION}z"), nothing),
     "zone without the type": ("instance types and zones", pool(instanceType="p5e.48xlarge", zone=f"{REGION}b"), nothing),
     "quota of P": ("vCPU quotas", pool(desiredSize=1), quota("L-417A185B")),
     "quota of P5 spot": ("vCPU quotas", pool(desiredSize=1, capacity={"kind": "spot"}), quota("L-C4BD4855")),
     "quota of standard types": ("vCPU quotas", {}, quota("L-1216C47A")),
-    "more pools than the quota": ("node groups per cluster", {"pools": [{**GPUS, "name": f"p{n}"} for n in range(30)]}, nothing),
+    "pools above the quota": ("node groups per cluster", {"pools": [{**GPUS, "name": f"p{n}"} for n in range(30)]}, nothing),
     "quota of VPCs": ("VPCs per Region", {}, quota("L-F678F1CE")),
     "quota of internet gateways": ("Internet gateways per Region", {}, quota("L-A4707A72")),
     "quota of addresses": ("EC2-VPC Elastic IPs", {}, quota("L-0263D0A3")),
@@ -89,7 +89,7 @@ OF_AWS: dict[str, tuple[str, Mapping[str, Any], Setup]] = {
         nothing,
     ),
     "reservation in another zone": (RESERVATIONS, reserved(RESERVATION, zone=f"{REGION}c"), nothing),
-    "reservation that is too small": (RESERVATIONS, reserved(RESERVATION, maxSize=3), nothing),
+    "reservation too small": (RESERVATIONS, reserved(RESERVATION, maxSize=3), nothing),
     "Capacity Block as an ODCR": (RESERVATIONS, reserved(BLOCK), nothing),
     "nodes before the block starts": (
         RESERVATIONS,
@@ -134,7 +134,7 @@ OF_AWS: dict[str, tuple[str, Mapping[str, Any], Setup]] = {
 
 @pytest.fixture(scope="module")
 def account() -> Iterator[None]:
-    """All stacks share one account, because none of them changes it."""
+    """An account that all stacks share, because planning them does not change it."""
     with MotoMocks(REGION), pytest.MonkeyPatch.context() as patch:
         patch.setattr(price_list, "read", lambda wanted: snapshot(wanted.region))
         prerequisites.make(REGION, {"network": VPC, "storage": {"efs": "none"}})
@@ -220,7 +220,7 @@ def test_a_sensible_variation_is_not_refused(name: str) -> None:
 
 
 OF_STACK = {"autoscaling:DescribeAutoScalingGroups"}
-"""Reads that find the workers of the stack itself. No check answers from them alone."""
+"""Calls that find the stack's own workers. No check depends on them alone."""
 
 
 @pytest.mark.usefixtures("account")

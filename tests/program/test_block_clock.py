@@ -1,4 +1,4 @@
-"""A pool in a Capacity Block, from `pulumi up` before the block starts until its end."""
+"""A pool in a Capacity Block, from `pulumi up` before the block's start to the block's end."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -37,7 +37,7 @@ UNTIL = "nodes are drained from 2026-11-26 10:45 UTC"
 
 @pytest.fixture(autouse=True)
 def bought(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """A deployed stack, whose block starts in 26.5 hours and lasts two days. The machine's clock stands still."""
+    """A deployed stack, whose block starts in 26.5 hours and lasts two days. This machine's clock is frozen."""
     monkeypatch.setattr(clock, "system", lambda: NOW)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with MotoMocks(REGION) as mocks:
@@ -63,7 +63,7 @@ def test_a_pool_gets_its_nodes_when_its_block_starts_and_loses_them_45_minutes_b
 
 
 def test_plan_up_and_status_agree_on_the_clock_of_aws() -> None:
-    """The local AWS's calendar moves on, and this machine's clock does not: `local clock --advance`."""
+    """As with `local clock --advance`, the local AWS's clock advances while this machine's clock does not."""
     seen = []
     for hours in (0, 25.5, 2, 46.5):
         clock.advance(timedelta(hours=hours))
@@ -107,13 +107,13 @@ def _in_status() -> str:
 
 
 def _scheduled() -> BlockSchedule | None:
-    """Return the scheduled actions that `pulumi up` would make now."""
+    """Return the scheduled actions that `pulumi up` would create now."""
     settings, facts = examine_aws(STACK).whole
     return block_clock.schedule(settings.pools[0], facts)
 
 
 def _running() -> int:
-    """Return the number of instances of the pool in service."""
+    """Return the number of the pool's instances in service."""
     groups = Clients(REGION).autoscaling.describe_auto_scaling_groups()["AutoScalingGroups"]
     (found,) = [one for one in groups if "train" in one["AutoScalingGroupName"]]
     return len([one for one in found["Instances"] if one["LifecycleState"] == "InService"])

@@ -1,4 +1,4 @@
-"""A second `pulumi up` of a pool with nodes in a Capacity Block, checked against what AWS reports after the first."""
+"""A second `pulumi up` for a pool with nodes in a Capacity Block, checked against the AWS state after the first one."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -25,7 +25,7 @@ def raw(target: Mapping[str, Any], **pool: Any) -> RawStack:
 
 @pytest.fixture(scope="module", params=[{}, {"amiId": OWN_AMI, "labels": {"team": "a"}}], ids=["AMI of EKS", "own AMI"])
 def stack(request: pytest.FixtureRequest) -> Iterator[Stack]:
-    """Deploy a pool with two nodes. Return a function that checks a changed stack and returns its problems."""
+    """Deploy a pool with two nodes. Yield a function that returns the problems of a changed stack."""
     before = raw({}, **request.param)
     with MotoMocks(before.region) as mocks:
         prerequisites.make(before.region, before.values)

@@ -73,7 +73,7 @@ NAME_LIMITS = {
 
 
 REFUSED: dict[Path, list[str]] = {}
-"""Stack file -> problems that `plan` reported before the stack was deployed."""
+"""Stack file -> problems that `plan` reported before deployment."""
 
 
 @cache

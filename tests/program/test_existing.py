@@ -166,7 +166,7 @@ CHANGES: dict[str, tuple[Mapping[str, Any], set[str]]] = {
         {"pools": [{**POOL, "gpusPerNode": 4}]},
         {DESCRIPTION, QUEUE, "jobs-mpijob-ring", "job-controller-deployment"},
     ),
-    "pools[].rdmaResource": (  # changes nothing as long as platform.transport is tcp
+    "pools[].rdmaResource": (  # has no effect while platform.transport is tcp
         {"pools": [{**POOL, "rdmaResource": "rdma/ib"}]},
         set(),
     ),
@@ -199,7 +199,7 @@ def differences(before: Deployment, after: Deployment) -> set[str]:
     """Return the names of created, deleted and changed resources, without the cluster's prefix."""
 
     def by_name(stack: Deployment) -> dict[str, dict[str, str]]:
-        """A role and its binding have the same name."""
+        """Return name -> type -> inputs, because a role and its binding have the same name."""
         found: dict[str, dict[str, str]] = {}
         for one in stack.resources:
             found.setdefault(one.name.removeprefix("gpumpi-test-"), {})[one.type] = repr(one.inputs)

@@ -89,7 +89,7 @@ def test_a_stack_without_jobs_has_no_job_resources() -> None:
 
 @pytest.mark.parametrize("launcher", ["mpijob", "standalone", "torchrun"])
 def test_a_new_job_controller_neither_changes_nor_repeats_the_stack_s_jobs(launcher: str) -> None:
-    """Most properties of a Job cannot be changed. The engine compares only properties that are not ignored."""
+    """Most properties of a Job are immutable. The engine compares only properties that are not ignored."""
     before, after = (stack(job(launcher=launcher), jobController=on) for on in (False, True))
     for old in (one for one in before.resources if one.parents[-1:] == (OURS,)):
         (new,) = after.named(old.name)
@@ -99,7 +99,7 @@ def test_a_new_job_controller_neither_changes_nor_repeats_the_stack_s_jobs(launc
 
 
 def without(inputs: Mapping[str, Any], paths: Sequence[str]) -> dict[str, Any]:
-    """Return the inputs of an object without the values at some paths."""
+    """Return an object's inputs without the values at these paths."""
     found: dict[str, Any] = copy.deepcopy(dict(inputs))
     for path in paths:
         *parents, last = parse(path)

@@ -1,4 +1,4 @@
-"""FSx for Lustre: file system, network, data repository, and the settings of nodes and jobs."""
+"""FSx for Lustre: file system, network, data repository, and settings of nodes and jobs."""
 
 import base64
 import re

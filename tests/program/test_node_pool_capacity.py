@@ -1,4 +1,4 @@
-"""Node groups for each pool setting: capacity, placement, sizes, updates and repair."""
+"""Effect of pool settings on node groups: capacity, placement, sizes, updates and repair."""
 
 from dataclasses import replace
 from typing import Any

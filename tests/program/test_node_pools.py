@@ -1,4 +1,4 @@
-"""Node groups and launch templates for each pool setting: interfaces, disks, user data, images, labels and tags."""
+"""Effect of pool settings on node groups and launch templates: interfaces, disks, user data, images, labels, tags."""
 
 import pytest
 

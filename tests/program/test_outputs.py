@@ -107,7 +107,7 @@ def test_the_api_is_checked_only_after_aws_has_granted_access_to_it() -> None:
         )
         config = kubeconfig_once_usable(cast(EksCluster, plane), name="demo", region="us-west-2", check=checked.append)
         for _ in range(50):
-            await asyncio.sleep(0)  # run all pending tasks
+            await asyncio.sleep(0)  # let all pending tasks run
         assert checked == []
         granted.set_result("demo:admin")
         await config.future()

@@ -115,7 +115,7 @@ EFA_PLUGIN = ("DaemonSet", "aws-efa-k8s-device-plugin-daemonset")
 
 
 def test_the_efa_plugin_has_the_privileges_of_aws_s_chart(stack: Deployment) -> None:
-    """aws/eks-charts@5239609:stable/aws-efa-k8s-device-plugin/values.yaml and templates/daemonset.yaml"""
+    """Source: aws/eks-charts@5239609:stable/aws-efa-k8s-device-plugin/values.yaml and templates/daemonset.yaml"""
     pod = only(stack, *EFA_PLUGIN)["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     assert container["securityContext"] == {

@@ -1,4 +1,4 @@
-"""The Cluster Autoscaler of the platform."""
+"""The platform's Cluster Autoscaler."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Namespaces for jobs, and the shared volume in each of them."""
+"""Job namespaces, and the shared volume in each of them."""
 
 import pytest
 
@@ -76,6 +76,6 @@ def test_the_shared_volume_is_the_access_point_s_directory_and_read_write_many(s
 
 
 def test_a_volume_is_recreated_with_its_namespace_for_which_it_is_reserved(stack: Deployment) -> None:
-    """The trigger is the namespace's uid: Kubernetes binds a retained volume to no other claim than the deleted one."""
+    """Kubernetes never binds a retained volume to a new claim, so the namespace's UID triggers the replacement."""
     (volume,) = [one for one in stack.resources if one.type == "kubernetes:core/v1:PersistentVolume"]
     assert volume.has_replacement_trigger and volume.delete_before_replace

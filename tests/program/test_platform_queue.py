@@ -176,8 +176,9 @@ def test_the_stack_chooses_the_queueing_strategy(order: str, strategy: str) -> N
 
 
 def test_the_queue_uses_nothing_that_is_broken_in_its_version(stack: Deployment) -> None:
-    """Each line corresponds to a row of the table in docs/operations.md. Before you use one of these features, upgrade
-    Kueue.
+    """Each assertion corresponds to a row of the table in docs/operations.md.
+
+    Upgrade Kueue before you use one of these features.
     """
     text = only(stack, "ConfigMap", "kueue-manager-config")["data"]["controller_manager_config.yaml"]
     configuration, queue = yaml.safe_load(text), only(stack, "ClusterQueue", "default")["spec"]

@@ -1,4 +1,4 @@
-"""Kubeflow Trainer and JobSet."""
+"""Kubeflow Trainer and JobSet, installed by `platform.trainer`."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`cost` agrees with the ledger of the local AWS over a run with scaling, a termination, and the end of a Capacity Block."""
+"""`cost` matches the local AWS's ledger through scaling, a termination, and the end of a Capacity Block."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -55,13 +55,13 @@ VALUES = {
 
 @pytest.fixture(scope="module")
 def start() -> datetime:
-    """Start of the run. Facts use the machine's time: the local AWS's calendar starts at that time, and stands still."""
+    """Start of the run, where the local AWS's calendar is frozen: gathering facts uses the machine's time."""
     return datetime.now(UTC).replace(microsecond=0)
 
 
 @pytest.fixture(scope="module")
 def settings(start: datetime, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
-    """A deployed stack, whose Capacity Block ends in 50 minutes."""
+    """Deployed stack with a Capacity Block that ends in 50 minutes."""
     with MotoMocks(REGION) as mocks, pytest.MonkeyPatch.context() as patch:
         patch.setattr(clock, "system", lambda: start)
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
@@ -82,7 +82,7 @@ def scale(pool: str, size: int) -> None:
     Clients(REGION).autoscaling.set_desired_capacity(
         AutoScalingGroupName=groups(pool)["AutoScalingGroupName"], DesiredCapacity=size
     )
-    clock.advance(timedelta())  # terminated instances end at this time
+    clock.advance(timedelta())  # ends the terminated instances at the current time
 
 
 def spent(settings: Settings, since: datetime | None = None) -> Spending:
@@ -96,7 +96,7 @@ def in_ledger(*types: str) -> float:
 
 @pytest.fixture(scope="module")
 def run(settings: Settings) -> Settings:
-    """Ten minutes: pools grow and shrink, a user terminates a node, and EKS empties the group of the block."""
+    """Ten minutes: pools grow and shrink, a user terminates a node, and EKS empties the Capacity Block's group."""
     clock.advance(2 * MINUTE)
     scale("train", 4)
     clock.advance(1.5 * MINUTE)
@@ -157,7 +157,7 @@ def test_without_the_cluster_only_instances_are_known(run: Settings) -> None:
 
 
 class Recorded:
-    """A cluster whose only job was deleted: its record says that half the GPUs of each p4d node were used all the time."""
+    """Cluster whose only job was deleted. Its record shows half the GPUs of each p4d node in use the whole time."""
 
     server = "https://example.com"
 

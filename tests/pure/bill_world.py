@@ -1,4 +1,4 @@
-"""Prices from the worked examples that `infra.plan.bill` must reproduce, and stack files of this repository."""
+"""Prices from the worked examples that `infra.plan.bill` must reproduce, and this repository's stack files."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -51,7 +51,7 @@ def prices(region: str = "us-east-1", **spot: str) -> Prices:
 
 
 def stack(name: str, **changes: Any) -> Settings:
-    """Return the settings of a stack file in stacks/. `changes` replaces values of its first pool."""
+    """Return the settings of a stack file in stacks/. `changes` override values of its first pool."""
     raw = stack_file.read(STACKS / f"Pulumi.{name}.yaml")
     values = dict(raw.values)
     if changes:

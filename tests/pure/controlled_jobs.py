@@ -1,4 +1,4 @@
-"""Jobs from the job controller's perspective, for tests of its decisions."""
+"""Jobs as the job controller sees them, for tests of its decisions."""
 
 import json
 from typing import Any
@@ -15,7 +15,7 @@ NODES = ("one", "two", "three")
 
 
 def at(second: int) -> str:
-    """Return a time, in seconds after the job's creation."""
+    """Return the timestamp of a second, counted from the job's creation."""
     return f"2026-11-23T12:{second // 60:02}:{second % 60:02}Z"
 
 
@@ -41,7 +41,7 @@ def pod(
     deleting: bool = False,
     gpus: int = 8,
 ) -> Object:
-    """Return a pod. `code` is the exit code of its container, `target` the reason for its disruption."""
+    """Return a pod. `code` is its container's exit code; `target` is the reason for its disruption."""
     state: Object = {"running": {"startedAt": at(since + 5)}}
     if code is not None or phase in ("Succeeded", "Failed"):
         ended = {"exitCode": code or 0, "startedAt": at(since + 5), "finishedAt": at(until), "reason": reason}
@@ -93,7 +93,7 @@ LAUNCHER_JOB: Object = {"kind": "Job", "metadata": {"name": "train-launcher", "u
 
 
 def job(main: Object, pods: list[Object], *, lost: str = "", setup: Object | None = None, **more: Any) -> ManagedJob:
-    """Return a job whose nodes are ready, except a lost one."""
+    """Return a job whose nodes are all ready except `lost`."""
     nodes = {name: node(name, ready=name != lost) for name in NODES}
     child = LAUNCHER_JOB if main["kind"] == "MPIJob" else None
     return ManagedJob(main, pods, child, setup, more.get("workers_set"), nodes)
@@ -104,7 +104,7 @@ def condition(kind: str, second: int, message: str = "") -> Object:
 
 
 class Controlled:
-    """A record that follows a job's changes, round by round."""
+    """Job controller for one job: keeps its record from round to round."""
 
     def __init__(self) -> None:
         self.record: Record | None = None
@@ -113,7 +113,7 @@ class Controlled:
     def look(
         self, job: ManagedJob, second: int, *, alive: bool = True, seen: Seen | None = None, dump: Dump | None = None
     ) -> list[Action]:
-        """Let the controller look at the job, its log and its ranks; `alive`: all kubelets have renewed their leases."""
+        """Run one round with the job, its log and its ranks. `alive`: all kubelets have renewed their leases."""
         self.record = reconcile.observe(self.record, job, at(second), seen, dump)
         leases = {name: at(second) for name in NODES} if alive else {}
         return reconcile.decide(self.record, job, leases, at(second))

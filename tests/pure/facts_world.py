@@ -1,4 +1,4 @@
-"""An AWS account for tests that gather facts: moto in this process, with fixed answers to the calls that moto lacks."""
+"""AWS account for tests that gather facts: moto in this process, with fixed responses to the calls that moto lacks."""
 
 import sys
 from collections.abc import Callable, Iterator

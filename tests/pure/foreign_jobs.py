@@ -1,4 +1,4 @@
-"""Strategies for jobs of other systems: manifests and batch scripts."""
+"""Hypothesis strategies for jobs of other systems: manifests and batch scripts."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -158,7 +158,7 @@ def _with_runtime(trainer: dict[str, Any], policy: dict[str, Any], jobs: dict[st
 
 TRAIN_JOBS: Final = st.builds(_with_runtime, TRAINERS, POLICIES, JOB_SETS)
 JOBS: Final = st.one_of(MPI_JOBS, PYTORCH_JOBS, BATCH_JOBS, TRAIN_JOBS)
-"""Lists of documents: a job, and its runtime if it has one."""
+"""Lists of YAML documents: a job, and its runtime if it has one."""
 
 
 # --- batch scripts -----------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Runs promtool, Prometheus's own checker, on rules and queries."""
+"""Runs promtool, the Prometheus checker for configurations, rules and queries."""
 
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from localcloud.tools import debian
 
 
 def run(folder: Path, *arguments: str) -> None:
-    """Run promtool in a folder; on errors, fail with its output."""
+    """Run promtool in a folder. If it reports errors, fail with its output."""
     program = debian.ensure(debian.PROMETHEUS, print) / "promtool"
     done = subprocess.run([program, *arguments], cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,5 +1,6 @@
-"""NCCL's rows of an EC2 cluster. The command for the head node runs in a shell of this machine; mpiexec and all_reduce_perf are
-scripts that print recorded lines."""
+"""NCCL rows of `acceptance` for an EC2 cluster. The head node's command runs in a local shell, where mpiexec and
+all_reduce_perf are scripts that print recorded output.
+"""
 
 import os
 import subprocess
@@ -41,7 +42,7 @@ cat "$HOME/log$OMPI_COMM_WORLD_RANK" >"$NCCL_DEBUG_FILE"
 
 @dataclass
 class Shell:
-    """A head node that is this machine."""
+    """Head node that runs its commands on this machine."""
 
     home: Path
     written: list[str] = field(default_factory=list)
@@ -68,7 +69,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
 
 
 def rows(shell: Shell, log: str = LOG, table: str = TABLE, efa: int = 4, **declared: str) -> dict[str, str]:
-    """Return the results by the names of the rows."""
+    """Return the results by row name."""
     for name, text in (("log0", LOG if log != SOCKETS else log), ("log1", log), ("table", table)):
         (shell.home / name).write_text(text)
     workers = [Instance(f"i-{one}", P4DE.name, "ami-1", "", f"10.0.0.{one}", efa) for one in range(2)]

@@ -1,4 +1,4 @@
-"""Cost, questions and report of `acceptance`."""
+"""`acceptance`: cost estimate, confirmation prompts and report."""
 
 import json
 from dataclasses import replace

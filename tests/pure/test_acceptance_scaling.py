@@ -1,4 +1,4 @@
-"""Scaling from zero and losing a worker, with a cluster that returns prepared responses."""
+"""Scaling from zero and losing a worker, with a fake cluster that returns prepared responses."""
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -28,7 +28,7 @@ def state(phase: Any = "Succeeded", failures: int = 0) -> JobState:
 
 
 class Api:
-    """Kubernetes: the nodes of the pool, one answer per request; the last one repeats."""
+    """Kubernetes API that lists the pool's nodes: one size per request; the last size repeats."""
 
     def __init__(self, *sizes: int) -> None:
         self.sizes = list(sizes)
@@ -109,12 +109,12 @@ def test_a_pool_with_nodes_is_emptied_first() -> None:
 
 
 def test_nodes_that_stay_fail_the_row() -> None:
-    with pytest.raises(CommandError, match=r"pool small still has 1 node after 1[78] minutes after the job"):
+    with pytest.raises(CommandError, match=r"pool small still has 1 node after 1[78] minutes \(after the job\)"):
         scaled(0, 1)
 
 
 def test_a_desired_size_that_stays_fails_the_row() -> None:
-    assert scaled(0, 0, wanted=1).failures == ["pool small: its nodes are gone, but AWS still has the desired size 1"]
+    assert scaled(0, 0, wanted=1).failures == ["pool small: its nodes are gone, but AWS still reports desired size 1"]
 
 
 def test_a_job_that_never_runs_names_the_failed_launch() -> None:

@@ -1,4 +1,4 @@
-"""Verdicts of `acceptance`: which row passes, fails, needs other hardware, or is not run."""
+"""Verdicts of `acceptance`: which rows pass, fail, need other hardware, or are not run."""
 
 import json
 from collections.abc import Iterable
@@ -244,7 +244,7 @@ def test_a_check_of_smoke_that_needs_hardware_fails_where_no_emulation_is_declar
 
 def test_a_smoke_run_cannot_pass_silently() -> None:
     assert smoked() == ["failed"], "it checked nothing"
-    assert smoked("passed", ok=False) == ["failed", "passed"], "it is not ok without a reason"
+    assert smoked("passed", ok=False) == ["failed", "passed"], "the reports are not ok, but give no reason"
     assert smoked("a new result") == ["passed", "failed"]
 
 

@@ -164,7 +164,7 @@ def test_no_python_file_exceeds_four_hundred_lines() -> None:
 
 
 def test_no_function_body_exceeds_fifty_lines() -> None:
-    """The signature and the docstring do not count: the signatures of verbs declare their options."""
+    """Signatures and docstrings do not count: verbs declare their options in the signature."""
     bodies: dict[str, int] = {}
     for path in PYTHON:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

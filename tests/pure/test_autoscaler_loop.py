@@ -372,7 +372,7 @@ def test_a_shortened_delay_is_named_in_the_status() -> None:
 
 
 def test_objects_are_listed_from_the_api_servers_cache_as_informers_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A list without a resource version waits, every ten seconds, until the cache has all that etcd has stored."""
+    """Without a resource version, each list (every ten seconds) waits until the cache has caught up with etcd."""
     asked: list[str] = []
 
     def send(_: kube.ApiServer, method: str, path: str) -> Any:

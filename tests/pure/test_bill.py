@@ -1,4 +1,4 @@
-"""The bill of a stack agrees with manually calculated bills, and unknown values are not zero."""
+"""A stack's bill matches bills calculated by hand, and unknown values do not count as zero."""
 
 from dataclasses import replace
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""The clock of a Capacity Block: when a pool grows and shrinks, and what `status` shows."""
+"""Schedule of a Capacity Block: when its pool grows and shrinks, and what `status` shows."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

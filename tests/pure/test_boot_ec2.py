@@ -64,7 +64,7 @@ TIMED_OUT = "mount.nfs4: Connection timed out"
 
 
 def mount(tmp_path: Path, script: str, *, failures: int, clock: int = 0) -> tuple[subprocess.CompletedProcess[str], list[str]]:
-    """Run the part of the user data that mounts, with stub programs. The first `failures` attempts time out."""
+    """Run the user data's mount step with stub programs. The first `failures` attempts time out."""
     programs, fstab = tmp_path / "bin", tmp_path / "fstab"
     programs.mkdir()
     calls = f"{tmp_path}/calls"

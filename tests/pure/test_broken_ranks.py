@@ -15,7 +15,7 @@ from testkit.waiting import wait_until
 
 @pytest.fixture
 def two_ranks() -> Iterator[dict[int, psutil.Process]]:
-    """Processes of rank 0 and 1 of the job `train`, and one of another job."""
+    """Processes of ranks 0 and 1 of job `train`, started next to one of another job."""
     made = []
     for job, rank in (("train", 0), ("train", 1), ("other", 0)):
         variables = {"MASTER_ADDR": hostfile.host(job, "mpi-jobs", 0), "RANK": str(rank), "PATH": os.environ["PATH"]}
@@ -59,7 +59,7 @@ def test_a_slow_rank_stops_and_goes_on_again_and_again(two_ranks: dict[int, psut
 def test_a_missing_rank_is_one_sentence() -> None:
     with pytest.raises(ranks.NoSuchRank, match=r"^train: no rank 2; name one of: 0, 1$"):
         ranks.BrokenRanks().hang(found(), "train", 2)
-    with pytest.raises(ranks.NoSuchRank, match=r"^gone: no rank 0; name one of: none, because no rank of the job is running$"):
+    with pytest.raises(ranks.NoSuchRank, match=r"^gone: no rank 0; name one of: none, the job has no running rank$"):
         ranks.BrokenRanks().slow({}, "gone", 0)
 
 

@@ -1,4 +1,4 @@
-"""Cancellation of a provider's requests in flight."""
+"""Cancellation of a provider's in-flight requests."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""What `capacity find` shows: the order of choices, prices per GPU hour, and what to do next."""
+"""Output of `capacity find`: the order of choices, prices per GPU hour, and the recommended next step."""
 
 import io
 from datetime import UTC, datetime, timedelta
@@ -93,7 +93,7 @@ def test_the_nearest_durations_are_asked() -> None:
 
 def test_the_recommendation_is_the_own_reservation_or_the_cheapest_block() -> None:
     own = rows(west(reservations=(reservation(),), blocks=(block(),)))
-    assert recommendation(own) == "You have capacity already: set capacity.reservationId: cr-1 in the stack file."
+    assert recommendation(own) == "You already have capacity. Set capacity.reservationId: cr-1 in the stack file."
     assert recommendation(rows(west(blocks=(block("cb-2", "900"), block())))).endswith("capacity reserve cb-2 -s STACK")
     assert recommendation(rows(west())) == ""
 
@@ -106,4 +106,4 @@ def test_the_screen_names_every_region_that_refused_or_does_not_offer_the_type()
     printed = console.file.getvalue()  # type: ignore[attr-defined]
     assert "eu-west-1: offerings: you are not allowed to call ec2:DescribeInstanceTypeOfferings" in printed
     assert "not offered in eu-west-3 and sa-east-1" in printed
-    assert "us-west-2: Capacity Blocks have at most 1 nodes in this period" in printed
+    assert "us-west-2: maximum nodes per Capacity Block in this period: 1" in printed

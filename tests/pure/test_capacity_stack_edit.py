@@ -62,7 +62,7 @@ def test_every_stack_file_keeps_its_other_lines(path: Path) -> None:
     try:
         after, _ = with_block(before, None, "p5.48xlarge", *BLOCK[1:])
     except CommandError:
-        return  # no pool of that type
+        return  # the file has no pool of that type
     removed = [line for line in changes(before, after) if line.startswith("-")]
     assert {line.lstrip("- ").partition(":")[0] for line in removed} <= SET
 

@@ -27,7 +27,7 @@ class Broken(Part):
 
 
 def cluster_in(folder: Path, **changes: Any) -> Cluster:
-    """Return a cluster that starts no process."""
+    """Return a cluster that starts no processes."""
     settings: dict[str, Any] = {
         "number": 1,
         "name": "demo",
@@ -70,7 +70,7 @@ def test_a_crashed_daemon_ends_every_wait_with_its_last_words(cluster: Cluster, 
     settled(cluster)
     cluster.supervisor._starts[daemon] = cast(Any, None)
     cluster.supervisor._crashes[daemon] = Crash(daemon, -9, "/log", "its last words")
-    cluster._pending += 1  # an action that waits for the daemon
+    cluster._pending += 1  # one action is waiting for the daemon
     try:
         assert cluster.progress(cast(Any, kind), "demo").problem == (
             f"{daemon} was ended by SIGKILL; the end of /log:\nits last words"

@@ -1,4 +1,4 @@
-"""Comparison of two runs of a stack, and its report."""
+"""Comparison of two runs of a stack, and the report about it."""
 
 from typing import Any
 

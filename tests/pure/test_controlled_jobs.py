@@ -1,4 +1,4 @@
-"""Jobs in clusters with a job controller: what it relies on in their objects, and how it releases jobs after `setup`."""
+"""Jobs in clusters with a job controller: fields that the controller relies on, and the start of jobs after `setup`."""
 
 import ast
 import json
@@ -203,7 +203,7 @@ def test_a_failed_setup_fails_the_job() -> None:
 
 @pytest.mark.parametrize("was_started", [True, False])
 def test_a_job_that_never_started_gets_a_start_with_its_end(was_started: bool) -> None:
-    """The API server rejects the condition Failed of a Job without startTime, so a suspended Job would stay suspended."""
+    """The API server rejects a Failed condition on a Job without startTime, so a suspended Job would stay suspended."""
     sent: list[Any] = []
 
     class Recorder:

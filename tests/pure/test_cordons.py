@@ -100,7 +100,7 @@ rounds = st.lists(st.tuples(st.integers(0, 40), st.sets(st.integers(0, 19)), st.
 def test_killed_at_any_moment_it_takes_out_no_node_twice_and_keeps_to_the_brake(
     size: int, steps: list[tuple[int, set[int], int]]
 ) -> None:
-    """In each round some nodes break, and the controller is killed after some of its patches."""
+    """In each round, some nodes break, and the controller is killed after some of its patches."""
     nodes, now, history = [node(number) for number in range(size)], START, list[tuple[str, datetime]]()
     for minutes, breaking, survives in steps:
         now += timedelta(minutes=minutes)

@@ -1,4 +1,4 @@
-"""What the dashboard's page shows for given nodes, jobs, records and spending."""
+"""The dashboard's page for given nodes, jobs, records and spending."""
 
 import json
 import re
@@ -36,7 +36,7 @@ def row(document: dict[str, Any], section: str, name: str) -> dict[str, Any]:
 
 
 class Columns(HTMLParser):
-    """Collects the columns of each section of the page."""
+    """Collects the table columns of each section of the page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -109,7 +109,7 @@ def test_the_total_goodput_is_that_of_the_running_and_ended_jobs() -> None:
     assert not isinstance(SEEN.records, str)
     (note,) = shown()["jobs"]["notes"]
     total = account.total([account.of_job(one.content, NOW) for one in SEEN.records])
-    assert note.startswith(f"Goodput of these jobs and those that ended last: {total.share}, weighted by GPUs.")
+    assert note.startswith(f"Goodput of these and the most recently ended jobs: {total.share}, weighted by GPUs.")
     assert note.endswith("Lost time is unknown for 2 of 4, and counts as training.")
     assert shown(replace(SEEN, records=SEEN.records[2:3]))["jobs"]["notes"] == [], "a job in the queue has no goodput"
 

@@ -1,4 +1,4 @@
-"""The dashboard's server: who gets a response, and what a browser may do with it."""
+"""The dashboard's server: which requests get a response, and what a browser may do with it."""
 
 import hmac
 import http.client
@@ -163,7 +163,7 @@ def test_the_page_needs_nothing_from_elsewhere(path: Path) -> None:
 
 
 class World:
-    """A clock, and a cluster that answers or fails."""
+    """Fake clock, and a fake cluster that responds or fails."""
 
     def __init__(self) -> None:
         self.now, self.looks = 0.0, 0
@@ -220,7 +220,7 @@ def test_a_caller_who_may_read_nothing_gets_a_page_with_the_reason() -> None:
 
 
 class Permitted:
-    """A cluster whose caller may list only some kinds, in some namespaces."""
+    """Cluster in which the caller may list only some kinds, in some namespaces."""
 
     def __init__(self, *allowed: str) -> None:
         self.allowed = allowed

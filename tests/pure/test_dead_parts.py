@@ -1,4 +1,4 @@
-"""Verbs fail at once if the API server, its etcd or another part of a local cluster is dead, and name the part."""
+"""If the API server, etcd or another part of a local cluster is dead, verbs fail at once and report which part."""
 
 import json
 import os
@@ -31,7 +31,7 @@ NO_KUEUE = (
 
 @contextmanager
 def api_server(folder: Path, readyz: tuple[int, str] = (200, "ok"), creation: tuple[int, str] = (500, "")) -> Iterator[Cluster]:
-    """An API server that answers `/readyz` and attempts to create objects."""
+    """API server with fixed responses to `/readyz` and to the creation of objects."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -69,13 +69,13 @@ def kubeconfig(folder: Path, server: str) -> Path:
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The local cloud that this shell uses."""
+    """Make a temporary local cloud the one that this shell uses; return its folder."""
     monkeypatch.setenv(local_parts.BACKEND, f"file://{tmp_path / 'cloud' / 'backend'}")
     return tmp_path / "cloud"
 
 
 def record(home: Path, server: str, *dead: str) -> LocalCloud:
-    """Write what a local cloud records about a cluster with dead processes."""
+    """Write a local cloud's record of a cluster with dead processes."""
     folder = home / "kubernetes" / "1-gpumpi-local"
     folder.mkdir(parents=True)
     crashes = [Crash(name, -9, "/log", "") for name in dead]

@@ -1,4 +1,4 @@
-"""`delete` leaves nothing of a job, even of one that Kubernetes or kubectl has already deleted."""
+"""`delete` leaves nothing of a job behind, even if Kubernetes or kubectl has already deleted the job."""
 
 import json
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ NAME, NAMESPACE = "mnist", "mpi-jobs"
 
 
 class Cluster:
-    """A namespace without jobs, in which ConfigMaps remember some."""
+    """Namespace without jobs, but with ConfigMaps about deleted ones."""
 
     namespace = NAMESPACE
 
@@ -47,7 +47,7 @@ class Cluster:
 
 
 def files_of(name: str) -> Object:
-    """Return the ConfigMap that names a job's folder and logs."""
+    """Return the ConfigMap that lists a job's folder and logs."""
     placed = PlacedJob.of(job(name=name), cluster())
     found = files.of(placed, "1")
     assert found is not None

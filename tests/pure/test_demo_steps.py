@@ -1,4 +1,4 @@
-"""A demo distinguishes the steps that ran from those that this machine cannot run."""
+"""A demo reports separately the steps that ran and the steps that this machine cannot run."""
 
 import json
 from pathlib import Path

@@ -105,7 +105,7 @@ def test_the_kubelet_learns_the_drivers_name_and_where_it_listens(tmp_path: Path
 
 @contextmanager
 def watched(folder: Path) -> Iterator[Callable[[], list[str]]]:
-    """Yield a function that returns the names that have appeared in the folder since its last call, as inotify reports them."""
+    """Yield a function that returns the file names that inotify reported for the folder since its last call."""
     libc = ctypes.CDLL(None)
     descriptor = libc.inotify_init1(os.O_NONBLOCK)
     assert libc.inotify_add_watch(descriptor, os.fsencode(folder), IN_CREATE | IN_MOVED_TO) >= 0
@@ -130,7 +130,7 @@ def watched(folder: Path) -> Iterator[Callable[[], list[str]]]:
 def test_a_driver_that_the_kubelet_could_not_register_appears_again(
     tmp_path: Path, scene: Scene, registered: bool, appearances: list[str]
 ) -> None:
-    """The kubelet registers a driver when its socket appears in the watched folder. It tries only once."""
+    """The kubelet registers a driver when its socket appears in the watched folder. It does not retry."""
     socket = tmp_path / "registry" / "reg.sock"
     status = registration("RegistrationStatus")(plugin_registered=registered, error="" if registered else "API server away")
     with watched(socket.parent) as appeared:

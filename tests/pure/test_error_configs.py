@@ -111,5 +111,5 @@ def test_the_full_files_say_everything_that_can_be_said() -> None:
 
     full = said(read(CONFIGS / "Pulumi.full.yaml").values) | said(read(CONFIGS / "Pulumi.full-ec2.yaml").values)
     alternatives = {"vpcId", "subnetIds", "fileSystemId", "imageRepository", "file"}
-    only_existing_clusters, rejected = {"rdma"}, {"hostPath", "workdir"}  # `pulumi up` sends no folder: infra.validation.jobs
+    only_existing_clusters, rejected = {"rdma"}, {"hostPath", "workdir"}  # infra.validation.jobs: `pulumi up` sends no folders
     assert settable(Settings) - full == alternatives | only_existing_clusters | rejected

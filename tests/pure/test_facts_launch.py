@@ -14,7 +14,7 @@ BEIJING = [
     ("com.amazonaws.vpce.cn-north-1.vpce-svc-0123", ["cn-north-1a"]),
     ("aws.sagemaker.cn-north-1.notebook", ["cn-north-1a"]),
 ]
-"""Names from https://gist.github.com/readybuilderone/d355f9f8f0f2b66379a10742b3c67cc7 and aws/aws-cdk#16139."""
+"""Service names from https://gist.github.com/readybuilderone/d355f9f8f0f2b66379a10742b3c67cc7 and aws/aws-cdk#16139."""
 
 
 def beijing() -> Clients:

@@ -1,4 +1,4 @@
-"""Missing facts are reported, or stop the program if nothing can be planned without them."""
+"""Missing facts are reported. Facts that planning cannot do without stop the program."""
 
 from collections.abc import Callable
 from typing import Any

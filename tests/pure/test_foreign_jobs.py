@@ -1,4 +1,4 @@
-"""States of jobs of other operators, as shown by `jobs`, `status` and `logs`."""
+"""States of other operators' jobs, as shown by `jobs`, `status` and `logs`."""
 
 from typing import Any
 
@@ -70,7 +70,7 @@ def test_every_kind_has_the_phases_of_our_jobs(job: dict[str, Any], phase: str) 
         ({"ownerReferences": [{"kind": "ConfigMap", "name": "a"}]}, True),
         ({"labels": {"gpumpi.io/job": "a"}}, False),
     ],
-    ids=["alone", "a part of a TrainJob", "with an owner that does not control it", "from submit"],
+    ids=["alone", "part of a TrainJob", "with an owner that does not control it", "from submit"],
 )
 def test_parts_of_other_jobs_are_no_jobs(metadata: dict[str, Any], foreign: bool) -> None:
     assert foreign_jobs.is_foreign(found("JobSet", JOB_SET, **metadata)) == foreign

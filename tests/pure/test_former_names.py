@@ -1,4 +1,4 @@
-"""Former names of fields and values: accepted with a warning, and the rendered objects stay the same."""
+"""Former names of fields and values are accepted with a warning, and render the same objects."""
 
 from typing import Any
 

@@ -1,5 +1,5 @@
-"""Garbage collection is off in processes that keep most of their objects, where it would take up to a third of the CPU
-time.
+"""Garbage collection is off in processes that keep most of their objects, because it would use up to a third of their
+CPU time.
 """
 
 import gc

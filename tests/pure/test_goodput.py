@@ -1,4 +1,4 @@
-"""`goodput`: the time of a job in six phases, from its record."""
+"""`goodput` divides a job's time into six phases, based on the job's record."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -107,7 +107,7 @@ def test_without_steps_the_phases_decide_and_lost_time_is_unknown() -> None:
 @given(
     st.lists(
         st.tuples(
-            st.integers(10, 40),  # from the last step to the first one of the next attempt
+            st.integers(10, 40),  # seconds from the last step to the first step of the next attempt
             st.lists(st.integers(1, 9), min_size=1, max_size=6),  # seconds from step to step
             st.integers(0, 5),  # steps after the last checkpoint
         ),
@@ -119,7 +119,7 @@ def test_without_steps_the_phases_decide_and_lost_time_is_unknown() -> None:
 def test_lost_and_recovering_time_agree_with_the_steps_of_the_program(
     attempts: list[tuple[int, list[int], int]], ended: str
 ) -> None:
-    """The program records when each step ended. A repeated step counts as lost."""
+    """The program prints a step when it ends. The time of a repeated step is lost."""
     second, step, reached = 40, 0, 0
     printed: list[dict[int, int]] = []
     lost = recovering = 0
@@ -191,7 +191,7 @@ def test_the_phases_of_any_record_sum_to_the_wall_clock(
 
 @pytest.fixture
 def two_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Records of a job that lost time, and of one without steps in another namespace."""
+    """Records of a job that lost time, and of a job without steps in another namespace."""
     first = run({40: 1, 50: 2, 60: 3, 70: 4}, {120: 3, 130: 4, 140: 5}, end=150).record
     other = Controlled()
     other.look(job(main_object(), [*workers(), launcher()]), 20)

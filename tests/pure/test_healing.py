@@ -1,4 +1,4 @@
-"""From a broken node to a healthy one: what the job controller writes and changes, even if it is killed at any moment."""
+"""Node healing: what the job controller writes and changes, even if it is killed at any moment."""
 
 import copy
 import json
@@ -36,7 +36,7 @@ class Killed(Exception):
 
 
 class Cluster:
-    """An API server with nodes and the journal."""
+    """API server with nodes and the controller's journal."""
 
     def __init__(self, size: int) -> None:
         self.nodes = {f"n{number}": node(f"n{number}") for number in range(size)}
@@ -250,7 +250,7 @@ def test_pods_of_other_tools_are_left_to_people() -> None:
     foreign = main()
     del foreign["metadata"]["annotations"]
     assert leaving([out], [job(foreign, workers())]) == []
-    out["spec"] = {}  # a person has uncordoned the node
+    out["spec"] = {}  # an administrator has uncordoned the node
     assert leaving([out], [job(main(), workers())]) == []
 
 
@@ -308,7 +308,7 @@ steps = st.lists(
 def test_killed_at_any_moment_it_cordons_no_node_twice_and_keeps_to_the_brake(
     size: int, changes: list[tuple[int, str, set[int], int, bool]]
 ) -> None:
-    """In each round nodes break, are repaired or are replaced, and the controller may be killed after any of its requests."""
+    """In each round, nodes break or are repaired or replaced. The controller may be killed after any of its requests."""
     cluster, restored = Cluster(size), set[tuple[str, int]]()
     controller = cluster.controller()
     for minutes, what, numbers, requests, lives in changes:

@@ -1,4 +1,4 @@
-"""The actions that policies of EC2 clusters and of jobs' buckets allow and deny."""
+"""Actions that the policies for EC2 clusters and for jobs' buckets allow and deny."""
 
 from collections.abc import Mapping
 

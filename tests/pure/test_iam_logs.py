@@ -1,4 +1,4 @@
-"""The actions that policies of log groups allow and deny."""
+"""Actions that the policies for log groups allow and deny."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`import`: its output for each case in tests/corpus."""
+"""Output of `import` for each case in tests/corpus."""
 
 import os
 from pathlib import Path
@@ -36,7 +36,7 @@ GIVEN: Final = {
 
 
 def printed(text: str) -> str:
-    """Return what `import` prints: notes, then the job file with its problems, or why there is none."""
+    """Return the output of `import`: notes, then the job file and its problems, or the reason for refusing the file."""
     try:
         imported = formats.read(text, {name: value for name, value in GIVEN.items() if name in variables.names(text)})
     except NotImportable as error:
@@ -77,7 +77,7 @@ def test_every_case_has_a_source() -> None:
 def test_what_import_writes_is_the_job_that_submit_reads(case: str) -> None:
     content = {"namespace": "mpi-jobs", **yaml.safe_load(_parts(case)[1])}
     content |= {"pool": "train", "workers": min(content["workers"], 2), "volumes": []}
-    content["resources"] = {"efa": 1}  # the share of a worker with one of eight GPUs is none
+    content["resources"] = {"efa": 1}  # by default, a worker with one of eight GPUs gets no EFA interface
     assert render(judged(content, cluster()), cluster(), lambda: KEYS)
 
 
@@ -101,7 +101,7 @@ def test_a_trainjob_replaces_command_and_args_of_its_runtime_separately(trainer:
     imported = formats.read(yaml.safe_dump_all([runtime, {**job, "spec": {**job["spec"], "trainer": trainer}}]), {})
     assert imported.draft.values["command"] == expected
     replaced = {note.path.rpartition(".")[2] for note in imported.notes if note.action == "changed"}
-    assert replaced == trainer.keys(), "what the TrainJob replaces is named, and nothing else is"
+    assert replaced == trainer.keys(), "the notes list only the fields that the TrainJob replaces"
 
 
 def test_a_draft_keeps_the_model_s_order_and_can_be_read_back() -> None:

@@ -21,13 +21,13 @@ from tests.pure.job_world import KEYS, TRAIN, cluster
 
 POOL: Final = TRAIN.model_copy(update={"max_size": 99})
 CLUSTER: Final[ClusterDescription] = cluster(pools=(POOL,))
-"""A cluster on which each job of these tests fits."""
+"""Cluster with enough nodes for every job in these tests."""
 TRAIN_JOB: Final = ("spec", "template", "spec", "replicatedJobs", 0, "template", "spec", "template", "spec")
 
 
 @dataclass(frozen=True)
 class Rendered:
-    """The job of an import, as the API server gets it."""
+    """An imported job, as sent to the API server."""
 
     job: Mapping[str, Any]
     """The MPIJob or the Job."""
@@ -56,7 +56,7 @@ class Rendered:
         return int(own if own is not None else self.env("Worker")["NPROC_PER_NODE"]["value"])
 
     def env(self, role: str) -> dict[str, dict[str, Any]]:
-        """Return the variables of a role, by name; as in Kubernetes, the last one of a name counts."""
+        """Return a role's variables by name. As in Kubernetes, the last duplicate wins."""
         return {one["name"]: one for one in self.container(role)["env"]}
 
     @property
@@ -66,7 +66,7 @@ class Rendered:
 
 
 def rendered(imported: Imported) -> Rendered:
-    """Return the job on CLUSTER. Resources that no worker of CLUSTER can have are outside the test."""
+    """Render the job for CLUSTER. Discard examples with resources that no worker of CLUSTER can have."""
     values = {"namespace": "mpi-jobs", "name": "a", **imported.draft.values, "pool": "train"}
     values["resources"] = {"efa": 0, **imported.draft.values.get("resources", {})}
     try:
@@ -78,7 +78,7 @@ def rendered(imported: Imported) -> Rendered:
 
 
 class Named:
-    """Paths that the notes of an import name, with everything below them."""
+    """Paths that an import's notes mention, with everything below them."""
 
     def __init__(self, imported: Imported) -> None:
         self._paths = {note.path for note in imported.notes}
@@ -92,11 +92,11 @@ def at(value: Any, path: Path) -> Any:
     return Source(value).at(*path).value
 
 
-# --- what a manifest says ----------------------------------------------------------------------------------------------
+# --- contents of a manifest --------------------------------------------------------------------------------------------
 
 
 def main_containers(document: Mapping[str, Any]) -> dict[str, Path]:
-    """Return the paths of the containers that a job keeps, by role."""
+    """Return the path of each role's main container, which the job keeps."""
     replicas = {"MPIJob": "mpiReplicaSpecs", "PyTorchJob": "pytorchReplicaSpecs"}.get(document["kind"])
     if replicas:
         return {role: ("spec", replicas, role, "template", "spec", "containers", 0) for role in document["spec"][replicas]}
@@ -106,7 +106,7 @@ def main_containers(document: Mapping[str, Any]) -> dict[str, Path]:
 
 
 def commands(documents: Sequence[Mapping[str, Any]], named: Named) -> Iterator[list[str]]:
-    """Yield the commands that the job must have: command and args of each container that the notes do not name."""
+    """Yield the commands that the job must have: command and args of each container that the notes do not mention."""
     job, *runtime = documents
     for role, path in main_containers(job).items():
         if path in named or (job["kind"] == "MPIJob" and role == "Worker"):
@@ -182,7 +182,7 @@ NUMBERS: Final = (
 
 
 def others(document: Mapping[str, Any], named: Named) -> Iterator[tuple[Path, Any]]:
-    """Yield each value that no note names and no other check compares."""
+    """Yield each value that no note mentions and no other check compares."""
     for path in leaves(document):
         is_name = path[0] in ("apiVersion", "kind") or path[-1] == "name" or "runtimeRef" in path
         is_checked = any(key in CHECKED for key in path) or path[-1] in NUMBERS

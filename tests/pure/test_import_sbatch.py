@@ -1,4 +1,4 @@
-"""`import` of batch scripts: the sizes of the job, the options of srun, and the functions that replace it."""
+"""`import` of batch scripts: job sizes, srun options, and the shell functions that replace srun."""
 
 import os
 import subprocess
@@ -14,14 +14,14 @@ CORPUS: Final = Path(__file__).parents[1] / "corpus"
 
 
 def read(*options: str, body: str = "srun ./train", shebang: str = "#!/bin/bash") -> tuple[dict[str, Any], list[str]]:
-    """Return the fields of the job that a script becomes, and its notes."""
+    """Return the fields of the job imported from a script, and the notes."""
     directives = "".join(f"#SBATCH {option}\n" for option in options)
     imported = formats.read(f"{shebang}\n{directives}{body}\n", {})
     return imported.draft.values, [str(note) for note in imported.notes]
 
 
 def ran(case: str, tmp_path: Path, programs: dict[str, str], **environment: str) -> str:
-    """Run an imported script with stubs of the programs that it starts; return its output."""
+    """Run an imported script with stubs for the programs that it starts. Return its output."""
     command = formats.read((CORPUS / case).read_text(), {}).draft.values["command"]
     for name, script in programs.items():
         (tmp_path / name).write_text(f"#!/bin/bash\n{script}\n")
@@ -136,7 +136,7 @@ def test_a_here_document_keeps_its_tabs_and_other_text_names_the_change() -> Non
     assert job["command"][-1].endswith(f"{document}\n") and notes == []
     job, notes = read(body="if true; then\n\tsrun ./train \nfi")
     assert job["command"][-1].endswith("if true; then\n    srun ./train\nfi\n")
-    assert notes == ["script: changed: tabs became four blanks, and blanks at the ends of lines were removed"]
+    assert notes == ["script: changed: tabs became four spaces, and trailing spaces were removed"]
 
 
 @pytest.mark.parametrize(

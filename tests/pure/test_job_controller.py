@@ -192,8 +192,9 @@ def test_a_node_may_be_noticed_as_lost_while_the_next_attempt_runs(how: str) -> 
 @pytest.mark.parametrize("kind", ["mpijob", "standalone"])
 @pytest.mark.parametrize("how", ["not ready", "gone"])
 def test_a_worker_whose_kubelet_is_silent_ends_the_attempt_although_its_ranks_run(kind: str, how: str) -> None:
-    """The node goes on running its containers. Without this, Kubernetes would replace the worker, and the job would go on
-    with ranks that nobody can end."""
+    """The node keeps running its containers. Kubernetes would otherwise replace the worker, and the job would continue
+    while nothing can end the old ranks.
+    """
     seen = Controlled()
     found, pods = main(kind, {"maxRestarts": 0}), [*workers(), launcher()]
     seen.look(job(found, pods), 30)
@@ -213,7 +214,7 @@ def test_a_worker_whose_kubelet_is_silent_ends_the_attempt_although_its_ranks_ru
 
 
 def test_a_launcher_whose_kubelet_is_silent_ends_with_all_its_workers() -> None:
-    """Its mpirun may still run, and the next one would start a second rank beside each of its ranks."""
+    """Its mpirun may still be running. The next mpirun would start a second copy of each rank."""
     seen = Controlled()
     pods = [*workers(), launcher(node="three")]
     seen.look(job(main(), pods), 30)

@@ -94,7 +94,7 @@ def test_files_are_old_after_thirty_days() -> None:
 
 
 def start(folder: Path, script: str, blocks: int = 2048) -> "subprocess.Popen[str]":
-    """Run a script whose output is stored in `folder`/logs/pod."""
+    """Start a script whose output goes to `folder`/logs/pod."""
     whole = text("log.sh").replace("/tmp/output", f"{folder}/output") + script
     environment = {**os.environ, "GPUMPI_LOG": f"{folder}/logs/pod", "GPUMPI_LOG_BLOCKS": str(blocks)}
     return subprocess.Popen(["/bin/sh", "-c", whole], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

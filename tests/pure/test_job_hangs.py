@@ -40,13 +40,13 @@ def pods_of(kind: str, attempt: int = 1) -> list[Object]:
 
 
 def seen_of(kind: str, *found: tuple[int, int], until: int, attempt: int = 1, tail: tuple[str, ...] = ()) -> Seen:
-    """Return a log with these steps as (second, step)."""
+    """Return a log with these steps, given as (second, step)."""
     uid = f"worker-{attempt}-0" if kind == "torchrun" else f"uid-train-launcher-{attempt}"
     return Seen(uid, [Step(at(second), number) for second, number in found], tail, at(until))
 
 
 def hanging(kind: str = "mpijob", **more: Any) -> Controlled:
-    """Return a job whose hang is detected at second 91, after its step 7 at second 30."""
+    """Return a job that prints step 7 at second 30, and whose hang is detected at second 91."""
     seen = Controlled()
     found = job(main(kind, {**WITHIN, **more}), pods_of(kind))
     seen.look(found, 20)
@@ -89,7 +89,7 @@ def test_a_hang_counts_toward_the_restarts(kind: str) -> None:
     seen = hanging(kind, maxRestarts=0)
     found = job(main(kind, {**WITHIN, "maxRestarts": 0}), pods_of(kind))
     (report,) = seen.look(found, 92, seen=seen_of(kind, (30, 7), until=92))
-    assert isinstance(report, Report), "the job fails after its ranks were asked what they do"
+    assert isinstance(report, Report), "the job fails only after its ranks' stacks were requested"
     (action,) = seen.look(found, 94, dump=DUMP)
     assert isinstance(action, FailJob)
     message = "the job failed once, the last time with hang: no new step for 62 s after step 7; maxRestarts is 0"
@@ -175,7 +175,7 @@ class World:
         self.events: set[str] = set()
 
     def run(self, second: int, limit: int) -> int:
-        """Run one round, and get killed after `limit` writes and actions. Return the number of writes and actions."""
+        """Run one round that is killed after `limit` writes and actions. Return the number of writes and actions."""
         first = self.pods[0]["metadata"]["uid"].startswith("worker-1-")
         log = seen_of(self.kind, (25, 6), (30, 7), until=second) if first else None
         found = job(main(self.kind, WITHIN), copy.deepcopy(self.pods))
@@ -315,7 +315,7 @@ def test_the_helper_prints_what_the_documented_pattern_finds(
 
 
 class Log:
-    """API server with the log of one pod. It prints lines after a time, in whole seconds, up to a number of bytes."""
+    """API server with one pod's log. It returns the lines since a time, in whole seconds, up to a number of bytes."""
 
     def __init__(self, lines: list[str]) -> None:
         self.lines, self.error = lines, 0

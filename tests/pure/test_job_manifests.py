@@ -197,7 +197,7 @@ def test_where_nodes_stand_for_larger_ones_only_the_request_for_cpu_shrinks() ->
 
 
 def images_of(described: ClusterDescription, image: str) -> set[str]:
-    """Return the images of all containers of jobs with every launcher."""
+    """Return the images of all containers, for jobs with each launcher."""
     found = [pod for more in EVERY_KIND for pod in pods(described, image=image, setup=["true"], **more).values()]
     return {container["image"] for pod in found for container in [*pod.get("initContainers", []), *pod["containers"]]}
 

@@ -1,4 +1,4 @@
-"""`progress` of a job: accepted values, and what the job's objects pass to the controller."""
+"""A job's `progress` setting: accepted values, and the data that the job's objects pass to the controller."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def problems(progress: dict[str, Any], *, controller: bool = True) -> list[str]:
 
 
 def policy_of(launcher: str, **progress: Any) -> tuple[Any, Any]:
-    """Return the progress in the policy of a job, and the container whose log is the job's log."""
+    """Return `progress` from a job's policy annotation, and the container that writes the job's log."""
     job = Job.model_validate({**LEAST, "launcher": launcher, "progress": progress})
     main = render(job, cluster(job_controller=True, namespaces=(TEAM,)), lambda: KEYS)[0].manifest
     spec = main["spec"]

@@ -83,7 +83,7 @@ FLIPPED: dict[str, tuple[Any, list[str]]] = {
     "GPUs assigned without device files": (
         lambda rank: {"gpu_files": 0} if rank >= 4 else {},
         [
-            "smoke-worker-1 has no device file of the 4 GPUs that it was assigned. "
+            "smoke-worker-1 was assigned 4 GPUs, but has no device files for them. "
             "Make the NVIDIA runtime containerd's default runtime on its node"
         ],
     ),
@@ -221,7 +221,7 @@ def gpus(number: int = 4, **third: str) -> dict[str, Any]:
 
 
 def with_cuda(second: Any) -> list[Report]:
-    """Return reports in which the first rank of each worker tested its GPUs."""
+    """Return reports in which the first rank of each worker has tested the worker's GPUs."""
     return reports(change=lambda rank: {0: {"cuda": gpus()}, 4: {"cuda": second}}.get(rank, {}))
 
 
@@ -266,7 +266,7 @@ def test_a_kernel_that_ran_on_every_gpu_is_reported_with_their_names() -> None:
 
 
 def exchanges(slow: int | None, number: int = 4) -> list[Report]:
-    """Return reports of one rank per worker, in which every exchange with the slow node is slow."""
+    """Return reports from one rank per worker, in which every exchange with the slow node is slow."""
     hosts = [f"smoke-worker-{index}" for index in range(number)]
 
     def one(rank: int) -> Report:

@@ -1,4 +1,4 @@
-"""What the ranks of a job that hangs were doing: asked in their pods, grouped, and kept in the record."""
+"""Stacks of a hanging job's ranks: read in their pods, grouped, and kept in the job's record."""
 
 import os
 import pickle
@@ -21,7 +21,7 @@ from infra.platform.job_controller.in_pod.stacks import Stacks
 from tests.pure.controlled_jobs import Controlled, at, job, main
 from tests.pure.test_job_hangs import WITHIN, hanging, pods_of, seen_of
 
-# What dump_ranks.sh and py-spy 0.4.3 print.
+# Output of dump_ranks.sh and py-spy 0.4.3.
 FIRST = """gpumpi-rank 0 S python3
 Process 71: python3 train.py
 Python v3.11.2 (/usr/bin/python3.11)
@@ -86,7 +86,7 @@ def test_a_record_keeps_a_limited_number_of_lines() -> None:
 
 
 class Pods:
-    """API server whose pods print text when a command is run in them."""
+    """API server whose pods print a fixed text when a command is run in them."""
 
     def __init__(self, texts: dict[str, str]) -> None:
         self.texts, self.asked = texts, []  # type: ignore[var-annotated]
@@ -215,7 +215,7 @@ Group     Comms     Nodes     Ranks     Ranks     Ranks    Status  Errors
 
 @pytest.fixture
 def ras() -> Iterator[str]:
-    """A server that answers like RAS: it sends the report and closes."""
+    """Server that responds like NCCL's RAS: it sends the report and closes the connection."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
@@ -244,7 +244,7 @@ def test_without_ras_nothing_is_printed(ras: str) -> None:
 
 
 def entry(number: int, state: str, name: str = "nccl:all_reduce") -> dict[str, Any]:
-    """Return an entry with the keys of PyTorch's tutorial about the flight recorder."""
+    """Return an entry with the keys shown in PyTorch's flight recorder tutorial."""
     frames = [{"name": "backward", "filename": "/code/train.py", "line": 40 + number}]
     return {"frames": frames, "record_id": number, "collective_seq_id": number, "profiling_name": name, "state": state}
 
@@ -270,7 +270,7 @@ def test_pytorch_writes_its_recorder_when_its_pipe_is_written_to(tmp_path: Path)
 
     opened = threading.Event()
     thread = threading.Thread(target=pytorch, daemon=True)
-    writer = os.open(tmp_path / "pipe-3.pipe", os.O_RDWR)  # like PyTorch, which opens the pipe without waiting
+    writer = os.open(tmp_path / "pipe-3.pipe", os.O_RDWR)  # like PyTorch, which opens the pipe without blocking
     thread.start()
     try:
         assert opened.wait(10)
@@ -286,7 +286,7 @@ def test_pytorch_writes_its_recorder_when_its_pipe_is_written_to(tmp_path: Path)
 
 
 class Records:
-    """Cluster with the record of one job."""
+    """Cluster with one job's record."""
 
     def __init__(self, record: Any) -> None:
         self.record = record
@@ -311,11 +311,11 @@ def test_logs_shows_each_group_of_ranks_below_the_last_lines_of_the_log() -> Non
 def test_logs_says_if_no_pod_answered_and_if_nothing_hung() -> None:
     seen, _ = hung()
     shown = list(hangs.lines(hangs.last_hang(Records(seen.record), "mpi-jobs", "train")))  # type: ignore[arg-type]
-    assert shown[-1] == "what the ranks were doing is not known: no pod answered in time"
+    assert shown[-1] == "unknown what the ranks were doing: no pod answered in time"
     fine = hanging()
-    with pytest.raises(NotFound, match="no attempt of train was ended because of a hang"):
+    with pytest.raises(NotFound, match="no attempt of train ended because of a hang"):
         hangs.last_hang(Records(fine.record), "mpi-jobs", "train")  # type: ignore[arg-type]
-    with pytest.raises(NotFound, match="no record of a job other in mpi-jobs"):
+    with pytest.raises(NotFound, match="no record of job other in namespace mpi-jobs"):
         hangs.last_hang(Records(fine.record), "mpi-jobs", "other")  # type: ignore[arg-type]
 
 

@@ -18,7 +18,7 @@ def after(seconds: float) -> datetime:
 
 
 class Server:
-    """An API server with one Lease. It rejects writes that are based on an old version, as Kubernetes does."""
+    """An API server with one Lease. Like Kubernetes, it rejects writes based on an old version."""
 
     def __init__(self) -> None:
         self.lease: Object | None = None

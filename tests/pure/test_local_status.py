@@ -18,7 +18,7 @@ PROBLEM = "the clock of the local AWS failed: no time"
 
 
 class Running(Server):
-    """A server whose process is alive."""
+    """Server with a live process."""
 
     def process(self) -> Any:
         return SimpleNamespace()
@@ -26,7 +26,7 @@ class Running(Server):
 
 @pytest.fixture
 def cloud(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> LocalCloud:
-    """A local cloud whose three servers run."""
+    """Local cloud with its three servers running."""
     servers = [Running(name, 1, 0.0, 80, "/log") for name in instance.SERVERS]
     monkeypatch.setattr(LocalCloud, "servers", lambda _: servers)
     return LocalCloud(tmp_path)

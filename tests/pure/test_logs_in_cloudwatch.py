@@ -1,4 +1,4 @@
-"""Logs of jobs in CloudWatch: what pods send, and what `logs` reads after they are gone."""
+"""Job logs in CloudWatch: what pods send, and what `logs` reads after the pods are gone."""
 
 import io
 import os
@@ -102,13 +102,13 @@ def test_what_cloudwatch_does_not_take_is_dropped_and_counted(logs: Any, monkeyp
     send(lines, stream, ERRORS)
     assert logs_in_cloudwatch.kept(described(), "mpi-jobs", "mnist")["mnist-0"] == [
         *["0123456789"] * 2,
-        "gpumpi: 3 lines are missing here: CloudWatch took them too slowly",
+        "gpumpi: 3 lines are missing here: CloudWatch accepted them too slowly",
         "again",
     ]
 
 
 class Denied:
-    """CloudWatch without permissions for the first requests."""
+    """CloudWatch client that is denied access for the first requests."""
 
     def __init__(self, logs: Any, times: int) -> None:
         self._logs, self._times = logs, times
@@ -125,7 +125,7 @@ class Denied:
 def test_nothing_is_lost_until_pod_identity_works(logs: Any, capsys: pytest.CaptureFixture[str]) -> None:
     printed(Denied(logs, 3), "mpi-jobs/mnist/7/mnist-0", b"one\ntwo\n")
     assert logs_in_cloudwatch.kept(described(), "mpi-jobs", "mnist")["mnist-0"] == ["one", "two"]
-    assert capsys.readouterr().err.count("CloudWatch does not take this log yet") == 1
+    assert capsys.readouterr().err.count("CloudWatch does not accept this log yet") == 1
 
 
 def test_a_pod_without_permissions_ends_with_a_note_in_its_log(
@@ -178,7 +178,7 @@ COPIES = "import sys; open(sys.argv[1], 'wb').write(sys.stdin.buffer.read())\n"
 
 
 def start(folder: Path, script: str, program: str, path: str = os.environ["PATH"]) -> "subprocess.CompletedProcess[str]":
-    """Run a script as a container does, with another program than that which sends the log."""
+    """Run a script as a container does, with `program` in place of the log sender."""
     sender = folder / "send-log.py"
     sender.write_text(program)
     whole = (text("send_log.sh") + text("log.sh") + script).replace("/tmp/output", f"{folder}/output")

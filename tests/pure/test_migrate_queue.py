@@ -22,7 +22,7 @@ def definition(kind: str, plural: str, *stored: str, group: str = "kueue.x-k8s.i
 
 
 class Cluster:
-    """An API server that records each write, and rejects writes to the named objects."""
+    """API server that records each write, and rejects writes to the given objects."""
 
     server = "https://10.0.0.1:6443"
 

@@ -1,4 +1,4 @@
-"""Every fault of nodes and every part of the platform has an alert that fires and resolves, and has a runbook."""
+"""Every node fault and every part of the platform has a runbook and an alert, which fires and resolves."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ BROKEN = range(10, 30)
 
 
 class Case(NamedTuple):
-    """Series that Prometheus scrapes while a part is broken for 20 minutes, and before and after that."""
+    """Series that Prometheus scrapes before, during and after the 20 minutes in which a part is broken."""
 
     alert: str
     series: Mapping[str, str]
@@ -33,7 +33,7 @@ class Case(NamedTuple):
     over_at: int = 45
     """Minute at which the alert must have been resolved."""
     queried: str = ""
-    """What the alert's summary takes from other metrics."""
+    """Text that the alert's summary queries from other metrics."""
 
 
 def broken(working: str, failing: str) -> str:
@@ -51,13 +51,13 @@ def counted(reason: str, values: str, severity: str = "Fatal") -> dict[str, str]
 
 GPU = condition(faults.GPU_CONDITION, "false", broken("0", "1"))
 SINCE_THE_FAULT = f"_x{BROKEN.start} 1x50"
-"""The agent's counter exists from the first fault, and remains when the fault is over."""
+"""The agent's counter appears with the first fault, and stays after the fault is over."""
 NODE = {"node": "n1"}
 XIDS = {
     **{'DCGM_FI_DEV_XID_ERRORS{node="n1",gpu="0"}': "0x60", 'DCGM_FI_DEV_XID_ERRORS{node="n1",gpu="1"}': broken("0", "79")},
     'DCGM_FI_DEV_XID_ERRORS{node="n2",gpu="0"}': "119x60",
 }
-"""The last Xid of each GPU, also of another node."""
+"""The last Xid of each GPU, including one on another node."""
 
 
 def of_reasons() -> list[Case]:
@@ -230,10 +230,10 @@ def test_prometheus_accepts_the_configuration(cluster: Monitored, tmp_path: Path
     wanted = scrape.prometheus(cluster)
     (tmp_path / "rules.yml").write_text(yaml.safe_dump(rules.rule_file(cluster)))
     text = yaml.safe_dump({**wanted, "rule_files": ["rules.yml"]})
-    # Debian builds Prometheus without service discovery for Kubernetes, so it cannot check those fields.
+    # Debian builds Prometheus without Kubernetes service discovery, so promtool cannot check these fields.
     assert text.count("kubernetes_sd_configs") == len(wanted["scrape_configs"]) + 1
     text = re.sub(r"kubernetes_sd_configs:\n((\s*)- .*\n(\2  .*\n)*)", "static_configs: []\n", text)
-    # The account's files exist only in a pod.
+    # The service account's files exist only in pods.
     (tmp_path / "prometheus.yml").write_text(text.replace(scrape.ACCOUNT, str(tmp_path)))
     for name in ("token", "ca.crt"):
         (tmp_path / name).touch()

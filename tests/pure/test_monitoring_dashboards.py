@@ -1,4 +1,4 @@
-"""The queries of all dashboards are valid, and find the metrics of a small cluster."""
+"""All dashboard queries are valid, and find the metrics of a small cluster."""
 
 import json
 import re

@@ -68,7 +68,7 @@ def test_a_node_without_isolated_pods_has_no_table() -> None:
     assert rules.render({}) == rules.remove() == "add table ip network-policy\ndelete table ip network-policy\n"
 
 
-# --- a tiny interpreter of the rules, and a tiny reference
+# --- a small interpreter of the rules, and a reference implementation
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Packet:
 
 
 class Rules:
-    """Interpreter of rendered rules."""
+    """Interpreter of the rendered nftables rules."""
 
     def __init__(self, text: str) -> None:
         found = re.findall(r"^  (\S+ \S+) {\n(.*?)^  }$", text, re.DOTALL | re.MULTILINE)
@@ -150,7 +150,7 @@ def is_peer(world: World, peer: Json, pod: Pod, other: Pod) -> bool:
 
 
 def is_port(port: Json, target: Pod, packet: Packet, named: bool) -> bool:
-    """Port names are resolved only with a selector, as in EKS's controller."""
+    """Resolve port names only in peers with a selector, as EKS's controller does."""
     if port["protocol"] != packet.protocol:
         return False
     wanted = port.get("port")

@@ -1,4 +1,4 @@
-"""When network policies are enforced, and the status if they are not."""
+"""Conditions under which network policies are enforced, and the status if they are not."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,7 +32,7 @@ def test_only_the_add_on_s_setting_enables_enforcement(values: str | None, enabl
 
 @dataclass
 class Cluster:
-    """The attributes of a cluster that the part needs."""
+    """Fake cluster with the attributes that the part needs."""
 
     name: str = "demo"
     namespace: str | None = "gpumpi-0-1"

@@ -1,4 +1,4 @@
-"""Which component acts on a fault of a node, and how."""
+"""Which component acts on a node fault, and how."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""`health`: what it reports for given nodes, events and records of jobs."""
+"""`health`: its report for given nodes, events and job records."""
 
 import io
 import json
@@ -312,7 +312,7 @@ def taken_out(state: str, *, cordoned: bool = True, drains: bool = True, **more:
         ),
         (
             taken_out("repairing", labels={}),
-            "repair it, then restart the program that reports its conditions: it accepts jobs again without a fault",
+            "repair it, then restart the program that reports its conditions: it accepts jobs again once the fault is gone",
         ),
         (taken_out("verifying"), "accepts jobs again at 12:00:30 UTC if it has no fault until then"),
     ],

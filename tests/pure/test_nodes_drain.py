@@ -1,6 +1,4 @@
-"""Draining of nodes: which pods are evicted, which stay, and what a forced update of a node group does with those that
-stay.
-"""
+"""Node drains: which pods are evicted, which stay, and how a forced node group update treats those that stay."""
 
 from types import SimpleNamespace
 from typing import Any, cast

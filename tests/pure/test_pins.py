@@ -26,7 +26,7 @@ FILES = {
 
 
 class Index(http.server.BaseHTTPRequestHandler):
-    """A Python package index and a Go module proxy."""
+    """Fake Python package index and Go module proxy."""
 
     def do_GET(self) -> None:
         body = FILES.get(self.path, "").encode()
@@ -41,7 +41,7 @@ class Index(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def registries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Configure `pip` and `go` to use the index at this address. Yields the address."""
+    """Serve the index, and configure `pip` and `go` to use it. Yields its address."""
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Index) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
@@ -76,7 +76,7 @@ def test_a_pin_of_a_series_stays_in_it(registries: str) -> None:
 def test_without_a_registry_the_newest_version_is_unknown_and_the_reason_is_shown(
     pin: Pin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    configure(monkeypatch, tmp_path, "http://127.0.0.1:9")  # nothing listens on the port `discard`
+    configure(monkeypatch, tmp_path, "http://127.0.0.1:9")  # nothing listens on port 9 (discard)
     found = outdated.line(pin)
     assert (found.newest, found.date) == ("unknown", "")
     assert found.source == f"{pin.registry}: {pin.package}: connection refused"

@@ -43,7 +43,7 @@ def test_the_steps_of_one_replacement_are_one_resource() -> None:
 
 def test_a_new_launch_template_rolls_the_nodes() -> None:
     found = of_preview({"steps": [step("update", GROUP, "train", diffReasons=["launchTemplate"])]})
-    assert [one.effect for one in found.notable] == ["its nodes are replaced one after the other: running jobs restart"]
+    assert [one.effect for one in found.notable] == ["its nodes are replaced one by one: running jobs restart"]
 
 
 def test_a_new_size_restarts_nothing() -> None:
@@ -71,7 +71,7 @@ def test_nothing_to_do_is_no_changes() -> None:
 
 
 def code(changes: Changes, *, strict: bool) -> int:
-    """Return the exit code of a plan in which everything else is known."""
+    """Return the exit code of a plan in which everything but the changes is known."""
     report = Report("", "mine", "us-east-1", (Answer("stack file", "yes"),), bill(stack("02-p4d-efa"), None, prices()), changes)
     return report.code(strict=strict)
 

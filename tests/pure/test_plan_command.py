@@ -1,4 +1,4 @@
-"""`plan` without AWS: exit codes with and without --strict, and what it says about a preview that failed."""
+"""`plan` without AWS: exit codes with and without --strict, and its output after a failed preview."""
 
 import json
 from pathlib import Path

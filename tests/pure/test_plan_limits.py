@@ -1,4 +1,4 @@
-"""`plan` compares what `up` adds to a stack with the account's limits, also if the stack exists already."""
+"""`plan` compares the resources that `up` would add with the account's limits, even if the stack already exists."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from tests.pure.world import facts, plain_settings, pool, settings
 
 ZONES = ("us-west-2a", "us-west-2b", "us-west-2c")
 EACH = 33
-"""Interfaces of a p5.48xlarge with EFA."""
+"""Number of network interfaces of a p5.48xlarge with EFA."""
 
 
 def existing(of: Settings) -> Facts:
@@ -81,7 +81,7 @@ def test_what_the_stack_may_already_have_is_unknown_and_not_no() -> None:
     answer = judge(ROLES, Wanted(0, 0, possible=2), found, "us-west-2")
     assert answer.verdict == "unknown"
     assert answer.sentences[0].startswith(
-        "which of up to 2 more the stack already has is not known, and the account has 99 of 100."
+        "it is not known how many of up to 2 more the stack already has, and the account has 99 of 100."
     )
     assert judge(ROLES, Wanted(0, 0, possible=1), found, "us-west-2").verdict == "yes"
 
@@ -107,8 +107,8 @@ def test_missing_roles_are_unknown_if_iam_may_not_simulate(monkeypatch: pytest.M
     assert (found.verdict, found.sentences) == (
         "unknown",
         (
-            "the account has no AWSServiceRoleForEC2Spot, and whether you may create service-linked roles is not known: "
-            "you may not call iam:SimulatePrincipalPolicy",
+            "the account has no AWSServiceRoleForEC2Spot, and it is not known whether you may create service-linked "
+            "roles: you may not call iam:SimulatePrincipalPolicy",
         ),
     )
 

@@ -1,4 +1,4 @@
-"""The permissions that `plan` checks are those that the local cloud recorded for the same stack, and docs/iam allows them."""
+"""`plan` checks the permissions that the local cloud recorded for the same stack, and docs/iam allows all of them."""
 
 import json
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 IAM = ROOT / "docs" / "iam"
 RECORDED = ("05-existing-vpc-and-efs", "06-closed-network", "full", "full-ec2", "local", "local-ec2")
 CREATED_LATER = {"ec2:CreateTags", "ec2:RunInstances"}
-"""Actions that AWS checks as part of other calls, so that they are not recorded for every stack."""
+"""Actions that AWS checks as part of other calls, so they are not recorded for every stack."""
 BEFORE_UP = {
     *("ec2:DescribeAvailabilityZones", "ec2:DescribeCapacityReservations", "ec2:DescribeImages", "ec2:DescribeInstanceTypes"),
     *("ec2:DescribeInstanceTypeOfferings", "ec2:DescribePlacementGroups", "ec2:DescribeVpcEndpointServices"),
@@ -29,7 +29,7 @@ BEFORE_UP = {
     *("eks:ListNodegroups", "elasticfilesystem:DescribeFileSystems", "elasticfilesystem:DescribeMountTargetSecurityGroups"),
     *("elasticfilesystem:DescribeMountTargets", "iam:GetUser", "servicequotas:GetServiceQuota"),
 }
-"""Reads of the checks before `up`: without one of these, the check that needs it is unknown."""
+"""Read actions of the checks before `up`. Without permission for one, the check that needs it is unknown."""
 
 
 def stack(name: str) -> Settings:

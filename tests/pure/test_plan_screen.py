@@ -1,4 +1,4 @@
-"""The screen of `plan` at three widths. `UPDATE_GOLDEN=1` rewrites the files."""
+"""Screen output of `plan` at three terminal widths. `UPDATE_GOLDEN=1` rewrites the files."""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""Number of pods per node: EKS's number, limited to the pods that get an address."""
+"""Maximum number of pods per node: EKS's number, limited by the available IP addresses."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def test_memory_is_reserved_for_as_many_pods_as_in_the_ami_of_eks(name: str) -> 
 @pytest.mark.parametrize(
     ("name", "limit"),
     [
-        ("p5.48xlarge", 51),  # one of the two interfaces of card 0 is for EFA: 49 addresses for pods
+        ("p5.48xlarge", 51),  # EFA uses one of the two interfaces of card 0, which leaves 49 addresses for pods
         ("p5e.48xlarge", 51),
         ("p5.4xlarge", 89),
         ("p5en.48xlarge", None),  # three interfaces have addresses for 147 pods

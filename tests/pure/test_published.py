@@ -1,4 +1,4 @@
-"""Pinned versions are in the dated tables of localcloud/published, or `validate` marks them as not verified."""
+"""Each pinned version is in a dated table of localcloud/published, or `validate` marks it as not verified."""
 
 import ast
 from collections.abc import Iterator, Mapping

@@ -40,7 +40,7 @@ def test_each_transport_setting_gives_mpi_and_nccl_their_networks(transport: str
 @pytest.mark.parametrize("launcher", ["mpijob", "standalone", "torchrun"])
 @pytest.mark.parametrize("more", [{"resources": {"efa": 0}}, {"workers": 1, "gpusPerWorker": 1}], ids=["wanted", "alone"])
 def test_workers_without_efa_do_not_ask_mpi_and_nccl_for_it(launcher: str, more: dict[str, Any]) -> None:
-    """NCCL and Open MPI would fail at the start, also on a single node."""
+    """Otherwise NCCL and Open MPI would fail at startup, even on a single node."""
     there = pods(launcher=launcher, pool="train", **more)
     assert "vpc.amazonaws.com/efa" not in there["worker"]["containers"][0]["resources"]["limits"]
     assert environment(there["worker"])["NCCL_NET"] == "Socket"

@@ -56,7 +56,7 @@ def trusting(authority: Authority, endpoint: str) -> ApiServer:
 
 @contextmanager
 def served(authority: Authority, statuses: list[int], seen: list[tuple[str, str]]) -> Iterator[str]:
-    """Serve an API that returns these statuses, one after the other, and then the last one again."""
+    """Serve an API that returns these statuses in order, and then repeats the last one."""
     certificate = authority.issue("server", addresses=["127.0.0.1"])
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate.file, certificate.key)
@@ -76,7 +76,7 @@ def served(authority: Authority, statuses: list[int], seen: list[tuple[str, str]
             return context.wrap_socket(connection, server_side=True), address
 
         def handle_error(self, request: object, client_address: object) -> None:
-            pass  # a client that only connects, or that does not trust the certificate
+            pass  # tests include clients that only connect, or that do not trust the certificate
 
     with Server(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
@@ -91,7 +91,7 @@ Serve = Callable[..., tuple[ApiServer, list[tuple[str, str]]]]
 
 @pytest.fixture
 def serve(authority: Authority) -> Iterator[Serve]:
-    """Return a function that starts an API server and returns it with the requests that it gets."""
+    """Return a function that starts an API server, and returns it with the list of received requests."""
     with ExitStack() as running:
 
         def start(*statuses: int) -> tuple[ApiServer, list[tuple[str, str]]]:

@@ -1,4 +1,4 @@
-"""Images are looked up anonymously in their registry; without a response, the answer is unknown."""
+"""Images are looked up anonymously in their registry. Without a response, the result is unknown."""
 
 import json
 import threading
@@ -28,7 +28,7 @@ CONTENT: dict[str, Any] = {
 
 
 class Handler(BaseHTTPRequestHandler):
-    """A registry: `public/` needs an anonymous token, `private/` a login, and `broken/` answers 500."""
+    """A registry: `public/` needs an anonymous token, `private/` a login, and `broken/` returns 500."""
 
     def do_GET(self) -> None:
         path = self.path.removeprefix("/v2/")

@@ -25,7 +25,7 @@ BEARER = "Bearer a-token"
 
 @contextmanager
 def prometheus(folder: Path, config: dict[str, Any], *flags: str) -> Iterator[str]:
-    """Run Prometheus; yield its address."""
+    """Run Prometheus, and yield its address."""
     folder.mkdir()
     (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
     (port,) = free_ports(1)
@@ -69,7 +69,7 @@ def guard(receiver: str, refused: list[str]) -> Iterator[str]:
 
 
 def rendered(url: str, secret: str | None, token: Path, own: str) -> dict[str, Any]:
-    """Return the configuration of a cluster. It scrapes only itself, because there are no pods here."""
+    """Return a cluster's Prometheus configuration, changed to scrape only itself: there are no pods here."""
     config = scrape.prometheus(Monitored("gpumpi-demo", parts.PARTS, remote_write=RemoteWrite(url, secret)))
     found = json.loads(json.dumps(config).replace(TOKEN, str(token)))
     quick = {**found["global"], "scrape_interval": "1s", "evaluation_interval": "1s"}

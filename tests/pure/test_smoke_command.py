@@ -43,7 +43,7 @@ def of_nccl(log: str = LOG, **more: Any) -> list[dict[str, Any]]:
 
 @dataclass
 class FakeCluster:
-    """A cluster with only a description and nodes."""
+    """Fake cluster with only a description and nodes."""
 
     emulated: list[str] = field(default_factory=list)
     readable: bool = True
@@ -64,7 +64,7 @@ class FakeCluster:
 
 @dataclass
 class Shell:
-    """Runs the command; each job prints the next of the given reports."""
+    """Runs `smoke`; each job prints the next of the given reports."""
 
     monkeypatch: pytest.MonkeyPatch
     jobs: list[Job] = field(default_factory=list)

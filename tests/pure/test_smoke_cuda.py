@@ -1,4 +1,4 @@
-"""The program that runs a kernel on every GPU, with an emulator of the driver's library.
+"""The smoke program that runs a kernel on every GPU, tested with an emulator of the driver's library.
 
 The emulator shows that the program makes the driver's calls in order, passes the kernel's arguments, and reports each fault.
 It computes the kernel's result in C, so it cannot show that a driver compiles the PTX or that a GPU runs it. NOT VERIFIED on a
@@ -61,7 +61,7 @@ int cuGetErrorName(int code, const char **name) {
 
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Compile the emulator; return its folder."""
+    """Compile the emulator, and return its folder."""
     if not shutil.which("gcc"):
         pytest.skip("needs gcc for an emulator of libcuda.so.1")
     folder = tmp_path_factory.mktemp("driver")

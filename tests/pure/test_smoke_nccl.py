@@ -41,7 +41,7 @@ TABLE = """\
 # Out of bounds values : 0 OK
 # Avg bus bandwidth    : 39.1
 """
-"""As printed for two p4de.24xlarge."""
+"""Output for two p4de.24xlarge."""
 
 SOCKETS = (
     LOG.replace("NET/OFI Selected provider is efa, fabric is efa-direct (found 4 nics)", "NET/Socket : Using [0]eth0:10.0.0.1<0>")
@@ -93,7 +93,7 @@ FAULTS: dict[str, tuple[list[NetworkReport], str, str]] = {
         "NCCL network",
         "rank 1 in w-1 on node n-1 uses the libfabric provider tcp, not efa",
     ),
-    "no line of the provider": (
+    "no line about the provider": (
         reports(LOG, LOG.replace("Selected provider", "Some provider")),
         "NCCL network",
         "rank 1 in w-1 on node n-1 uses the libfabric provider (none logged), not efa",
@@ -116,7 +116,7 @@ FAULTS: dict[str, tuple[list[NetworkReport], str, str]] = {
     "messages too small to judge": (
         reports(table=TABLE.replace("2147483648", " 134217728")),
         "NCCL bandwidth",
-        "78.3 GB/s at 134217728 bytes on 2 nodes; cannot be judged below 2147483648 bytes, which did not fit into the GPUs",
+        "78.3 GB/s at 134217728 bytes on 2 nodes; cannot be judged below 2147483648 bytes, which did not fit into GPU memory",
     ),
     "wrong sums": (reports(table=TABLE.replace("78.24      0", "78.24      7")), "NCCL", "wrong sums at 2147483648 bytes"),
     "a missing rank": (reports()[:1], "NCCL", "1 of 2 ranks reported: 0"),

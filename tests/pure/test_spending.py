@@ -1,4 +1,4 @@
-"""Spending so far: instance-hours times prices, the share of jobs, and GPUs that no job used."""
+"""Spending so far: instance-hours times prices, each job's share, and GPUs that no job used."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -34,7 +34,7 @@ def job(name: str = "simulate", phase: Any = "Running", **more: Any) -> JobState
 
 
 def worker(hours: tuple[float, float | None], node: str = "n1", gpus: int = 8, **more: Any) -> dict[str, Any]:
-    """Return a worker as in a record. `hours` are its start and end, after START."""
+    """Return a worker's entry in a job record. `hours` are its start and end, counted from START."""
     start, end = (None if hour is None else (START + hour * HOUR).isoformat() for hour in hours)
     about = {"type": "p4d.24xlarge", "zone": "us-west-2a", "capacity": "ON_DEMAND", "pool": "train"}
     return {"uid": f"{node}-{start}", "node": node, "gpus": gpus, "from": start, "to": end, **about, **more}
@@ -124,7 +124,7 @@ def test_an_mpijob_of_another_tool_is_counted_in_the_pool_of_its_nodes() -> None
 def test_a_record_that_lacks_its_oldest_workers_gives_a_lower_bound() -> None:
     found = spent([run()], used(record(worker((1, 2)), droppedGpuSeconds=60.0)))
     assert found.jobs[("team-a", "simulate")].unknown and found.namespaces["team-a"].unknown
-    assert found.unknown == ["the oldest workers of job simulate in team-a: its record had too many"]
+    assert found.unknown == ["the oldest workers of job simulate in team-a, which its record no longer contains"]
 
 
 def test_without_a_controller_jobs_are_estimated_from_their_objects() -> None:
@@ -133,7 +133,7 @@ def test_without_a_controller_jobs_are_estimated_from_their_objects() -> None:
     assert found.jobs[("team-a", "simulate")].usd == 4 * Decimal("21.95764")
     assert found.jobs.keys() == {("team-a", "simulate")}
     assert found.unknown == [
-        "jobs that were deleted: the cluster has no job controller, which would keep their records",
+        "deleted jobs: without a job controller, the cluster keeps no records of them",
         "jobs without a record, estimated as one node per worker from their creation to their end: simulate in team-a",
     ]
 

@@ -1,4 +1,4 @@
-"""Upgrade policy of the control plane."""
+"""Upgrade policy of the EKS control plane."""
 
 from typing import Any
 

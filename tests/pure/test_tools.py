@@ -112,7 +112,7 @@ def test_a_package_whose_dependencies_serve_browsers_is_fetched_alone(tmp_path: 
     with pytest.raises(BuildError, match=r"^prometheus, promtool: not found on PATH, and apt-get could not download"):
         debian.ensure(debian.PROMETHEUS, print)
     downloads = [command for command in commands if "download" in command]
-    assert [command[-2:] for command in downloads] == [["download", "prometheus"]] * 2, "with the system's lists and fresh ones"
+    assert [command[-2:] for command in downloads] == [["download", "prometheus"]] * 2, "with old, then new lists"
     assert not [command for command in commands if "--simulate" in command]
 
 

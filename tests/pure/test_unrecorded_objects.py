@@ -106,7 +106,7 @@ def test_a_failed_refresh_leaves_the_state_as_it_was() -> None:
 
 
 class FakePulumi:
-    """A stack's state, and the objects that a refresh finds in the cluster."""
+    """Fake Pulumi with a stack's state, and the objects that a refresh finds in the cluster."""
 
     def __init__(self, **cluster: dict[str, Any]) -> None:
         self.state: dict[str, Any] = json.loads(json.dumps(STATE))

@@ -1,4 +1,4 @@
-"""`validate` on manifests of other systems: each reason for which a pod would not run in a job namespace."""
+"""`validate` on manifests of other systems: every reason why a pod would not run in a job namespace."""
 
 import json
 from pathlib import Path
@@ -114,7 +114,7 @@ def test_a_queue_that_does_not_exist_is_named_with_the_one_that_does() -> None:
 def test_a_node_selector_must_select_nodes_of_a_pool(selector: dict[str, str], texts: list[str]) -> None:
     (key,) = list(selector)[:1]
     assert found(manifest(nodeSelector=selector), region="us-west-2") == [f"nodeSelector.{key}: {text}" for text in texts]
-    assert found(manifest(nodeSelector=selector)) == [], "outside AWS, nodes may have labels that are not described"
+    assert found(manifest(nodeSelector=selector)) == [], "outside AWS, nodes may have labels that the description lacks"
 
 
 TEAM = TaintDescription(key="team", value="vision")
@@ -134,7 +134,10 @@ TEAM = TaintDescription(key="team", value="vision")
 )
 def test_pods_must_tolerate_the_taints_of_a_pool_that_has_their_gpus(tolerations: list[dict[str, str]], fine: bool) -> None:
     pools = (SYSTEM, TRAIN.model_copy(update={"taints": (TAINT, TEAM)}))
-    why = "tolerations: tolerate no pool with enough devices: train has team=vision:NoSchedule. Add tolerations."
+    why = (
+        "tolerations: the pods do not tolerate the taints of any pool with enough devices: "
+        "train has team=vision:NoSchedule. Add tolerations."
+    )
     assert found(manifest(tolerations=tolerations), pools=pools) == ([] if fine else [why])
 
 
@@ -181,5 +184,5 @@ def test_validate_recognizes_a_manifest_and_names_its_template_variables(
     assert ended.value.code == 3 and not document["ok"]
     (problem,) = document["problems"]
     assert problem["path"] == "PyTorchJob a: spec.Worker.template.spec.containers[0].image"
-    assert "IMAGE_URI is a template variable, which nothing expands" in problem["message"]
+    assert "IMAGE_URI is a template variable that nothing expands" in problem["message"]
     assert document["unchecked"], "without a cluster, it reports what was not checked"

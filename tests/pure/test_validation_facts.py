@@ -38,7 +38,7 @@ def test_a_mistake_gets_one_sentence(case: str) -> None:
 
 
 def closed_file_system(admitted: dict[str, str]) -> FileSystem:
-    """Return a file system whose mount targets admit one source at most."""
+    """Return a file system whose mount targets each admit at most one source."""
     groups = {zone: {f"sg-{zone}": frozenset({admitted[zone]} if zone in admitted else ())} for zone in (A, B, C)}
     return FileSystem(FILE_SYSTEM, "available", {A: VPC, B: VPC, C: VPC}, groups, frozenset({"sg-nodes"}))
 
@@ -112,7 +112,7 @@ FINE: dict[str, tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any]]] = {
     ),
     "versions that AWS did not report": ({}, [], {"kubernetes_versions": (), "addon_versions": {}}),
     "next minor": ({"target": {"kubernetesVersion": "1.35"}}, [], existing("1.34")),
-    "from extended support to the next minor": (
+    "from extended support to the next minor version": (
         {"target": {"kubernetesVersion": "1.34"}},
         [],
         {"addon_versions": {}, **existing("1.33")},

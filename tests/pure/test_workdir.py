@@ -1,4 +1,4 @@
-"""Folders that `submit --workdir` sends: the chosen files, and that only changed files are sent."""
+"""`submit --workdir` selects the right files of a folder, and sends only changed ones."""
 
 import subprocess
 from collections.abc import Sequence
@@ -111,7 +111,7 @@ def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
 
 
 class Here:
-    """A destination on this machine. It counts the sent bytes."""
+    """Destination on this machine. It records the number of bytes sent."""
 
     def __init__(self) -> None:
         self.sizes: list[int] = []
@@ -128,7 +128,7 @@ class Here:
 
 
 def sent(source: Path, jobs: Path, job: str) -> int:
-    """Send a folder; return the number of sent files."""
+    """Send a folder. Return the number of files sent."""
     return send(select(source), Here(), str(jobs), str(jobs / job)).files
 
 

@@ -38,7 +38,7 @@ def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 class Cluster:
-    """ConfigMaps of a namespace."""
+    """Fake cluster that stores the ConfigMaps of a namespace."""
 
     def __init__(self) -> None:
         self.objects: dict[str, dict[str, Any]] = {KEY_BUCKET_CONFIG: {"data": {"bucket": BUCKET}}}
@@ -75,7 +75,7 @@ def code(tmp_path: Path, answer: int = 41) -> Path:
 
 
 def send(running: Cluster, folder: Path) -> str:
-    """Send the folder for a job; return the object's key."""
+    """Send the folder for a job. Return the S3 object's key."""
     place = places.choose(placed(), folder, 200)
     before = set(running.objects)
     place.create(running)  # type: ignore[arg-type]

@@ -22,7 +22,7 @@ LIFECYCLE: Final = {
 are only previewed.
 """
 IN_KUBERNETES: Final = ("platform", "jobs")
-"""Settings left out of the coverage check, because its EKS clusters are recorded but not run. The demo,
+"""Settings exempt from the coverage check, which records EKS clusters but does not run them. The demo,
 test_platform_changes.py and tests/kubernetes cover them.
 """
 FREE_KEYS: Final = ("tags", "pools[].labels", "target.addonVersions")

@@ -1,5 +1,5 @@
-"""The running cluster of a stack without a route to the internet: break one of its connections to AWS, try it, restore
-it.
+"""Running cluster of a stack without a route to the internet: break one of its connections to AWS, test it, and
+restore it.
 """
 
 import http.client
@@ -27,7 +27,7 @@ REGION = "us-east-1"
 IMAGE = f"602401143452.dkr.ecr.{REGION}.amazonaws.com/eks/aws-efa-k8s-device-plugin:v0.5.20"
 PODS = "/api/v1/namespaces/kube-system/pods"
 ACCOUNT = "aws-node"
-"""Service account of the VPC CNI, whose role comes from Pod Identity."""
+"""Service account of the VPC CNI. It gets its role through Pod Identity."""
 AUDIENCE = "pods.eks.amazonaws.com"
 _numbers = itertools.count(1)
 
@@ -42,10 +42,10 @@ class PrivateCluster:
         self.system = next(group for group in groups if "system" in group["nodegroupName"])
         self.vpc = self.eks.describe_cluster(name=self.name)["cluster"]["resourcesVpcConfig"]["vpcId"]
 
-    # What a node or a pod experiences
+    # Requests by a node or a pod
 
     def join(self) -> str:
-        """Create a node group like the system pool's, and delete it. Return the message of its issue, or "" if it is ACTIVE."""
+        """Create and delete a copy of the system pool's node group. Return its health issues; "" if it was ACTIVE."""
         record, name = self.system, f"probe-{next(_numbers)}"
         template = {key: record["launchTemplate"][key] for key in ("id", "version")}
         kept = {key: record[key] for key in ("subnets", "nodeRole", "amiType", "instanceTypes") if key in record}
@@ -57,7 +57,7 @@ class PrivateCluster:
         return "; ".join(issue["message"] for issue in made["health"]["issues"])
 
     def pull(self) -> str:
-        """Make the real node pull an image from EKS's account. Return the error of the pull, or "" if it succeeds."""
+        """Make the real node pull an image from EKS's account. Return the pull error, or "" if the pull succeeds."""
         with self._pod() as pod:
             status = wait_until(lambda: self._container(pod), lambda one: one.get("imageID") or _waits_for_image(one))
         return "" if status.get("imageID") else str(status["state"]["waiting"]["message"])
@@ -77,7 +77,7 @@ class PrivateCluster:
         return json.loads(text) if answer.status == 200 else text
 
     def call(self, service: str) -> str:
-        """Call a service as a pod would. Return the message of the error, or "" if there is none."""
+        """Call a service as a pod would. Return the error message, or "" if there is none."""
         keys = self.credentials()
         assert isinstance(keys, dict), keys
         client = boto3.client(
@@ -95,7 +95,7 @@ class PrivateCluster:
             return str(error.response["Error"]["Message"])
         return ""
 
-    # What can be broken
+    # Faults
 
     @contextmanager
     def without_endpoint(self, service: str) -> Iterator[None]:
@@ -138,8 +138,8 @@ class PrivateCluster:
 
     @contextmanager
     def without_access_entry(self) -> Iterator[None]:
-        """Give the node role an entry that does not admit nodes. A node group keeps this entry, because it adds only a
-        missing one.
+        """Give the node role an access entry that does not admit nodes. Creating a node group keeps this entry, because
+        EKS adds only a missing one.
         """
         which = {"clusterName": self.name, "principalArn": self.system["nodeRole"]}
 

@@ -42,7 +42,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def ask(cloud: LocalCloud, folder: Path) -> Ask:
-    """Return a function that runs a command with --json, and checks its exit code."""
+    """Return a function that runs a command with --json and checks its exit code."""
     environment = {**cloud.environment(), "XDG_CACHE_HOME": str(folder / "cache")}
     policies = ("read", "up", "destroy", "daily", "capacity")
     iam_policies.restrict(cloud.clients(REGION), map(iam_policies.policy, policies))
@@ -83,7 +83,7 @@ def test_a_pool_lives_with_the_block_that_was_bought_for_it(cloud: LocalCloud, f
 
     advance(start + 61 * MINUTE)
     spent = ask("cost", "--kubeconfig", str(folder / "none"))["pools"]["train"]
-    assert (spent["usd"], spent["instanceHours"]) == (0, pytest.approx(2, rel=0.05)), "an hour of two nodes, and this test's time"
+    assert (spent["usd"], spent["instanceHours"]) == (0, pytest.approx(2, rel=0.05)), "two nodes for an hour, plus test time"
 
     advance(end - 46 * MINUTE)
     assert _nodes(cloud) == 2
@@ -98,7 +98,7 @@ def test_a_pool_lives_with_the_block_that_was_bought_for_it(cloud: LocalCloud, f
     destroy = stack.run("destroy")
     assert destroy.ok, destroy.output
     left = [one["container"] for one in control.leftovers()]
-    assert [one for one in left if bought["reservationId"] not in one] == [], "only the block is there, with another state"
+    assert [one for one in left if bought["reservationId"] not in one] == [], "only the block remains, in another state"
 
 
 def _buy(ask: Ask) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def _clock(ask: Ask) -> str:
 
 
 def _in_status(ask: Ask) -> dict[str, Any]:
-    """Return the block as `status` shows it. The cluster is only a record of AWS: Kubernetes cannot be reached."""
+    """Return the block as `status` shows it. The local AWS only records the cluster: its API cannot be reached."""
     status = ask("status", code=UNREACHABLE)
     [block] = [one["capacityBlock"] for one in status["pools"] if one["capacityBlock"]]
     found: dict[str, Any] = block
@@ -137,7 +137,7 @@ def _nodes(cloud: LocalCloud) -> int:
 
 
 def _actions(cloud: LocalCloud) -> dict[str, tuple[int, datetime]]:
-    """Return name -> desired size and time of the scheduled actions of the stack. EKS has one of its own."""
+    """Return the stack's scheduled actions: name -> desired size and time. The group also has one from EKS."""
     name = _group(cloud)["AutoScalingGroupName"]
     found = cloud.clients(REGION)("autoscaling").describe_scheduled_actions(AutoScalingGroupName=name)
     actions = found["ScheduledUpdateGroupActions"]

@@ -35,7 +35,7 @@ def test_the_stacks_with_a_whole_lifecycle_use_every_feature_of_all_stacks() -> 
 @pytest.mark.mission("C", "network")
 @pytest.mark.parametrize(
     "stack",
-    # the demos and tests/kubernetes also deploy these stacks
+    # mission-only for the stacks in DEMOS, which the demos and tests/kubernetes also deploy
     [*(pytest.param(name, marks=pytest.mark.mission_only) for name in sorted(DEMOS)), *sorted(coverage.LIFECYCLE)],
     indirect=True,
 )

@@ -38,7 +38,7 @@ OTHER_NAMESPACE = (
     ),
     updates("job-controller-deployment"),
 )
-"""Changes caused by a namespace `vision` instead of `research`."""
+"""Changes caused by replacing namespace `research` with `vision`."""
 MORE = {
     "name": "more",
     "launcher": "torchrun",
@@ -113,7 +113,7 @@ PREVIEWS: dict[str, list[Change]] = {
             ),
         ),
     ],
-    "a namespace renamed, the level of another": [
+    "a renamed namespace, and another namespace's level": [
         change(
             "platform.namespaces[0]",
             {"name": "mpi-jobs", "podSecurity": "baseline"},
@@ -227,9 +227,9 @@ def test_a_change_affects_exactly_the_expected_resources(name: str, stack: Local
 class Closed(NamedTuple):
     stack: LocalStack
     wanted: Values
-    """The stack's settings with the platform."""
+    """The stack's settings, changed to install the platform."""
     early: Run
-    """A preview with the platform, before the cluster exists."""
+    """A preview with these settings, before the cluster exists."""
 
 
 @pytest.fixture(scope="module")
@@ -257,7 +257,7 @@ def test_up_from_outside_a_private_cluster_reports_the_fix(closed: Closed) -> No
     assert not refused.ok
     told = next((error for error in refused.errors if "cannot be reached from here" in error), refused.output)
     assert "run `pulumi up` from inside its network" in told and "set `platform: {install: false}`" in told
-    # The platform determines who repairs broken nodes. The engine may have started this before the check ended.
+    # The platform setting also determines who repairs broken nodes. The engine may have started this before the check ended.
     assert editing.operations(refused) in ({}, {"update": {"gpumpi-06-closed-network-train"}}), "nothing else was started"
 
 
@@ -300,7 +300,7 @@ def test_without_an_endpoint_nodes_do_not_join(private: PrivateCluster, service:
     ],
 )
 def test_without_an_endpoint_images_cannot_be_pulled(private: PrivateCluster, service: str, host: str) -> None:
-    """Layers from S3 are not tested here, because the node caches them: see test_eks_endpoints_of_nodes.py."""
+    """Image layers from S3 are tested in test_eks_endpoints_of_nodes.py: here, the node has them in its cache."""
     with private.without_endpoint(service):
         reason = private.pull()
     assert f"{host} cannot be reached" in reason
@@ -321,7 +321,7 @@ def test_nodes_of_a_private_cluster_need_its_other_permissions(private: PrivateC
     with private.without_ingress():
         assert "do not allow ingress from the node on port 443" in private.join()
     with private.without_dns_hostnames():
-        assert "does not set DNS support and DNS hostnames" in private.join()
+        assert "does not enable DNS support and DNS hostnames" in private.join()
     with private.without_access_entry():
         assert "has no access entry of type EC2_LINUX" in private.join()
     with private.without_policy("AmazonEKSWorkerNodePolicy"):

@@ -73,7 +73,7 @@ PREVIEWS: dict[str, list[Change]] = {
             ),
         )
     ],
-    "another mount path of Lustre, and its protection": [
+    "another mount path for Lustre, and deletion protection": [
         change(f"{FSX}.mountPath", "/lustre", NOTHING),
         change(f"{FSX}.protect", True, NOTHING),
     ],
@@ -87,7 +87,9 @@ PREVIEWS: dict[str, list[Change]] = {
     "Lustre without replicas": [
         change(f"{FSX}.deployment", "SCRATCH_2", both(recreates(FILE_SYSTEM, LINK), deletes("lustre-key*")))
     ],
-    "a key of the user for Lustre": [change(f"{FSX}.kmsKeyArn", KEY, both(recreates(FILE_SYSTEM, LINK), deletes("lustre-key*")))],
+    "the user's KMS key for Lustre": [
+        change(f"{FSX}.kmsKeyArn", KEY, both(recreates(FILE_SYSTEM, LINK), deletes("lustre-key*")))
+    ],
     "another bucket": [change(f"{FSX}.dataRepository.path", "s3://gpumpi-inside-others", recreates(LINK))],
     "another directory": [change(f"{FSX}.dataRepository.directory", "/sets", recreates(LINK))],
     "an existing Lustre file system": [
@@ -112,12 +114,12 @@ class Inside(NamedTuple):
     stack: LocalStack
     values: editing.Values
     later: dict[str, str]
-    """Ids of two additional subnets, by placeholder."""
+    """IDs of two additional subnets, by placeholder."""
 
 
 @pytest.fixture(scope="module")
 def inside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inside]:
-    """A cluster in an existing VPC, whose account also has two more file systems and two more subnets."""
+    """Cluster in an existing VPC. Its account has two more file systems and two more subnets."""
     cloud = LocalCloud(tmp_path_factory.mktemp("storage") / "cloud")
     cloud.start(print)
     yield _brought_up(cloud)
@@ -143,7 +145,7 @@ def _brought_up(cloud: LocalCloud) -> Inside:
 
 
 def _previewed(inside: Inside, changes: dict[str, Any]) -> Run:
-    """Preview the changes, after creating the existing resources that they name."""
+    """Preview the changes, after creating the existing resources to which they refer."""
     named = {
         path: [inside.later.get(one, one) for one in value] if isinstance(value, list) else value
         for path, value in changes.items()

@@ -1,9 +1,9 @@
 """Train with JAX on several hosts: `train.py --checkpoint FILE`, started once per GPU with the variables of torchrun.
 
-A perceptron learns handwritten digits. Each process feeds a shard of every batch; XLA sums the gradients over all devices. The
-first process saves a checkpoint after each epoch, from which the next start resumes. If any process receives SIGTERM, all end
-after the same step. Exit codes: 0 if all processes end with the same weights and the model recognizes unseen digits, 143 after
-SIGTERM, otherwise 1.
+A perceptron learns handwritten digits. Each process feeds a shard of every batch, and XLA sums the gradients over all
+devices. The first process saves a checkpoint after each epoch, and the next start resumes from it. If any process
+receives SIGTERM, all end after the same step. Exit codes: 0 if all processes end with the same weights and the model
+recognizes unseen digits, 143 after SIGTERM, otherwise 1.
 """
 
 import argparse
@@ -28,10 +28,10 @@ ENOUGH = 0.9
 """Required accuracy on unseen digits."""
 MOMENTUM = 0.9
 ENDED_BY_SIGNAL = 128 + signal.SIGTERM
-"""Nonzero exit code, so that the job is started again and the training resumes."""
+"""Nonzero exit code, so the job restarts and the training resumes."""
 
 State = dict[str, Any]
-"""Weights and their velocities, by name."""
+"""Weights, and their velocities for the momentum, by name."""
 
 
 def main() -> int:
@@ -66,7 +66,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--batch", type=int, default=100, help="number of digits per step, over all processes")
     parser.add_argument(
-        "--hold", type=int, metavar="EPOCH", help="on the first start, wait after this epoch until a pod is ended"
+        "--hold", type=int, metavar="EPOCH", help="on the first start, wait after this epoch until a pod is deleted"
     )
     arguments = parser.parse_args()
     if arguments.batch % int(os.environ["WORLD_SIZE"]):
@@ -82,7 +82,7 @@ def digits() -> tuple[np.ndarray, np.ndarray]:
 
 
 def train(arguments: argparse.Namespace, images: np.ndarray, answers: np.ndarray) -> tuple[State, bool]:
-    """Train and return the state, and whether SIGTERM ended the training early."""
+    """Train. Return the state, and whether SIGTERM ended the training early."""
     mesh = Mesh(np.asarray(jax.devices()), ("batch",))
     shards, everywhere = NamedSharding(mesh, PartitionSpec("batch")), NamedSharding(mesh, PartitionSpec())
     saved, epoch = resume(arguments.checkpoint, fresh(images.shape[1]))
@@ -126,7 +126,7 @@ def scores(weights: State, images: Any) -> Any:
 
 @jax.jit
 def learn(state: State, images: jax.Array, answers: jax.Array) -> tuple[State, jax.Array]:
-    """Return the state after one step of gradient descent on a batch, and the loss before it."""
+    """Return the state after one gradient descent step on a batch, and the loss before the step."""
 
     def loss_of(weights: State) -> jax.Array:
         logits = jax.nn.log_softmax(scores(weights, images))
@@ -140,7 +140,7 @@ def learn(state: State, images: jax.Array, answers: jax.Array) -> tuple[State, j
 
 
 def save(file: Path, state: State, epoch: int) -> None:
-    """Save a checkpoint atomically in the first process while the others wait."""
+    """Save a checkpoint atomically from the first process, while the other processes wait."""
     if jax.process_index() == 0:
         file.parent.mkdir(parents=True, exist_ok=True)
         beside = file.with_suffix(".new.npz")
@@ -150,8 +150,9 @@ def save(file: Path, state: State, epoch: int) -> None:
 
 
 def resume(file: Path, state: State) -> tuple[State, int]:
-    """Return the state of the checkpoint and the completed epochs, if the first process finds one, otherwise the given
-    state. The other processes get both from it."""
+    """Return the checkpoint's state and number of completed epochs, or the given state and 0 without a checkpoint. The
+    first process reads the checkpoint and broadcasts both.
+    """
     epoch = 0
     if jax.process_index() == 0 and file.exists():
         with np.load(file) as saved:

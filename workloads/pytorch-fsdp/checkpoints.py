@@ -16,19 +16,19 @@ KEPT = 2
 
 
 class Checkpoints:
-    """Checkpoints in `FOLDER/step-N`. One is complete when it has `.metadata`, which PyTorch writes last.
+    """Checkpoints in `FOLDER/step-N`. A checkpoint is complete when it has `.metadata`, which PyTorch writes last.
 
-    A checkpoint can be loaded by another number of ranks than saved it.
+    The number of ranks that load a checkpoint may differ from the number that saved it.
     """
 
     def __init__(self, folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
         self._folder, self._model, self._optimizer = folder, model, optimizer
-        # The thread that saves needs a group of its own: its messages must not mix with those of the training.
+        # The saving thread needs its own process group: its messages must not mix with those of the training.
         self._group = dist.new_group(backend="gloo")
         self._saving: Future[Any] | None = None
 
     def save(self, step: int) -> None:
-        """Copy the state, and write it in the background. First wait until the previous checkpoint is complete."""
+        """Wait until the previous checkpoint is complete. Then copy the state, and write it in the background."""
         self.wait()
         saving = dcp.async_save(self._state(), checkpoint_id=self._path(step), process_group=self._group)
         assert isinstance(saving, Future)
@@ -66,5 +66,5 @@ class Checkpoints:
     def _delete(self, steps: list[int]) -> None:
         if dist.get_rank() == 0:
             for step in steps:
-                (self._path(step) / ".metadata").unlink()  # first, so that it is never taken for complete
+                (self._path(step) / ".metadata").unlink()  # first, so a partly deleted checkpoint is not complete
                 shutil.rmtree(self._path(step))

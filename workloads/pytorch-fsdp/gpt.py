@@ -6,7 +6,7 @@ from torch.nn import functional
 
 
 class Block(nn.Module):
-    """Self-attention and a perceptron, each behind a layer norm."""
+    """Transformer block: self-attention and a perceptron, each after a layer norm."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Generated text: random sentences. Nothing has to be downloaded, and every rank can generate any part of it."""
+"""Generated text: random sentences. It needs no download, and every rank can generate any part of it."""
 
 import torch
 
@@ -8,7 +8,7 @@ WORDS = (
     (" one node", " two jobs", " every rank", " the queue"),
     (" at night.\n", " on Monday.\n", " without a reason.\n", " before the deadline.\n"),
 )
-"""A sentence has one entry of each list."""
+"""A sentence consists of one entry from each list."""
 CHARACTERS = sorted({character for entries in WORDS for entry in entries for character in entry})
 
 _CODES = {character: code for code, character in enumerate(CHARACTERS)}

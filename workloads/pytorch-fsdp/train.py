@@ -1,8 +1,8 @@
 """Train a GPT with PyTorch's FSDP2: `torchrun --nnodes 2 --nproc_per_node 8 ... train.py --checkpoints FOLDER`.
 
-Each rank keeps only its shards of the parameters, gradients and optimizer state. The ranks save them every few steps, in the
-background, and a restart resumes from the latest complete checkpoint. If any rank receives SIGTERM, all save after the same
-step and exit. Exit codes: 0 if the model has learned the text, 143 after SIGTERM, otherwise 1.
+Each rank keeps only its shards of the parameters, gradients and optimizer state. The ranks save the shards every few
+steps, in the background, and a restart resumes from the latest complete checkpoint. If any rank receives SIGTERM, all
+save after the same step and exit. Exit codes: 0 if the model has learned the text, 143 after SIGTERM, otherwise 1.
 """
 
 import argparse
@@ -25,9 +25,9 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
 UNSEEN = 2**40
-"""Seed of the text on which the model is evaluated. Training uses the number of the step."""
+"""Seed of the evaluation text. The seed of the training text is the step number."""
 ENOUGH = 1.0
-"""Required loss per character on unseen text. An untrained model has 3.3."""
+"""The loss per character on unseen text must be below this. An untrained model's loss is 3.3."""
 ENDED_BY_SIGNAL = 128 + signal.SIGTERM
 """Nonzero exit code, so that Kubernetes restarts the pod and the training resumes."""
 
@@ -80,12 +80,14 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--checkpoints", type=Path, required=True, help="folder on a volume shared by all ranks")
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--save-every", type=int, default=10, metavar="STEPS")
-    parser.add_argument("--batch", type=int, default=16, help="number of parts of the text per step, over all ranks")
-    parser.add_argument("--context", type=int, default=32, help="number of characters that the model sees")
+    parser.add_argument("--batch", type=int, default=16, help="number of text samples per step, over all ranks")
+    parser.add_argument("--context", type=int, default=32, help="number of characters in the model's context")
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--width", type=int, default=64)
     parser.add_argument("--heads", type=int, default=4)
-    parser.add_argument("--hold", type=int, metavar="STEP", help="on the first start, wait after this step until a pod is ended")
+    parser.add_argument(
+        "--hold", type=int, metavar="STEP", help="on the first start, wait after this step until a pod is deleted"
+    )
     arguments = parser.parse_args()
     if arguments.batch % int(os.environ["WORLD_SIZE"]):
         parser.error(f"--batch: must be a multiple of the number of ranks, {os.environ['WORLD_SIZE']}")
@@ -99,7 +101,7 @@ def sharded(arguments: argparse.Namespace, device: torch.device) -> GPT:
     on_gpu = device.type == "cuda"
     options: dict[str, Any] = {
         "mesh": init_device_mesh(device.type, (dist.get_world_size(),)),
-        # Gathering parameters again for the backward pass needs CUDA in PyTorch 2.6.
+        # In PyTorch 2.6, gathering parameters again for the backward pass needs CUDA.
         "reshard_after_forward": on_gpu,
         "mp_policy": MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
         if on_gpu
@@ -140,7 +142,7 @@ def train(arguments: argparse.Namespace, model: nn.Module, device: torch.device)
 
 
 def part_of_batch(arguments: argparse.Namespace, seed: int, device: torch.device) -> torch.Tensor:
-    """Return this rank's rows of a batch, which depends on the seed only, not on the number of ranks."""
+    """Return this rank's rows of a batch. The batch depends only on the seed, not on the number of ranks."""
     rows = sentences.batch(arguments.batch, arguments.context + 1, seed)
     return rows.tensor_split(dist.get_world_size())[dist.get_rank()].to(device)
 

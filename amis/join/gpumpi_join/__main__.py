@@ -1,5 +1,6 @@
-"""`gpumpi-join`: run the service. `gpumpi-join --failed LOG`: upload the log of a failed boot and have the node replaced.
-`gpumpi-join --waiting REASON`: upload the reason why the boot takes longer."""
+"""`gpumpi-join`: run the service. `gpumpi-join --failed LOG`: upload the log of a failed boot and have the node
+replaced. `gpumpi-join --waiting REASON`: upload the reason why the boot is taking longer.
+"""
 
 import argparse
 import logging
@@ -23,7 +24,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="gpumpi-join", description=__doc__)
     parser.add_argument("--cluster-file", type=Path, default=CLUSTER_FILE)
     parser.add_argument("--failed", type=Path, metavar="LOG", help="report a failed boot: upload this log and abandon the launch")
-    parser.add_argument("--waiting", metavar="REASON", help="report why the boot takes longer: upload this text")
+    parser.add_argument("--waiting", metavar="REASON", help="report why the boot is taking longer: upload this text")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(message)s")
     try:

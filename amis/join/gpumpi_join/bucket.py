@@ -51,7 +51,7 @@ class Bucket:
         self._s3.put_object(Bucket=self._name, Key=boot_log_key(folder), Body=text, ContentType="text/plain")
 
     def put_waiting(self, folder: str, reason: bytes) -> None:
-        """Upload why this node has not joined yet."""
+        """Upload the reason why this node has not joined yet."""
         self._s3.put_object(Bucket=self._name, Key=waiting_key(folder), Body=reason, ContentType="text/plain")
 
     def notices(self, cluster: ClusterFile, members: "dict[str, Member]") -> "tuple[dict[str, Notice], dict[str, str]]":

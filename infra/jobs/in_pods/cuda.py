@@ -16,7 +16,7 @@ THREADS = 256
 FACTOR, FIRST = 2654435761, 12345
 """Word i of the buffer, filled with FIRST + the GPU's index, becomes itself + i * FACTOR, modulo 2**32."""
 
-# For compute capability 7.0 and newer, from V100 on. ptxas 12.8 and 13.0 compile it for each of sm_75 to sm_120.
+# For compute capability 7.0 and newer (V100 and later). ptxas 12.8 and 13.0 compile it for each of sm_75 to sm_120.
 KERNEL = b"""
 .version 6.3
 .target sm_70
@@ -48,7 +48,7 @@ DONE:
 
 
 class Failed(Exception):
-    """A call of the driver failed, or a GPU returned a wrong result."""
+    """A driver call failed, or a GPU returned a wrong result."""
 
 
 class Driver:

@@ -1,4 +1,4 @@
-"""Program of every rank of the smoke job's NCCL level: run nccl-tests' all_reduce_perf, and report what NCCL logged.
+"""Run nccl-tests' all_reduce_perf in each rank of the smoke job's NCCL level, and report what NCCL logged.
 
 The rank itself does not start MPI: all_reduce_perf inherits its environment and starts MPI in its place. Every rank prints
 one JSON line, short enough (below 4096 bytes) for mpirun to forward it whole. Needs only Python 3.8.
@@ -16,9 +16,9 @@ from collections import Counter
 
 PROGRAM = "all_reduce_perf"
 FOLDERS = ("/usr/local/bin", "/opt/nccl-tests/build", "/opt/nccl-tests")
-"""Where images have the program, if not in PATH, whose value SSH sessions may not get."""
+"""Folders to search if the program is not in PATH: SSH sessions may not get the image's PATH."""
 SECONDS = 900
-"""Time for the program. NCCL waits forever for messages that a security group discards."""
+"""Time limit of the program. NCCL waits forever for messages that a security group discards."""
 
 # Log lines of NCCL (src/transport/net.cc, src/plugin/net.cc at v2.30.7-1) and aws-ofi-nccl (2daf7d3).
 NETWORK = re.compile(r"Using network (.+?)\s*$", re.MULTILINE)
@@ -35,7 +35,7 @@ ROW = re.compile(
 
 
 def parsed(output: str) -> "dict[str, object]":
-    """Return the facts in the output of one rank."""
+    """Return the values found in the output of one rank."""
     paths = Counter(name + (" with GPUDirect" if "/GDRDMA" in rest else "") for name, rest in PATH.findall(output))
     version = VERSION.search(output)
     return {
@@ -64,7 +64,7 @@ def run(program: str, largest: str) -> "tuple[str, str]":
     command = [program, "-b", "8", "-e", largest, "-f", "2", "-g", "1"]
     error = ""
     with tempfile.NamedTemporaryFile() as file:
-        # NCCL logs to a file, because its lines would break lines of the table: nccl-tests prints each in several parts.
+        # NCCL logs to a file, because its output would break up lines of the table, which nccl-tests prints in parts.
         env = {**os.environ, "NCCL_DEBUG_FILE": file.name}
         try:
             # close_fds: MPICH and Intel MPI connect ranks to their launcher through an open file (PMI_FD).

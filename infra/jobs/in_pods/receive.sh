@@ -2,7 +2,7 @@
 # changed it. The folder of each job has `files`, which lists paths and digests like sha256sum, and the files in `workdir`.
 # Arguments: `offer`, folder of all jobs, folder of this job, size of the list. Input: the list; executable files begin
 # with `x`. Output: the files that need not be sent.
-# Or: `take`, folder of all jobs, folder of this job, size of the archive. Input: a compressed tar archive with the others.
+# Or: `take`, folder of all jobs, folder of this job, size of the archive. Input: a tar.gz archive with the other files.
 set -eu
 LC_ALL=C
 export LC_ALL

@@ -1,8 +1,8 @@
 """Send the lines that come in on stdin to a log stream of CloudWatch Logs.
 
-Never makes the job wait or fail: it reads stdin at once, and drops lines if CloudWatch takes them too slowly.
+Never makes the job wait or fail: it reads stdin at once, and drops lines if CloudWatch accepts them too slowly.
 
-Environment: GPUMPI_LOG_GROUP, GPUMPI_LOG_STREAM, GPUMPI_LOG_REGION, and GPUMPI_LOG_BYTES, after which no more is kept.
+Environment: GPUMPI_LOG_GROUP, GPUMPI_LOG_STREAM, GPUMPI_LOG_REGION, and GPUMPI_LOG_BYTES (the rest is dropped).
 """
 
 import os
@@ -14,11 +14,11 @@ from contextlib import suppress
 from typing import IO, Any
 
 LONGEST = 200_000
-"""Bytes of one event. Longer lines become several events."""
+"""Maximum bytes of one event. Longer lines become several events."""
 BATCH_BYTES, BATCH_EVENTS, EVENT_OVERHEAD = 1_000_000, 10_000, 26
 """Limits of a request: https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutLogEvents.html"""
 WAITING_BYTES = 8 << 20
-"""Bytes that may wait to be sent, also after a failure. They are in the memory of the job's container."""
+"""Maximum bytes waiting to be sent, including after a failure. They use the job container's memory."""
 EVERY_SECONDS = 2.0
 LAST_SECONDS = 20.0
 """How long to try to send the last lines after the job has ended."""
@@ -59,7 +59,7 @@ class Lines:
                 self._dropped += 1
                 return
             elif self._dropped:
-                self._put(f"gpumpi: {self._dropped} lines are missing here: CloudWatch took them too slowly", 100)
+                self._put(f"gpumpi: {self._dropped} lines are missing here: CloudWatch accepted them too slowly", 100)
                 self._dropped = 0
             # An event has at least one character.
             self._put(part.decode("utf-8", "replace") or " ", size)
@@ -89,7 +89,7 @@ class Stream:
         self._exists = False
 
     def put(self, events: "list[dict[str, Any]]") -> None:
-        """Raises the errors of boto3."""
+        """Write events to the stream. Raises boto3's errors."""
         where = {"logGroupName": self._group, "logStreamName": self._name}
         if not self._exists:
             with suppress(self._logs.exceptions.ResourceAlreadyExistsException):  # the container was restarted
@@ -112,9 +112,9 @@ def send(lines: Lines, stream: Stream, errors: "tuple[type[Exception], ...]") ->
             try:
                 stream.put(events)
             except errors as error:
-                # On a new node, or with a new association, it takes a while until Pod Identity works.
+                # Pod Identity takes a while to work on a new node or with a new association.
                 if not said:
-                    say(f"CloudWatch does not take this log yet: {error}")
+                    say(f"CloudWatch does not accept this log yet: {error}")
                     said = True
                 break
             events = lines.take()
@@ -137,7 +137,7 @@ def main() -> None:
         from botocore.exceptions import BotoCoreError, ClientError
     except ImportError:
         say("this log is not kept: python3 of the image has no boto3, which platform.jobLogs needs")
-        reader.join()  # tee must not find a closed pipe
+        reader.join()  # keep reading: tee must not find a closed pipe
         return
     quick = Config(connect_timeout=5, read_timeout=10, retries={"mode": "standard", "max_attempts": 3})
     logs = boto3.client("logs", region_name=os.environ["GPUMPI_LOG_REGION"], config=quick)

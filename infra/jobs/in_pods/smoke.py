@@ -1,7 +1,7 @@
 """Program of every rank of the smoke job: exchange messages with other ranks, then report node, GPUs and transports.
 
-Rank 0 prints one JSON line per rank and the verdict, and exits with 1 if a check failed. `checks` and `Expected` are
-defined in infra/jobs/smoke_verdict.py, whose source is put before this one, and so is `CUDA_PROGRAM`, the source of cuda.py.
+Rank 0 prints one JSON line per rank and the verdict, and exits with 1 if a check failed. The code before
+this source defines `checks` and `Expected` (infra/jobs/smoke_verdict.py) and `CUDA_PROGRAM` (source of cuda.py).
 """
 
 from __future__ import annotations
@@ -85,18 +85,18 @@ def assigned() -> int:
 
 
 CUDA_SECONDS = 300
-"""Time for all GPUs of a worker. A broken GPU or fabric can block the driver forever."""
+"""Time limit for all GPUs of a worker. A broken GPU or fabric can block the driver forever."""
 
 
 def cuda() -> dict[str, Any]:
-    """Run a kernel on every GPU, in a process of its own: a driver that crashes or hangs must not end this rank."""
+    """Run a kernel on every GPU, in a separate process: a driver that crashes or hangs must not end this rank."""
     process = subprocess.Popen([sys.executable, "-c", CUDA_PROGRAM], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         output, errors = process.communicate(timeout=CUDA_SECONDS)
         found: dict[str, Any] = json.loads(output.splitlines()[-1])
         return found
     except subprocess.TimeoutExpired:
-        process.kill()  # without a wait: a process that the driver blocks in the kernel does not end
+        process.kill()  # do not wait: a process that the driver blocks in the kernel does not exit
         return {"error": f"the CUDA driver did not answer within {CUDA_SECONDS} s", "gpus": []}
     except (ValueError, IndexError):
         last = (errors.decode(errors="replace").splitlines() or [""])[-1]
@@ -107,7 +107,7 @@ EXCHANGED_BYTES, EXCHANGES = 64 << 20, 4
 
 
 def rounds(hosts: Sequence[str]) -> list[list[tuple[str, str]]]:
-    """Return rounds of pairs in which every host meets every other host, and is in at most one pair of a round."""
+    """Return rounds of host pairs. Every host meets every other host, in at most one pair per round."""
     ring = [*hosts, *([""] if len(hosts) % 2 else [])]
     found = []
     for _ in range(len(ring) - 1):
@@ -118,7 +118,7 @@ def rounds(hosts: Sequence[str]) -> list[list[tuple[str, str]]]:
 
 
 def rates(world: Any, mpi: Any, hosts: Sequence[str], firsts: dict[str, int]) -> dict[str, float]:
-    """Return the rates in GB/s at which this worker exchanges messages with each other one. One rank per worker takes part."""
+    """Return the transfer rates in GB/s between this worker and each other one. One rank per worker takes part."""
     rank, found = world.Get_rank(), {}
     own = bytearray(EXCHANGED_BYTES if firsts[hosts[rank]] == rank else 0)
     theirs = bytearray(len(own))
@@ -127,7 +127,7 @@ def rates(world: Any, mpi: Any, hosts: Sequence[str], firsts: dict[str, int]) ->
         other = next((b if a == hosts[rank] else a for a, b in pairs if hosts[rank] in (a, b)), None)
         if other is None or not own:
             continue
-        for turn in range(1 + EXCHANGES):  # the first one connects
+        for turn in range(1 + EXCHANGES):  # the first exchange connects
             if turn == 1:
                 started = mpi.Wtime()
             world.Sendrecv([own, mpi.BYTE], dest=firsts[other], recvbuf=[theirs, mpi.BYTE], source=firsts[other])

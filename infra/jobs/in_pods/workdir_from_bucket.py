@@ -13,7 +13,7 @@ from pathlib import Path
 UNUSABLE_IMAGE = 78
 SAID = Path("/dev/termination-log")
 PATIENCE_SECONDS = 120
-"""On a new node, or with a new association, it takes a while until Pod Identity works."""
+"""Pod Identity takes a while to work on a new node or with a new association."""
 EXPIRED = ("404", "NoSuchKey")
 
 
@@ -27,7 +27,7 @@ def unpack(archive: Path, folder: Path) -> None:
     with tarfile.open(archive) as found:
         if hasattr(tarfile, "data_filter"):
             found.extractall(folder, filter="data")
-        else:  # Python before 3.8.17, 3.9.17, 3.10.12 and 3.11.4; `submit` made the archive
+        else:  # no filters before Python 3.8.17, 3.9.17, 3.10.12 and 3.11.4; `submit` made the archive
             found.extractall(folder)
 
 

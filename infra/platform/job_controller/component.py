@@ -18,7 +18,7 @@ NAME: Final = "gpumpi-job-controller"
 LEASE: Final = NAME
 PORT: Final = 8080
 MEMORY: Final = "128Mi"
-"""Its actual usage is in docs/measurements.md."""
+"""docs/measurements.md has the measured usage."""
 LOST_NODE_SECONDS: Final = 30
 """How long the controller's pod stays bound to a lost node."""
 READ: Final = ["get", "list", "watch"]
@@ -42,9 +42,9 @@ class JobControllerArgs:
 class JobController(pulumi.ComponentResource):
     """Creates:
     - an immutable ConfigMap with the program, named after its checksum
-    - a service account that may read and patch nodes, read their leases and the jobs and pods of the job namespaces, and
-      there write records and events, read logs, run commands in pods, delete pods, and release and end jobs
-    - the Deployment; a Lease makes sure that only one controller acts
+    - a service account that may read and patch nodes and read their leases; in the job namespaces, it may read jobs,
+      pods and logs, write records and events, run commands in pods, delete pods, and release and end jobs
+    - the Deployment; a Lease ensures that only one controller acts
     """
 
     def __init__(self, name: str, args: JobControllerArgs, opts: pulumi.ResourceOptions | None = None) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 
 FOLDER: Final = Path(__file__).parent / "in_pod"
 HEALTH: Final = Path(__file__).parents[2] / "health"
-"""What faults of nodes mean. The command line uses the same modules."""
+"""Modules that interpret faults of nodes. The command line uses the same modules."""
 PACKAGE: Final = "job_controller"
 MOUNT: Final = "/opt/gpumpi"
 

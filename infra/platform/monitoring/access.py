@@ -12,7 +12,8 @@ _GROUPS: Final = {"daemonsets": "apps", "deployments": "apps", "jobs": "batch", 
 
 
 def prometheus_in_cluster() -> list[Any]:
-    """Find nodes, read the metrics of kubelets (without `nodes/proxy`, which would allow commands in pods), and of Kueue."""
+    """Return permissions to find nodes and to read the metrics of kubelets and Kueue. They do not include
+    `nodes/proxy`, which would allow commands in pods."""
     return [
         {"api_groups": [""], "resources": ["nodes"], "verbs": READ},
         {"api_groups": [""], "resources": ["nodes/metrics"], "verbs": ["get"]},
@@ -21,7 +22,7 @@ def prometheus_in_cluster() -> list[Any]:
 
 
 def prometheus_in_namespace() -> list[Any]:
-    """Find pods with metrics."""
+    """Return the permission to find pods with metrics."""
     return [{"api_groups": [""], "resources": ["pods"], "verbs": READ}]
 
 
@@ -33,12 +34,13 @@ def kube_state_metrics() -> list[Any]:
 
 
 def within_monitoring() -> Any:
-    """Only pods of the namespace reach its pods. `kubectl port-forward` also works: it connects from inside the pod."""
+    """Allow ingress only from pods of the same namespace. `kubectl port-forward` still works: it connects from inside
+    the pod."""
     return {"pod_selector": {}, "policy_types": ["Ingress"], "ingress": [{"from_": [{"pod_selector": {}}]}]}
 
 
 def only_prometheus(labels: Mapping[str, str], ports: Sequence[int]) -> Any:
-    """Only Prometheus reaches these pods."""
+    """Allow ingress to these pods only from Prometheus."""
     source = {
         "namespace_selector": {"match_labels": {"kubernetes.io/metadata.name": MONITORING_NAMESPACE}},
         "pod_selector": {"match_labels": dict(PROMETHEUS.labels)},

@@ -10,7 +10,8 @@ from infra.platform.pods import EVERY_TAINT, RESTRICTED_CONTAINER, RESTRICTED_PO
 from infra.platform.site import Site
 
 COLLECTORS: Final = ("cpu", "diskstats", "filesystem", "infiniband", "loadavg", "meminfo", "netclass", "vmstat")
-"""`netdev` would show the pod's own interfaces: the pod does not use the host network, where job pods could reach it."""
+"""Without `netdev`, which would report only the pod's own interfaces: the pod is not on the host network, where job
+pods could reach it."""
 NOT_DISKS: Final = "^/(dev|proc|run|sys|var/lib/(containerd|kubelet))($|/)"
 POD_RESOURCES: Final = "/var/lib/kubelet/pod-resources"
 
@@ -65,7 +66,7 @@ def dcgm_exporter(site: Site, selectors: Sequence[Mapping[str, str]]) -> Any:
                 "name": DCGM_EXPORTER.job,
                 "image": site.image(f"nvcr.io/nvidia/k8s/dcgm-exporter:{versions.DCGM_EXPORTER}"),
                 "env": [
-                    {"name": "DCGM_EXPORTER_KUBERNETES", "value": "true"},  # adds the pod that uses the GPU
+                    {"name": "DCGM_EXPORTER_KUBERNETES", "value": "true"},  # labels metrics with the pod that uses the GPU
                     {"name": "DCGM_EXPORTER_LISTEN", "value": f":{DCGM_EXPORTER.port}"},
                 ],
                 "ports": [{"name": "metrics", "container_port": DCGM_EXPORTER.port}],

@@ -34,7 +34,7 @@ class Monitoring(pulumi.ComponentResource):
     """Creates:
     - a namespace that rejects privileged pods, with Prometheus, Alertmanager and kube-state-metrics
     - a DaemonSet of node-exporter and, on nodes with GPUs, of NVIDIA's DCGM exporter
-    - permissions to read what is monitored, and network policies that let only Prometheus read metrics
+    - permissions to read the monitored objects, and network policies that let only Prometheus read metrics
     - a ConfigMap with dashboards for Grafana
     """
 

@@ -14,11 +14,11 @@ RETENTION: Final = "15d"
 DATA_GIB: Final = 8
 TELEMETRY_PORT: Final = 8081
 RESOURCES: Final = ("daemonsets", "deployments", "jobs", "nodes", "pods")
-"""What kube-state-metrics reads. By default it reads all kinds, including Secrets."""
+"""Kinds that kube-state-metrics reads. By default, it reads all kinds, including Secrets."""
 
 
 def prometheus(site: Site, cluster: Monitored) -> Any:
-    """Prometheus reloads its configuration by itself: a restart would lose the metrics."""
+    """Return Prometheus's pod. It reloads its configuration by itself, because a restart would lose the metrics."""
     mounts = [
         {"name": "configuration", "mount_path": CONFIGURATION, "read_only": True},
         {"name": "data", "mount_path": DATA},
@@ -64,7 +64,7 @@ def alertmanager(site: Site, cluster: Monitored) -> Any:
         "args": [
             "--config.file=/etc/alertmanager/alertmanager.yml",
             "--storage.path=/alertmanager",
-            "--cluster.listen-address=",  # one replica: no gossip
+            "--cluster.listen-address=",  # a single replica needs no gossip
         ],
         "ports": [{"name": "http", "container_port": ALERTMANAGER.port}],
         "resources": {"requests": {"cpu": site.cpu(10), "memory": "32Mi"}, "limits": {"memory": "128Mi"}},
@@ -100,6 +100,6 @@ def kube_state_metrics(site: Site) -> Any:
 
 
 def _add_secret(mounts: list[Any], volumes: list[Any], secret: str, file: str) -> None:
-    """Mount a user's Secret. The pod starts without it, and gets it once it exists."""
+    """Mount a user's Secret. The pod also starts without the Secret, and gets it once the user creates it."""
     mounts.append({"name": "secret", "mount_path": file.rpartition("/")[0], "read_only": True})
     volumes.append({"name": "secret", "secret": {"secret_name": secret, "optional": True}})

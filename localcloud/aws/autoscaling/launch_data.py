@@ -28,7 +28,7 @@ def overrides(group: Any) -> Sequence[Mapping[str, Any]]:
 def target(group: Any) -> int:
     """Return the number of instances that make up the desired capacity.
 
-    An instance refresh may add instances (`launched_first`), which `capacity` launches on top.
+    An instance refresh may need extra instances (`launched_first`). `capacity` launches them in addition.
     """
     weight = int(overrides(group)[0].get("WeightedCapacity", "1") or 1)
     return math.ceil((group.desired_capacity or 0) / max(weight, 1))

@@ -30,7 +30,7 @@ class Batch:
 
 
 def next_batch(desired: int, left: int, least: int, most: int | None) -> Batch:
-    """Return the next batch for `left` old instances of a group of `desired` ones.
+    """Return the next batch, with `left` old instances remaining and a desired capacity of `desired`.
 
     `least` and `most` are MinHealthyPercentage and MaxHealthyPercentage. Without `most`, a batch has at least one
     instance, which is terminated while its replacement launches. With `most`, a batch that would be empty launches an
@@ -126,7 +126,7 @@ class Rolling:
         reason: Callable[[], str],
         gate: Callable[[], bool] | None = None,
     ) -> None:
-        """Continue when the condition holds; fail if it does not hold within AWS's hour."""
+        """Continue when the condition holds; fail after an hour, as on AWS."""
         deadline = durations.current() + durations.seconds(PATIENCE_SECONDS)
 
         def decide() -> None:
@@ -164,7 +164,7 @@ class Rolling:
         )
 
     def _is_ignored(self, state: Any) -> bool:
-        """Return whether the refresh leaves the instance alone."""
+        """Return whether the refresh skips the instance."""
         preferences = self.refresh.preferences
         if state.lifecycle_state == "Standby":
             return bool(preferences.get("StandbyInstances") == "Ignore")

@@ -1,4 +1,4 @@
-"""Scheduled actions of groups, which change the sizes of a group at a given time.
+"""Scheduled actions, which change the sizes of an Auto Scaling group at a given time.
 
 https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-scheduled-scaling.html. moto never runs actions,
 and stores them by name alone, although names are only unique within a group.
@@ -45,7 +45,7 @@ class Actions:
 def put_scheduled_update_group_action(call: Call) -> None:
     """https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_PutScheduledUpdateGroupAction.html
 
-    The last two texts are NOT VERIFIED (2026-11-23).
+    The last two error messages are NOT VERIFIED (2026-11-23).
     """
     params, backend = call.params, call.backend
     group = group_named(backend, params.get("AutoScalingGroupName"))

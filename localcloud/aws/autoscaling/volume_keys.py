@@ -32,8 +32,8 @@ def check(ec2: Any, data: Mapping[str, Any]) -> None:
 
 
 def _may(key: Any, operation: str, ec2: Any) -> bool:
-    """Permissions of the account's root do not count: they delegate to IAM policies, and the role's policy allows no
-    key.
+    """Return whether the role may use the key. Permissions of the account's root do not count: they delegate to IAM
+    policies, and the role's policy allows no key.
     """
     role = f"arn:aws:iam::{ec2.account_id}:{SERVICE_ROLE}"
     context = {

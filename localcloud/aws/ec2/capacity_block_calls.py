@@ -80,7 +80,7 @@ def _utc(moment: datetime | None) -> datetime | None:
 
 @operation("ec2", "PurchaseCapacityBlock")
 def purchase_capacity_block(call: Call) -> dict[str, Any]:
-    """NOT VERIFIED (2026-11-23): the codes for an unknown or outdated offering."""
+    """NOT VERIFIED (2026-11-23): the error codes for an unknown or outdated offering."""
     params, backend = call.params, call.backend
     check_region(call)
     wanted = params["CapacityBlockOfferingId"]

@@ -66,7 +66,7 @@ def describe_capacity_block_extension_offerings(call: Call) -> dict[str, Any]:
 def purchase_capacity_block_extension(call: Call) -> dict[str, Any]:
     """https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_PurchaseCapacityBlockExtension.html
 
-    NOT VERIFIED (2026-11-23): the code for an unknown offering.
+    NOT VERIFIED (2026-11-23): the error code for an unknown offering.
     """
     check_region(call)
     backend, wanted = call.backend, call.params["CapacityBlockExtensionOfferingId"]
@@ -83,7 +83,7 @@ def purchase_capacity_block_extension(call: Call) -> dict[str, Any]:
 
 
 def _extensible(backend: Any, reservation_id: str) -> tuple[CapacityReservation, datetime]:
-    """Return the block and its end. Raise AWS's error if it cannot be extended now."""
+    """Return the block and its end. Raise AWS's error if the block cannot be extended now."""
     reservation = find(backend, reservation_id)
     if reservation.kind != "capacity-block" or reservation.end is None:
         raise AwsError("InvalidParameterValue", f"The capacity reservation '{reservation_id}' is not a Capacity Block.")

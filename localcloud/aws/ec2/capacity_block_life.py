@@ -1,4 +1,4 @@
-"""States of reservations that depend on the date: a Capacity Block starts, ends its instances, and expires.
+"""Date-dependent states of reservations: a Capacity Block starts, terminates its instances, and expires.
 
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-blocks-how-it-works.html: EC2 starts to terminate the instances
 30 minutes before the end.

@@ -1,7 +1,7 @@
 """Capacity Blocks that the local AWS sells: dates, zones, prices.
 
-https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-blocks-how-it-works.html. AWS's stock is unknown. Here,
-every zone that offers a type has blocks of up to 64 instances, and a block starts in another zone each day.
+https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-blocks-how-it-works.html. AWS's supply is unknown. Here,
+every zone that offers a type has blocks of up to 64 instances, and each day's block starts in another zone.
 """
 
 import hashlib
@@ -62,7 +62,7 @@ def zones(region: str, name: str) -> tuple[str, ...]:
 def find(
     backend: Any, name: str, count: int, hours: int, moment: datetime, earliest: datetime | None, latest_end: datetime | None
 ) -> list[Offering]:
-    """Return the offerings whose duration is closest to the requested one: the first six at most."""
+    """Return at most six offerings, the earliest ones whose duration is closest to the requested duration."""
     found: list[Offering] = []
     first = _half_hour(max(moment + NOTICE, earliest or moment))
     for zone, start, end in _blocks(zones(backend.region_name, name), first, moment + HORIZON, timedelta(hours=hours)):
@@ -89,7 +89,7 @@ def _blocks(
 
 
 def free(backend: Any, name: str, zone: str, start: datetime, end: datetime) -> int:
-    """Return how many instances the zone still has to sell in that period."""
+    """Return how many instances the zone can still sell for that period."""
     taken = [
         item.total
         for item in all_reservations(backend)

@@ -103,8 +103,8 @@ def seed(
 ) -> str:
     """Add a reservation to the account, as if it had been bought earlier, and return its id.
 
-    Capacity Blocks are always targeted. A block that starts later is scheduled until then: in a day, unless
-    `starts_in_hours` is given.
+    Capacity Blocks are always targeted. A reservation that starts later is in state `scheduled` until then. With this
+    state and no `starts_in_hours`, it starts in a day.
     """
     region = zone[:-1]
     if zone not in instance_types.offered_zones(region).get(instance_type, ()):

@@ -23,11 +23,11 @@ _SERVICES = frozenset(AWS_ENDPOINT_SERVICES)
 
 @dataclass
 class NotOffered:
-    """Exceptions: on AWS, a service may be missing in a Region or in some of its zones. Tests add to them."""
+    """Services that a Region, or some of its zones, do not offer, as happens on AWS. Tests add entries."""
 
     in_region: set[str] = field(default_factory=set)
     in_zones: set[tuple[str, str]] = field(default_factory=set)
-    """Service and name of the zone."""
+    """Pairs of a service and the name of a zone."""
 
 
 def not_offered(backend: Any) -> NotOffered:

@@ -67,7 +67,7 @@ def _reservation_shown(reservation: Any) -> dict[str, Any]:
 
 
 def install() -> None:
-    """Find instances without moto's copies of all reservations. A group has one reservation per instance."""
+    """Replace moto's instance lookup, which copies all reservations: an Auto Scaling group has one per instance."""
     from moto.ec2.exceptions import InvalidInstanceIdError
     from moto.ec2.models.instances import InstanceBackend
 

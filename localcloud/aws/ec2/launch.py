@@ -193,7 +193,7 @@ def launch(
     own = {key: value for key, value in data.items() if not key.startswith("_")}
     faults.check(_as_call(backend, {**own, "MinCount": count, "MaxCount": count}))
     planned = plan(backend, data, count)
-    if planned.market == "spot":  # the policy AutoScalingServiceRolePolicy lets Auto Scaling create the role
+    if planned.market == "spot":  # AutoScalingServiceRolePolicy allows Auto Scaling to create the role
         service_linked_roles.ensure(backend.account_id, service_linked_roles.SPOT)
     return cast(list[LaunchedInstance], carry_out(backend, planned, more_tags).instances)
 

@@ -1,7 +1,7 @@
-"""Quotas of the account, enforced when EC2 creates a resource.
+"""Account quotas that EC2 enforces when it creates a resource.
 
-Codes: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
-Texts are from public logs, except that of network interfaces, which is NOT VERIFIED (2026-11-23).
+Error codes: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
+Messages are from public logs. The message about network interfaces is NOT VERIFIED (2026-11-23).
 """
 
 import re
@@ -23,7 +23,7 @@ _ON_DEMAND = {
     **{"p": "L-417A185B", "inf": "L-1945791B", "trn": "L-2C3B7624", "hpc": "L-F7808C92"},
     **{"f": "L-74FC7D96", "dl": "L-6E869C2A", "x": "L-7295265B", "u": "L-43DA4232"},
 }
-"""Letters at the start of an instance type -> code of the quota that counts its On-Demand vCPUs.
+"""Leading letters of an instance type -> code of the quota for its On-Demand vCPUs.
 
 https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html
 """
@@ -34,7 +34,7 @@ _SPOT = {
     **{"p5": "L-C4BD4855", "inf": "L-B5D1601B", "trn": "L-6B0D517C"},
     **{"f": "L-88CF9481", "dl": "L-85EED4F7", "x": "L-E3A00192"},
 }
-"""The same for Spot Instances. For P types, the generation follows the letter; AWS lists no quota for the sixth."""
+"""The same for Spot Instances. P types have quotas per generation; AWS lists none for the sixth generation."""
 
 
 def quota_of(name: str, market: str) -> str | None:
@@ -51,8 +51,8 @@ def quota_of(name: str, market: str) -> str | None:
 
 
 def refuse_vcpus(backend: Any, wanted: TypeFacts, market: str, reservation: CapacityReservation | None, count: int) -> None:
-    """Raise EC2's error if a launch exceeds the vCPU quota. Launches into a reservation use no quota: the reservation
-    itself already uses it.
+    """Raise EC2's error if a launch exceeds the vCPU quota. A launch into a reservation does not count, because the
+    reservation already does.
     """
     code = quota_of(wanted.name, market)
     if code is None or reservation is not None:
@@ -71,7 +71,7 @@ def refuse_vcpus(backend: Any, wanted: TypeFacts, market: str, reservation: Capa
 
 
 def _used(backend: Any, code: str) -> int:
-    """Return the vCPUs that count against the quota: of running instances, and of reservations, used or not."""
+    """Return the vCPUs that count against the quota: those of running instances and of reservations, used or not."""
     reserved = [item for item in all_reservations(backend) if item.kind == "default" and item.state == "active"]
     vcpus = sum(_vcpus(item.instance_type) * item.total for item in reserved if quota_of(item.instance_type, "on-demand") == code)
     for launched in backend.reservations.values():
@@ -120,7 +120,7 @@ def refuse_internet_gateway(backend: Any) -> None:
 
 
 def refuse_nat_gateway(backend: Any, zone: str) -> None:
-    """The quota counts gateways per zone that are pending, available or being deleted."""
+    """Raise EC2's error if the zone has no quota left. Pending, available and deleting gateways count."""
     live = [gateway for gateway in backend.nat_gateways.values() if gateway.state in ("pending", "available", "deleting")]
     here = [gateway for gateway in live if backend.get_subnet(gateway.subnet_id).availability_zone == zone]
     limit = int(quotas.value_of(NAT_GATEWAYS))

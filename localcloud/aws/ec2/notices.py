@@ -1,4 +1,4 @@
-"""Events that EC2 announces for an instance: the interruption of a Spot Instance, and a retirement.
+"""Events that EC2 announces for an instance: Spot interruptions and retirements.
 
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/monitoring-instances-status-check_sched.html
@@ -36,7 +36,7 @@ class Notices:
     """Events that EC2 has announced for one instance."""
 
     interruption: datetime | None = None
-    """When EC2 ends the Spot Instance."""
+    """Time at which EC2 terminates the Spot Instance."""
     event: dict[str, Any] | None = None
     """Scheduled event, in the format of DescribeInstanceStatus."""
 
@@ -55,7 +55,7 @@ def _note(instance: Any) -> Notices:
 
 
 def on_interruption(listener: Listener) -> Listener:
-    """Call the function with each Spot Instance that gets its notice."""
+    """Call the function with each Spot Instance that gets an interruption notice."""
     _listeners.append(listener)
     return listener
 
@@ -76,7 +76,7 @@ def metadata(instance: Any) -> dict[str, str]:
 
 @control_actions.action("POST", "instances/{name}/interruption")
 def interrupt(_: Any, name: str) -> dict[str, str]:
-    """Give a Spot Instance its notice. EC2 terminates it two minutes later."""
+    """Send a Spot Instance its interruption notice. EC2 terminates the instance two minutes later."""
     instance = _running(name)
     if instance.lifecycle != "spot":
         raise ValueError(f"{name} is not a Spot Instance, so EC2 does not interrupt it")
@@ -104,7 +104,7 @@ def retire(_: Any, name: str) -> dict[str, str]:
 
 @clock.watch
 def follow(moment: datetime) -> None:
-    """End the Spot Instances and retired instances whose time has come."""
+    """Terminate the Spot Instances whose interruption is due and the instances whose retirement is due."""
     for instance, notices in list(_given.values()):
         if not instance.is_live:
             del _given[instance.id]

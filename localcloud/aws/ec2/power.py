@@ -75,7 +75,7 @@ def _start(instance: Any) -> dict[str, Any]:
     before = instance.state
     if before == "stopped":
         instance._reason, instance.state_reason = "", StateReason()
-        instance.launch_time = clock.now().replace(tzinfo=None)  # the time of the last start
+        instance.launch_time = clock.now().replace(tzinfo=None)  # EC2 reports the time of the last start
         instance.start_running()
         instance_events.publish("starting", instance)
     return _change(instance, before)

@@ -55,7 +55,7 @@ def instance_at(ec2: Any, vpc_id: str, address: str) -> Any | None:
 
 
 def service_problem(origin: Origin, service: str, host: str) -> str:
-    """Return why the instance cannot reach an AWS service (`ecr.api`), or "" if it can. The reason names the host."""
+    """Return why the instance cannot reach an AWS service (`ecr.api`), including the host, or "" if it can."""
     reason = _service_problem(origin, service)
     return f"{host} cannot be reached from {origin.subnet.id}: {reason}" if reason else ""
 
@@ -67,7 +67,7 @@ def host_problem(origin: Origin, host: str) -> str:
 
 
 def resolves_private_names(origin: Origin) -> bool:
-    """Return whether the VPC's resolver answers with private addresses, for endpoints and for the Kubernetes API.
+    """Return whether the VPC's resolver returns private addresses for endpoints and for the Kubernetes API.
 
     https://docs.aws.amazon.com/vpc/latest/userguide/AmazonDNS-concepts.html
     """
@@ -75,7 +75,7 @@ def resolves_private_names(origin: Origin) -> bool:
 
 
 def source_address(origin: Origin) -> str | None:
-    """Return the public address from which the instance's connections arrive; None without a route to the internet."""
+    """Return the public source address of the instance's connections; None without a route to the internet."""
     route = _default_route(origin.ec2, origin.subnet)
     if route is None:
         return None
@@ -110,7 +110,7 @@ def _service_problem(origin: Origin, service: str) -> str:
     missing = f"{origin.vpc.id} has no endpoint for {service}"
     unused = next((one for one in _endpoints(origin, service) if one.vpc_endpoint_type == INTERFACE), None)
     if unused is not None:
-        missing = f"the private DNS name of {unused.id} is off, or {origin.vpc.id} does not set DNS support and DNS hostnames"
+        missing = f"private DNS names are off for {unused.id}, or {origin.vpc.id} does not enable DNS support and DNS hostnames"
     reason = _internet_problem(origin)
     return f"{missing}, and {reason}" if reason else ""
 
@@ -120,7 +120,7 @@ def _dns_problem(origin: Origin) -> str:
 
 
 def _endpoints(origin: Origin, service: str) -> list[Any]:
-    """Return the service's available endpoints. The prefix of its name depends on the partition."""
+    """Return the service's available endpoints. The prefix of an endpoint's service name depends on the partition."""
     suffix = f".{origin.ec2.region_name}.{service}"
     return [
         endpoint
@@ -130,7 +130,7 @@ def _endpoints(origin: Origin, service: str) -> list[Any]:
 
 
 def _interface_endpoint(origin: Origin, service: str) -> Any | None:
-    """Return the endpoint to whose addresses the service's name resolves in the VPC."""
+    """Return the interface endpoint that the service's host name resolves to in the VPC, if any."""
     if not resolves_private_names(origin):
         return None
     found = (one for one in _endpoints(origin, service) if one.vpc_endpoint_type == INTERFACE)
@@ -197,7 +197,7 @@ def _is_internet_gateway(route: Any) -> bool:
 
 
 def _default_route(ec2: Any, subnet: Any) -> Any | None:
-    """Return the route to all addresses. Targets other than NAT and internet gateways count as routes to the internet."""
+    """Return the default route. Targets other than NAT and internet gateways count as routes to the internet."""
     table = _route_table(ec2, subnet)
     routes = table.routes if table is not None else []
     return next((route for route in routes if route.destination_cidr_block == str(ANYWHERE)), None)

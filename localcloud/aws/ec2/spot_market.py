@@ -3,8 +3,9 @@
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeSpotPriceHistory.html
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_GetSpotPlacementScores.html
 
-AWS's market is unknown. A zone's price is the snapshot's spot price, or else 30 to 45 % of its on-demand price,
-depending on the zone. Scores also depend on the zone. Both are the same in every run.
+How AWS sets prices and scores is unknown. Here, a zone's price is the snapshot's spot price. Without one, it is 30 to
+45 % of the On-Demand price, depending on the zone. Scores also depend on the zone. Prices and scores are the same in
+every run.
 """
 
 import hashlib
@@ -27,13 +28,13 @@ PRODUCT = "Linux/UNIX"
 _PRODUCTS = (PRODUCT, "Linux/UNIX (Amazon VPC)")
 _UNITS = ("units", "vcpu", "memory-mib")
 FEW_TYPES = 3
-"""With fewer types, scores are always low."""
+"""With fewer instance types, placement scores are always low."""
 _BEST = 10
 
 
 @operation("ec2", "DescribeSpotPriceHistory")
 def describe_spot_price_history(call: Call) -> dict[str, Any]:
-    """Return the current prices. Earlier ones are not emulated: prices never change."""
+    """Return only the current prices: the local AWS keeps no history, because prices never change."""
     params = call.params
     names = params.get("InstanceTypes") or sorted(prices.snapshot(call.region).instances)
     zone = params.get("AvailabilityZone") or params.get("AvailabilityZoneId")

@@ -1,5 +1,7 @@
-"""ECR: encryption keys, lifecycle policies, and errors that moto lacks. Docker cannot push to it or pull from it: nodes
-pull images from `localcloud.images.registry`."""
+"""ECR: encryption keys, lifecycle policies, and errors that moto lacks.
+
+Docker cannot push to this ECR or pull from it. Nodes pull images from `localcloud.images.registry`.
+"""
 
 
 def install() -> None:

@@ -1,4 +1,4 @@
-"""Repositories: https://docs.aws.amazon.com/AmazonECR/latest/APIReference/API_CreateRepository.html and related
+"""ECR repositories: https://docs.aws.amazon.com/AmazonECR/latest/APIReference/API_CreateRepository.html and related
 operations."""
 
 import functools
@@ -40,7 +40,7 @@ def _create_repository(call: Call) -> dict[str, Any]:
 
 
 def _encryption(call: Call) -> dict[str, str]:
-    """Return the encryption configuration, with the key that KMS encryption uses.
+    """Return the encryption configuration, including the key for KMS encryption.
 
     https://docs.aws.amazon.com/AmazonECR/latest/APIReference/API_EncryptionConfiguration.html
     """

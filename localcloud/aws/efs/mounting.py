@@ -82,7 +82,7 @@ def _zones(targets: list[Any]) -> str:
 
 
 def can_connect(ec2: Any, security_groups: Sequence[str], client: Any, port: int) -> bool:
-    """Return whether a rule of the security groups admits the client to the TCP port."""
+    """Return whether the security groups allow the client to connect to the TCP port."""
     groups = {group.id for interface in client.nics.values() for group in interface.group_set}
     for rule in (rule for name in security_groups for rule in ec2.get_security_group_from_id(name).ingress_rules):
         covers_port = rule.ip_protocol == "-1" or (

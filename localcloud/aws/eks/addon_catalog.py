@@ -42,7 +42,7 @@ class CatalogAddon:
 
 @dataclass(frozen=True)
 class _Traits:
-    """What the local EKS knows about an add-on, apart from its versions."""
+    """Properties of an add-on, apart from its versions."""
 
     needs_nodes: bool = False
     service_account: str | None = None

@@ -1,4 +1,4 @@
-"""Calls of pods to AWS, which fail if the pod's node cannot reach the service.
+"""AWS calls from pods, which fail if the pod's node cannot reach the service.
 
 https://docs.aws.amazon.com/eks/latest/userguide/private-clusters.html
 """
@@ -14,11 +14,11 @@ from localcloud.aws.patching import guard
 
 SERVICES = ("autoscaling", "ec2", "ecr", "efs", "eks", "fsx", "elbv2", "kms", "logs", "s3", "service-quotas", "ssm", "sts")
 _ENDPOINTS = {"ecr": "ecr.api", "efs": "elasticfilesystem", "elbv2": "elasticloadbalancing", "service-quotas": "servicequotas"}
-"""boto3's name -> name of the VPC endpoint, where they differ."""
+"""Service name in boto3 -> service name of the VPC endpoint, where they differ."""
 
 
 def place(session: Any, instance_id: str) -> None:
-    """Record the instance from which the holder of the session calls AWS."""
+    """Record which instance the session's calls come from."""
     session.local_cloud_instance = instance_id
 
 

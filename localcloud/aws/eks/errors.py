@@ -21,7 +21,7 @@ def in_use(message: str, **members: str) -> AwsError:
 
 
 def refuse_over_quota(code: str, what: str, present: int, **members: str) -> None:
-    """Raise EKS's error if one more of `what` exceeds the quota. The text is NOT VERIFIED (2026-11-23)."""
+    """Raise EKS's error if creating one more `what` would exceed the quota. The text is NOT VERIFIED (2026-11-23)."""
     limit = quotas.value_of(code)
     if present >= limit:
         raise AwsError("ResourceLimitExceededException", f"{what} limit exceeded: {limit:g}", None, **members)

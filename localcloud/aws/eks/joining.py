@@ -1,4 +1,4 @@
-"""What can keep an instance from becoming a Ready node: its role, its access entry, and its routes to AWS's services.
+"""Checks whether an instance becomes a Ready node: its role, its access entry, and its routes to AWS's services.
 
 The checks are in boot order: nodeadm, the kubelet's registration, then the images and credentials of EKS's own
 DaemonSets.
@@ -7,12 +7,12 @@ DaemonSets.
   EKS API, because the user data contains all details of the cluster.
 - Policies of the node role: https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html
 - Access entries: https://docs.aws.amazon.com/eks/latest/userguide/access-entries.html
-- Endpoints: https://docs.aws.amazon.com/eks/latest/userguide/private-clusters.html. Without one for ecr.api, nodes do not
-  become Ready: https://github.com/awsdocs/amazon-eks-user-guide/issues/110
+- Endpoints: https://docs.aws.amazon.com/eks/latest/userguide/private-clusters.html. Without an ecr.api endpoint, nodes
+  do not become Ready: https://github.com/awsdocs/amazon-eks-user-guide/issues/110
 - publicAccessCidrs that do not include the nodes:
   https://github.com/terraform-aws-modules/terraform-aws-eks/issues/2149
 
-An instance is checked once, when it boots. On AWS, it would retry. NOT VERIFIED in an account (2026-11-23).
+An instance is checked once, at boot. On AWS, it would keep retrying. NOT VERIFIED in an account (2026-11-23).
 """
 
 import re
@@ -32,7 +32,7 @@ from localcloud.aws.policy_evaluation import Request, allows
 
 NOT_REGISTERED = "Instances failed to join the kubernetes cluster"
 NOT_READY = "Unhealthy nodes in the kubernetes cluster"
-"""EKS's messages of issue NodeCreationFailure. EKS does not report the reason; the local cloud appends it."""
+"""EKS's messages for issue NodeCreationFailure. EKS does not report the reason; the local cloud appends it."""
 
 DESCRIBE = "ec2:DescribeInstances"
 TOKEN = "ecr:GetAuthorizationToken"
@@ -58,7 +58,7 @@ _AGENT = "eks-pod-identity-agent"
 @dataclass(frozen=True)
 class Obstacle:
     message: str
-    """One of EKS's messages."""
+    """NOT_REGISTERED or NOT_READY."""
     reason: str
 
     def __str__(self) -> str:
@@ -95,8 +95,8 @@ def node_named(cluster: Cluster, name: str) -> Any | None:
 
 
 def pull_problem(cluster: Cluster, address: str, registry: str, *, is_layer: bool) -> str:
-    """Return why the node with this address cannot pull from a registry, or "" if it can. Clients that are not nodes
-    can.
+    """Return why the node with this address cannot pull from a registry, or "" if it can. Other clients can always
+    pull.
     """
     ec2 = backend_of("ec2", cluster.account, cluster.region)
     instance = reachability.instance_at(ec2, cluster.record["resourcesVpcConfig"]["vpcId"], address)
@@ -210,7 +210,7 @@ def _unreachable(cluster: Cluster, origin: Origin, service: str) -> Iterator[str
 
 
 def host(region: str, service: str) -> str:
-    """Return the host name that nodes call: https://docs.aws.amazon.com/general/latest/gr/aws-service-information.html"""
+    """Return the host name of a service: https://docs.aws.amazon.com/general/latest/gr/aws-service-information.html"""
     suffix = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
     names = {
         "ecr.api": f"api.ecr.{region}.{suffix}",
@@ -224,8 +224,8 @@ def host(region: str, service: str) -> str:
 def _api_problem(cluster: Cluster, origin: Origin) -> str:
     """Return why the node cannot reach the Kubernetes API, or "" if it can.
 
-    https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html: in the VPC, the name of a private endpoint
-    resolves to the control plane's interfaces, even if the endpoint is public too.
+    In the VPC, the name of a private endpoint resolves to the control plane's interfaces, even if the endpoint is also
+    public: https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html
     """
     vpc = cluster.record["resourcesVpcConfig"]
     if vpc["endpointPrivateAccess"] and reachability.resolves_private_names(origin):

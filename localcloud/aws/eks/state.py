@@ -55,7 +55,7 @@ class NodeGroup:
     """Name of the instance profile that contains the node role."""
     updates: dict[str, Record] = field(default_factory=dict)
     repairs: dict[str, str] = field(default_factory=dict)
-    """Instances under node auto repair, with the action."""
+    """ID of an instance under node auto repair -> repair action."""
 
     @property
     def name(self) -> str:
@@ -124,7 +124,7 @@ class Cluster:
         return events.progress("node-group", f"{self.name}/{group.name}", self.region, self.account)
 
     def progress_of_addon(self, addon: Addon) -> events.Progress:
-        """Return the realizer's progress with installing an add-on."""
+        """Return the realizer's progress in installing an add-on."""
         return events.progress("add-on", f"{self.name}/{addon.record['addonName']}", self.region, self.account)
 
     def arn_of(self, kind: str, *path: str) -> str:

@@ -36,10 +36,10 @@ def start(
     *,
     failed: Callable[[], None],
 ) -> Record:
-    """Create an update that ends after its duration, once the gate is open.
+    """Create an update that ends after its duration, but not before `gate` returns true.
 
-    `apply` applies the change, or calls `fail`. If it raises, the update fails, and `failed` ends the owner's state
-    UPDATING.
+    At the end, `apply` makes the change or calls `fail`. If it raises an exception, the update fails, and `failed`
+    is called to end the owner's state UPDATING.
     """
     update = new(updates, update_type, params)
 

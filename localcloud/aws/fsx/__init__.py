@@ -7,9 +7,10 @@
     repository.py    moves files between a linked directory and its bucket
     mounting.py      which clients may mount a file system
 
-Files are in the folder of EFS's file systems (localcloud/aws/efs/contents.py). Not emulated, and rejected: SCRATCH_1,
-PERSISTENT_1, HDD, Intelligent-Tiering, EFA, backups, logging, root squash, metadata configurations, and data repository
-tasks. FSx loads the content of an imported file on first access; the local cloud copies it immediately.
+Files are stored in the same folder as those of EFS (localcloud/aws/efs/contents.py). The local cloud rejects what it
+does not emulate: SCRATCH_1, PERSISTENT_1, HDD, Intelligent-Tiering, EFA, backups, logging, root squash, metadata
+configurations, and data repository tasks. FSx loads the content of an imported file on first access; the local cloud
+copies it immediately.
 """
 
 

@@ -78,7 +78,7 @@ def _create(call: Call) -> Record:
 
 def _linked(created: Association) -> Any:
     def final() -> str:
-        """Link the directory, and return the association's state: FAILED if FSx cannot use the bucket."""
+        """Link the directory and return the association's state, which is FAILED if FSx cannot use the bucket."""
         created.failure = repository.problem(created)
         if created.failure:
             return "FAILED"
@@ -161,4 +161,4 @@ def _check_events(policies: Record) -> None:
     for name, policy in policies.items():
         events = policy.get("Events", [])
         if name not in ("AutoImportPolicy", "AutoExportPolicy") or set(events) - _EVENTS or len(events) != len(set(events)):
-            raise bad_request(f"{name}.Events must be different values of NEW, CHANGED and DELETED.")
+            raise bad_request(f"{name}.Events must be distinct values from NEW, CHANGED and DELETED.")

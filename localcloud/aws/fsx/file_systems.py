@@ -1,4 +1,6 @@
-"""File systems: https://docs.aws.amazon.com/fsx/latest/APIReference/API_CreateFileSystem.html and related operations."""
+"""FSx file systems: https://docs.aws.amazon.com/fsx/latest/APIReference/API_CreateFileSystem.html and related
+operations.
+"""
 
 import secrets
 from collections.abc import Mapping
@@ -177,7 +179,7 @@ def _delete_file_system(call: Call) -> Record:
 
 
 def _key_arn(call: Call, deployment: str) -> str | None:
-    """Return the ARN of the encryption key: the requested key, or the AWS managed key of FSx. Scratch file systems have none."""
+    """Return the ARN of the requested encryption key or of FSx's AWS managed key; None for scratch file systems."""
     if deployment == "SCRATCH_2":
         return None
     return arn_of_enabled_key(call, "alias/aws/fsx", bad_request)

@@ -55,6 +55,7 @@ def _check_network(ec2: Any, found: FileSystem, client: Any, source: str) -> Non
     groups = [group.id for group in ec2.get_network_interface(found.record["NetworkInterfaceIds"][0]).group_set]
     failed = f"mount.lustre: mount {source} failed: Input/output error. Is the MGS running?"
     if client.vpc_id != found.record["VpcId"]:
-        raise MountRefused(f"{failed} The file system is in {found.record['VpcId']}, the client in {client.vpc_id}")
+        raise MountRefused(f"{failed} The file system is in {found.record['VpcId']}, and the client is in {client.vpc_id}")
     if not can_connect(ec2, groups, client, LUSTRE_PORT):
-        raise MountRefused(f"{failed} No security group of the file system ({', '.join(groups)}) admits it on TCP {LUSTRE_PORT}")
+        closed = f"No security group of the file system ({', '.join(groups)}) allows ingress from the client on TCP {LUSTRE_PORT}"
+        raise MountRefused(f"{failed} {closed}")

@@ -1,6 +1,6 @@
-"""Moves files between linked directories and their buckets, as automatic import and export do.
+"""Synchronizes linked directories with their buckets, as FSx's automatic import and export do.
 
-A thread compares each linked directory with its bucket while the local AWS stores files. Exported objects carry the
+If the local AWS stores files, a thread compares each linked directory with its bucket. Exported objects record the
 file's owner and permissions, and imported files get those of their object:
 https://docs.aws.amazon.com/fsx/latest/LustreGuide/posix-metadata-support.html
 """
@@ -29,7 +29,7 @@ _DIRECTORY_MODE, _FILE_MODE = 0o755, 0o755
 _linked: dict[str, Association] = {}
 """Available associations of all accounts and Regions."""
 _stopping: threading.Event | None = None
-"""Stops the running thread, if there is one."""
+"""Event that stops the running thread; None if no thread is running."""
 
 
 def problem(association: Association) -> str:
@@ -54,7 +54,7 @@ def link(association: Association) -> None:
 
 
 def unlink(association: Association) -> None:
-    """Export changes, and leave files and objects as they are."""
+    """Export the last changes. Files and objects stay."""
     if _linked.pop(association.association_id, None) is not None:
         synchronize(association)
 
@@ -70,7 +70,7 @@ def folder_of(association: Association) -> Path:
 
 
 def synchronize(association: Association, *, importing: bool = False) -> None:
-    """Import and export all changes on either side since the last call. `importing`: import unknown objects."""
+    """Import and export all changes since the last call. With `importing`, also import objects that are new here."""
     bucket = backend_of("s3", association.account, association.region).buckets.get(association.bucket)
     folder = folder_of(association)
     if bucket is None or not folder.is_dir():
@@ -86,7 +86,7 @@ def synchronize(association: Association, *, importing: bool = False) -> None:
 def _reconcile(
     association: Association, path: str, found: Any | None, file: str | None, imports: frozenset[str] | set[str]
 ) -> None:
-    """Synchronize one path, as far as the association's events allow. The bucket wins."""
+    """Synchronize one path, as far as the association's events allow. If both sides changed, the bucket wins."""
     before = association.known.get(path)
     etag = found.etag if found is not None else None
     changed = etag is not None and (before is None or before[0] != etag)
@@ -122,12 +122,12 @@ def _objects(association: Association, bucket: Any) -> dict[str, Any]:
 
 
 def _is_path(name: str) -> bool:
-    """FSx ignores keys that are not paths."""
+    """Return whether a key is a valid path. FSx ignores all other keys."""
     return bool(name) and not any(part in ("", ".", "..") for part in name.rstrip("/").split("/"))
 
 
 def _files(folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield the path and version of each file below the folder; directories end with a slash."""
+    """Yield the path and version of each file and empty directory below the folder; directories end with a slash."""
     for parent, directories, names in os.walk(folder):
         for name in directories:
             path = Path(parent, name)

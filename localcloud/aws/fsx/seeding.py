@@ -1,4 +1,4 @@
-"""Existing file systems, which users have created before their stacks."""
+"""Existing file systems, which users created before their stacks."""
 
 import secrets
 from typing import Any
@@ -12,7 +12,7 @@ _GIB = 1200
 
 
 def seed(region: str, file_system_id: str, subnet_id: str, cidr: str) -> None:
-    """Create a SCRATCH_2 file system that admits clients from the CIDR."""
+    """Create a SCRATCH_2 file system that clients in the CIDR can mount."""
     ec2, fsx = backend_of("ec2", ACCOUNT, region), backend_of("fsx", ACCOUNT, region)
     subnet = next(zone[subnet_id] for zone in ec2.subnets.values() if subnet_id in zone)
     group = ec2.create_security_group(f"lustre-{file_system_id}", "Lustre file system", vpc_id=subnet.vpc_id)

@@ -23,7 +23,7 @@ class FileSystem:
     lifecycle: str = "CREATING"
     failure: str = ""
     grown: float | None = None
-    """Time of the last increase of the capacity."""
+    """Time of the last capacity increase."""
 
     @property
     def lustre(self) -> Record:
@@ -72,7 +72,7 @@ class Association:
 
 @dataclass
 class Associations:
-    """Associations of an account and Region."""
+    """Data repository associations of an account and Region."""
 
     by_id: dict[str, Association] = field(default_factory=dict)
 

@@ -1,8 +1,8 @@
-"""Permissions: every request of every service needs policies that allow it.
+"""Permissions: policies must allow every request to every service.
 
-A request needs one or more actions on one or more resources (`needs`). Each of them is checked against the caller's
-identity policies, permissions boundary and session policy, the policy of the resource, and the policies of the VPC
-endpoints in the path (`decisions`), given the condition keys of the request (`keys`). docs/local-cloud.md lists what is
+A request needs one or more actions on one or more resources (`needs`) and has condition keys (`keys`). For each action
+and resource, `decisions` evaluates the policies of the caller, of the resource and of the VPC endpoints in the path.
+The caller's policies are identity policies, permissions boundary and session policy. docs/local-cloud.md lists what is
 not checked.
 """
 
@@ -31,7 +31,7 @@ def check(call: Call) -> None:
             request = Request(need.action, resource, known, principal)
             try:
                 reason = decisions.refusal(call, request, resource_policies.of(call, request))
-            except UnknownPolicyElement as error:  # never kinder than AWS: an unsupported element never allows a request
+            except UnknownPolicyElement as error:  # be at least as strict as AWS: an unsupported element never allows a request
                 reason = f"because the local cloud does not support an element of a policy: {error}"
             if reason:
                 raise denials.denied(call, request, need, reason)

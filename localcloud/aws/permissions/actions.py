@@ -1,7 +1,7 @@
-"""IAM's names of actions: https://docs.aws.amazon.com/service-authorization/latest/reference/
+"""IAM action names: https://docs.aws.amazon.com/service-authorization/latest/reference/
 
-Most have the name of the operation, after the service's prefix. `resource_types.yaml` lists the types of resources that
-actions have. An action that is not listed there is allowed only by statements for all resources.
+Most consist of the service's prefix and the operation's name. `resource_types.yaml` lists each action's resource types.
+Only statements for all resources allow an action that is not listed there.
 """
 
 from collections.abc import Mapping
@@ -22,10 +22,10 @@ _PREFIXES = {
     "resourcegroupstaggingapi": "tag",
     "resource-groups": "resource-groups",
 }
-"""boto3's name of a service -> prefix of its actions, where they differ."""
+"""Service name in boto3 -> prefix of the service's actions, where they differ."""
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""The parser in C, ten times as fast, where PyYAML has it."""
+"""PyYAML's C parser, which is ten times as fast, if PyYAML was built with it."""
 
 _RENAMED = {
     ("kms", "ReEncrypt"): "ReEncryptFrom",
@@ -45,7 +45,7 @@ def name_of(call: Call) -> str:
 
 @cache
 def resource_types() -> Mapping[str, tuple[str, ...]]:
-    """Return action -> types of its resources. A `+` marks a type that every request for the action has."""
+    """Return action -> resource types. A `+` marks a type that every request for the action includes."""
     by_service: dict[str, dict[str, str | None]] = yaml.load(RESOURCE_TYPES.read_text(), _LOADER)
     return {
         f"{prefix}:{name}": tuple((types or "").split())

@@ -40,9 +40,9 @@ def refusal(call: Call, request: Request, of_resource: ResourcePolicy) -> str | 
 def _missing(request: Request, of_resource: ResourcePolicy, decisions: dict[str, Decision], signed: bool) -> str | None:
     """Return the kind of policy that would have to allow the request but does not.
 
-    A resource policy that names the caller is sufficient. One that names the account delegates to the identity
-    policies. On AWS, a resource policy that names a role's session also overrides boundaries; here, boundaries always
-    count.
+    A resource policy is sufficient if its principal is the caller. If its principal is the account, identity policies
+    decide. On AWS, a resource policy with a role session as principal also overrides boundaries. Here, boundaries
+    always apply.
     """
     allowed = {kind for kind, decision in decisions.items() if decision == "allow"}
     directly = bool(of_resource.policy) and decide(replace(request, via_account=False), of_resource.policy or {}) == "allow"
@@ -57,7 +57,7 @@ def _missing(request: Request, of_resource: ResourcePolicy, decisions: dict[str,
 
 
 def _own(call: Call) -> str:
-    """Return the prefix of the service's own actions. Requests between services do not pass through endpoints."""
+    """Return the prefix of the service's actions. Requests between services do not pass through VPC endpoints."""
     return f"{prefix_of(call.service)}:"
 
 
@@ -72,7 +72,7 @@ def _a(kind: str) -> str:
 def _endpoint_policies(call: Call) -> Iterator[Policy]:
     """Yield the policies of the VPC endpoints through which the request reaches its service.
 
-    Only sessions of instances and pods have a known place in a VPC.
+    The local AWS knows the subnet only for sessions of instances and pods.
     """
     session = identity.session_of(call)
     if session is None or not (subnets := identity.subnets_of(session)):
@@ -87,7 +87,7 @@ def _endpoint_policies(call: Call) -> Iterator[Policy]:
 def _passes(ec2: Any, endpoint: Any, subnet_id: str) -> bool:
     """Return whether requests from the subnet reach the endpoint's service through the endpoint.
 
-    An interface endpoint needs private DNS, a gateway endpoint a route.
+    An interface endpoint needs private DNS; a gateway endpoint needs a route.
     """
     subnet = next((zone[subnet_id] for zone in ec2.subnets.values() if subnet_id in zone), None)
     if subnet is None or subnet.vpc_id != endpoint.vpc_id:

@@ -1,4 +1,4 @@
-"""AWS's errors for requests without permission, which depend on the service's protocol."""
+"""AWS's errors for requests without permission. They depend on the service's protocol."""
 
 import base64
 import json
@@ -11,8 +11,9 @@ from localcloud.aws.permissions.need import Need
 from localcloud.aws.policy_evaluation import Request
 
 _JSON_WITH_403 = ("rest-json",)
-"""Services of JSON 1.0 and 1.1 use status 400: https://docs.aws.amazon.com/kms/latest/APIReference/CommonErrors.html.
-EKS's own AccessDeniedException has 403: https://docs.aws.amazon.com/eks/latest/APIReference/CommonErrors.html
+"""Services with JSON 1.0 or 1.1 return status 400:
+https://docs.aws.amazon.com/kms/latest/APIReference/CommonErrors.html
+EKS's AccessDeniedException has status 403: https://docs.aws.amazon.com/eks/latest/APIReference/CommonErrors.html
 """
 
 
@@ -51,7 +52,7 @@ def unsigned(call: Call) -> AwsError:
 def encoded(call: Call, request: Request) -> str:
     """Return the details of a denial as STS decodes them (DecodeAuthorizationMessage).
 
-    It contains some of AWS's members:
+    Only some of the members that AWS returns are included:
     https://docs.aws.amazon.com/STS/latest/APIReference/API_DecodeAuthorizationMessage.html
     """
     conditions = [{"key": key, "values": value} for key, value in sorted(request.context.items())]
@@ -68,7 +69,7 @@ def encoded(call: Call, request: Request) -> str:
 
 
 def decoded(text: str) -> str:
-    """Return the details in a message that `encoded` created. Raise AwsError for other texts."""
+    """Return the details from a message that `encoded` created. Raise AwsError for any other text."""
     try:
         return zlib.decompress(base64.urlsafe_b64decode(text)).decode()
     except (ValueError, zlib.error):

@@ -1,8 +1,8 @@
-"""Dependent actions: what AWS also checks with the caller's permissions when it carries out a request.
+"""Dependent actions: further actions that AWS checks against the caller's permissions.
 
 https://docs.aws.amazon.com/service-authorization/latest/reference/reference_policies_actions-resources-contextkeys.html
-lists most of them per action. The sources of the others are below. A request that needs a service-linked role needs the
-permission to create it, even if the role exists: a policy must also work in a new account.
+lists most of them per action. Sources for the others are given below. A request that needs a service-linked role
+requires permission to create the role, even if the role exists: policies must also work in a new account.
 """
 
 from collections import defaultdict
@@ -15,7 +15,7 @@ from localcloud.aws.permissions import actions, resources
 from localcloud.aws.permissions.need import Need
 
 _TAGGING: Mapping[str, tuple[str, str]] = {
-    # Operation that accepts tags -> action that tagging needs, and the ARN of what it creates.
+    # Operation that accepts tags -> action required for tagging, and the ARN of the created resource.
     # https://docs.aws.amazon.com/IAM/latest/UserGuide/id_tags_roles.html, .../id_tags_instance-profiles.html
     "iam.CreateRole": ("iam:TagRole", ""),
     "iam.CreateInstanceProfile": ("iam:TagInstanceProfile", ""),
@@ -177,8 +177,8 @@ def _encryption(call: Call) -> Iterator[Need]:
 
 
 def _node_group(call: Call) -> Iterator[Need]:
-    """https://docs.aws.amazon.com/step-functions/latest/dg/eks-iam.html lists what EKS checks for a node group. For a launch
-    template: https://github.com/scylladb/scylla-cluster-tests/issues/12172 shows AWS's error.
+    """https://docs.aws.amazon.com/step-functions/latest/dg/eks-iam.html lists what EKS checks for a node group.
+    https://github.com/scylladb/scylla-cluster-tests/issues/12172 shows AWS's error for a launch template.
     """
     role = call.params.get("nodeRole")
     yield Need("ec2:DescribeSubnets")
@@ -204,7 +204,7 @@ def _node_template(call: Call) -> Iterator[Need]:
 
 
 def _pod_identity(call: Call) -> Iterator[Need]:
-    """Not verified: the service to which the role is passed (2026-11-23). It is the service that the role trusts."""
+    """Not verified (2026-11-23): the role is passed to the service that it trusts."""
     associations = call.params.get("podIdentityAssociations", ())
     for role in (call.params.get("roleArn"), *(one.get("roleArn") for one in associations)):
         yield from _pass_role(call, role, "pods.eks.amazonaws.com")
@@ -227,7 +227,7 @@ def _put_key_policy(call: Call) -> Iterator[Need]:
 
 
 def _file_system(call: Call) -> Iterator[Need]:
-    """https://docs.aws.amazon.com/efs/latest/ug/EFSKMS.html lists what the key's users need."""
+    """https://docs.aws.amazon.com/efs/latest/ug/EFSKMS.html lists the required permissions on the key."""
     yield from _of_file_system(call, "elasticfilesystem")
 
 

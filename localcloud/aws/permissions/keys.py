@@ -1,7 +1,7 @@
 """Condition keys of requests.
 
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html. Only these keys have values;
-for any other condition key, the key counts as missing.
+all other condition keys count as missing.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ from localcloud.aws.policy_evaluation import Values
 
 
 def of_request(call: Call) -> dict[str, Values]:
-    """Return the keys about the caller, the connection and the tags in the request.
+    """Return the condition keys for the caller, the connection and the tags in the request.
 
     Plain HTTP on loopback replaces AWS's TLS endpoint, so it counts as secure.
     """
@@ -33,7 +33,7 @@ def of_request(call: Call) -> dict[str, Values]:
 
 
 def _tags(params: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the tags in a request: a list of keys and values, a map, or EC2's specifications."""
+    """Yield the tags in a request, which may be a list of keys and values, a map, or EC2's TagSpecifications."""
     for name in ("Tags", "tags", "TagList", "TagSpecifications"):
         given = params.get(name) or ()
         if isinstance(given, dict):
@@ -47,7 +47,7 @@ def _tags(params: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def of_resource(call: Call, action: str, resource: str | None) -> dict[str, Values]:
-    """Return the keys about the tags of an existing resource."""
+    """Return the condition keys for the tags of an existing resource."""
     prefix = action.split(":")[0]
     if resource is None or resource == "*" or prefix not in _TAGS:
         return {}

@@ -12,6 +12,6 @@ class Need:
     resources: tuple[str | None, ...] = ("*",)
     """ARNs that must all be allowed; None for a resource whose ARN is unknown."""
     keys: Mapping[str, Values] = field(default_factory=dict)
-    """Condition keys that only this action has."""
+    """Condition keys that apply only to this action."""
     error: tuple[str, str] | None = None
-    """Code and message of AWS's error, if it is not the usual one."""
+    """Code and message of AWS's error, if they differ from the usual ones."""

@@ -15,7 +15,7 @@ _denied: dict[str, None] = {}
 
 
 def policies() -> tuple[Policy, ...]:
-    """Return the organization's policies: everything is allowed except the denied actions."""
+    """Return the organization's policies, which allow everything except the denied actions."""
     if not _denied:
         return ()
     everything = {"Effect": "Allow", "Action": "*", "Resource": "*"}

@@ -1,4 +1,4 @@
-"""Policies of resources: buckets, keys, file systems, repositories, and the trust policies of roles."""
+"""Resource policies of buckets, KMS keys, file systems and repositories, and trust policies of roles."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ from localcloud.aws.policy_evaluation import Policy, Request, document
 class ResourcePolicy:
     policy: Policy | None = None
     must_allow: bool = False
-    """Whether the policy must allow a request even if an identity policy does."""
+    """Whether this policy must allow a request even if an identity policy allows it."""
 
 
 def of(call: Call, request: Request) -> ResourcePolicy:
     """Return the policy of the resource that a request acts on."""
     prefix, name = request.action.split(":")
     find = _FINDERS.get(prefix)
-    if prefix == "sts" and request.resource is None:  # a role whose name is not an ARN trusts nobody
+    if prefix == "sts" and request.resource is None:  # not a valid role ARN, so no trust policy allows the request
         return ResourcePolicy(must_allow=True)
     if find is None or request.resource is None or request.resource == "*" or name == "CreateBucket":
         return ResourcePolicy()

@@ -1,4 +1,4 @@
-"""ARNs of the resources that a request names.
+"""ARNs of the resources that a request refers to.
 
 The types are those of `resource_types.yaml`. For a resource that the request creates, this is the ARN that AWS checks
 before the resource exists: with its name, or with `*` in place of its ID.
@@ -28,7 +28,7 @@ _EC2_TYPES = {
     **{"igw": "internet-gateway", "nat": "natgateway", "eipalloc": "elastic-ip", "vpce": "vpc-endpoint", "fl": "vpc-flow-log"},
     **{"acl": "network-acl", "cr": "capacity-reservation", "dopt": "dhcp-options", "key": "key-pair", "pg": "placement-group"},
 }
-"""Prefix of an ID -> type of the resource: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/resource-ids.html"""
+"""ID prefix -> resource type: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/resource-ids.html"""
 
 
 def of(call: Call, action: str) -> tuple[str | None, ...]:
@@ -68,7 +68,7 @@ def arn(call: Call, service: str, resource: str) -> str:
 
 
 def texts(value: Any) -> Iterator[str]:
-    """Yield every text in a request's parameters."""
+    """Yield every string in a request's parameters."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
@@ -92,7 +92,7 @@ def _ec2(call: Call, kind: str) -> Iterator[str]:
 
 
 def ec2_named_in(call: Call, params: Mapping[str, Any], kind: str) -> Iterator[str]:
-    """Yield the ARNs of one type of EC2 resources that a request's parameters, or launch data, name."""
+    """Yield the ARNs of the EC2 resources of one type that occur in a request's parameters or in launch data."""
     for text in texts({key: value for key, value in params.items() if key != "UserData" and "Tag" not in key}):
         if "-" in text and len(text) < 40 and _EC2_TYPES.get(get_prefix(text)) == kind:
             yield _ec2_arn(call, kind, text)
@@ -109,7 +109,7 @@ def ec2_named_in(call: Call, params: Mapping[str, Any], kind: str) -> Iterator[s
 
 
 def launch_data(call: Call, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return launch data merged with its template; without the template if it does not exist, which EC2 reports later."""
+    """Return launch data merged with its launch template. Ignore a missing template, which EC2 reports later."""
     try:
         return {**launch.with_template(call.backend_of("ec2"), data), "LaunchTemplate": data.get("LaunchTemplate") or {}}
     except AwsError:
@@ -117,7 +117,7 @@ def launch_data(call: Call, data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def of_launch(call: Call, data: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the ARNs that ec2:RunInstances acts on, given launch data that is merged with its template."""
+    """Return the ARNs that ec2:RunInstances acts on, given launch data merged with its template."""
     found: list[str] = []
     for name in actions.resource_types()["ec2:RunInstances"]:
         kind, always = name.removesuffix("+"), name.endswith("+")
@@ -172,7 +172,7 @@ def _eks(call: Call, kind: str) -> Iterator[str]:
 
 def _iam(call: Call, kind: str) -> Iterator[str]:
     backend, params = call.backend_of("iam"), call.params
-    if source := params.get("PolicySourceArn"):  # of the policy simulator
+    if source := params.get("PolicySourceArn"):  # parameter of the policy simulator
         yield source if f":{kind}/" in source else ""
     elif kind == "role" and (name := params.get("RoleName")):
         yield role(call, name)
@@ -226,7 +226,7 @@ def key_named(call: Call, name: str) -> Any | None:
     backend = call.backend_of("kms")
     try:
         return backend.keys.get(backend.any_id_to_key_id(name))
-    except (AttributeError, TypeError):  # an alias that does not exist
+    except (AttributeError, TypeError):  # the alias does not exist
         return None
 
 

@@ -35,8 +35,8 @@ class Cancellation:
                 one.set_exception(Canceled("context canceled"))
 
     def run(self, send: Callable[[], T]) -> T:
-        """Send a request and return its response. Raises Canceled as soon as the operation is canceled; the request
-        itself continues.
+        """Send a request and return its response. Raises Canceled as soon as the operation is canceled, although the
+        request itself continues.
         """
         answer: Future[T] = Future()
         with self._lock:

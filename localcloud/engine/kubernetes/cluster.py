@@ -41,8 +41,8 @@ class Cluster:
             self.unreachable = f"unable to load Kubernetes client configuration from kubeconfig file: {error}"
         self.discovery = Discovery(self._api)
         if self._api:
-            # As in the official provider: an error of this request is ignored, one of the next request (401 and 403
-            # included) makes the cluster unreachable. pulumi/pulumi-kubernetes@9497796:provider/pkg/provider/provider.go
+            # Like the official provider, ignore an error of this request. An error of the next request, including 401 and
+            # 403, makes the cluster unreachable. pulumi/pulumi-kubernetes@9497796:provider/pkg/provider/provider.go
             with suppress(ApiError, Unreachable):
                 self._api.get("/version")
             try:

@@ -29,9 +29,10 @@ def environment_of(peer: str) -> Mapping[str, str]:
 
 
 def _process(peer: str) -> psutil.Process | None:
-    """Return the process that uses the port in a peer address such as `ipv4:127.0.0.1:51234` or
-    `ipv6:%5B::1%5D:51234` for a connection to this process. Linux lets connections to different servers share a client
-    port, so the port alone may belong to another process."""
+    """Return the process at the other end of a connection to this process. `peer` is its address, such as
+    `ipv4:127.0.0.1:51234` or `ipv6:%5B::1%5D:51234`.
+
+    The port alone may belong to another process: Linux lets connections to different servers share a client port."""
     port, own = unquote(peer).rpartition(":")[2], os.getpid()
     if not port.isdigit():
         return None

@@ -56,7 +56,7 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         return plugin_pb2.PluginInfo(version=self.version)
 
     def Cancel(self, request: Any, context: grpc.ServicerContext) -> Any:
-        """End all waits and requests in flight. Created objects are recorded in the state as not ready, unless the request that
+        """End all waits and requests in flight. The state records created objects as not ready, unless the request that
         creates them is in flight."""
         self.clusters.cancel(context.peer())
         return empty_pb2.Empty()

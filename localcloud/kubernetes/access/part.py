@@ -18,5 +18,5 @@ class Access(Part):
     def ready(self) -> None:
         """Make the API server query the token webhook once, so that the first user does not have to wait for it."""
         review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": "k8s-aws-v1.none"}}
-        with suppress(OSError, ApiError):  # the request is only a warm-up; users get their own errors
+        with suppress(OSError, ApiError):  # the request is only a warm-up; if the webhook fails, users see the error themselves
             self.cluster.api.create("/apis/authentication.k8s.io/v1/tokenreviews", review)

@@ -35,7 +35,7 @@ class AwsCloud:
         self._discovery = discovery
         self._types: dict[str, InstanceType] = {}
         self._types_refused: AwsRefused | None = None
-        """Why DescribeInstanceTypes failed. This is final, as in the real program, which calls the operation only at
+        """Why DescribeInstanceTypes failed. The failure is final, because the real program calls the operation only at
         startup.
         """
         self._templates: dict[tuple[str, str], str] = {}
@@ -107,9 +107,9 @@ class AwsCloud:
     def _instance_type(self, name: str) -> InstanceType:
         """Return the size of an instance type.
 
-        Without it, the template of a group without nodes is unknown, and the whole pass fails, as in the real program
-        (GenerateEC2InstanceTypes and getAsgTemplate in kubernetes/autoscaler@cluster-autoscaler-1.35.0:
-        cluster-autoscaler/cloudprovider/aws). The real program still knows the types in its compiled-in list.
+        Without the size, the template of a group without nodes is unknown, and the whole pass fails. The real program
+        also fails, except for the types in its compiled-in list (GenerateEC2InstanceTypes and getAsgTemplate in
+        kubernetes/autoscaler@cluster-autoscaler-1.35.0:cluster-autoscaler/cloudprovider/aws).
         """
         if self._types_refused is not None:
             raise self._types_refused

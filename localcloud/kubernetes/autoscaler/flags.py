@@ -15,8 +15,8 @@ from localcloud.kubernetes.autoscaler.scale_up import EXPANDERS
 _DURATION = re.compile(r"(?:(?P<h>\d+(?:\.\d+)?)h)?(?:(?P<m>\d+(?:\.\d+)?)m)?(?:(?P<s>\d+(?:\.\d+)?)s)?(?:(?P<ms>\d+)ms)?")
 _DISCOVERY = re.compile(r"asg:tag=(?P<tags>.+)")
 POD_DELAY, GPU_POD_DELAY = 2.0, 30.0
-"""How old the oldest unschedulable pod (with GPUs) must be before a scale-up. These are constants of the real program:
-kubernetes/autoscaler@006685c:cluster-autoscaler/core/static_autoscaler.go (unschedulablePodTimeBuffer).
+"""Minimum age in seconds of the oldest unschedulable pod (with GPUs) before a scale-up. These are constants of the real
+program: kubernetes/autoscaler@006685c:cluster-autoscaler/core/static_autoscaler.go (unschedulablePodTimeBuffer).
 """
 _IGNORED = (
     "alsologtostderr",
@@ -70,7 +70,7 @@ class Options:
     max_graceful_termination: float
     expendable_priority: int
     gpu_pod_delay: float
-    """How old the oldest unschedulable pod with GPUs must be before a scale-up."""
+    """Minimum age in seconds of the oldest unschedulable pod with GPUs before a scale-up."""
     rules: Rules
     ignored: tuple[str, ...]
     """Flags on the command line that the emulator ignores."""

@@ -162,7 +162,7 @@ class ApiServer:
         raise ApiError(409, f"node {name}: update failed after {UPDATE_ATTEMPTS} conflicts")
 
     def _list(self, path: str) -> list[Json]:
-        """List objects from the API server's cache, as informers of the real program do, instead of from etcd."""
+        """List objects from the API server's cache instead of etcd, as the real program's informers do."""
         items: list[Json] = self._send("GET", f"{path}?{urlencode({'resourceVersion': '0'})}")["items"]
         return items
 

@@ -280,7 +280,7 @@ class Loop:
 
 
 def shortened_delay(gpu_pod_delay: float) -> str:
-    """Return a sentence about a delay that differs from the real one, or an empty text."""
+    """Return a note if the delay differs from the real autoscaler's, or an empty string."""
     if gpu_pod_delay == GPU_POD_DELAY:
         return ""
     return f"shortened: new pods with GPUs wait {gpu_pod_delay:g} s for more pods; the real autoscaler waits {GPU_POD_DELAY:g} s"

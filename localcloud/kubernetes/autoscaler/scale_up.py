@@ -20,7 +20,7 @@ class Plan:
     expected: Mapping[str, str] = field(default_factory=dict)
     """Pod -> name of the existing or future node that it fits on. The scheduler should place the pod there soon."""
     is_held: bool = False
-    """Whether the pods are so recent that the scale-up waits for more of them."""
+    """Whether the scale-up waits for more pods, because these are very recent."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ def _option(group: Group, pods: Sequence[Pod], daemons: Sequence[Pod], room: int
 
 
 def _put(pod: Pod, places: Iterable[FilledNode]) -> FilledNode | None:
-    """FilledNode the pod on the first node with room for it and return that node; None if no node has room."""
+    """Place the pod on the first node with room for it and return that node; None if no node has room."""
     for place in places:
         if not place.refusals(pod):
             place.put(pod)

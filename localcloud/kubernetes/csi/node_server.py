@@ -1,4 +1,4 @@
-"""A driver on a node: CSI's Identity and Node services, and the kubelet's plugin registration service.
+"""CSI driver on a node: the Identity and Node services, and the kubelet's plugin registration service.
 
 https://kubernetes-csi.github.io/docs/developing.html. All calls are unary, so a table of handlers is enough.
 """
@@ -23,7 +23,7 @@ _THREADS = 8
 
 
 class InvalidVolume(Exception):
-    """The request names no valid volume. The message contains the reason."""
+    """The volume in the request is invalid. The message contains the reason."""
 
 
 class MountRefused(Exception):
@@ -48,10 +48,10 @@ class Volumes(Protocol):
     """Whether the real driver reports the usage of volumes."""
 
     def parse(self, request: Any) -> Any:
-        """Return the volume that a NodePublishVolumeRequest names. Its text is used in messages. Raises InvalidVolume."""
+        """Return the volume in a NodePublishVolumeRequest. Messages contain its `str`. Raises InvalidVolume."""
 
     def resolve(self, volume: Any) -> Source:
-        """Return where the volume's files are. Raises MountRefused."""
+        """Return the location of the volume's files. Raises MountRefused."""
 
 
 class Mounter(Protocol):
@@ -64,7 +64,7 @@ class Driver:
     """Implements the gRPC calls. CallFailed exceptions become gRPC errors."""
 
     def __init__(self, node_id: str, endpoint: Path, registration: Path, volumes: Volumes, mounter: Mounter) -> None:
-        """`endpoint`: socket of the driver. `registration`: socket by which the kubelet finds the driver."""
+        """`endpoint`: socket of the driver. `registration`: socket through which the kubelet discovers the driver."""
         self.sockets = endpoint, registration
         self._node_id, self._volumes, self._mounter = node_id, volumes, mounter
 
@@ -142,10 +142,10 @@ class Driver:
         return registration("RegistrationStatusResponse")()
 
     def _reappear(self) -> None:
-        """Make the kubelet register the driver again: it tries once for each appearance of the registration socket.
+        """Make the kubelet register the driver again. It tries once each time the registration socket appears.
 
-        It fails while the API server is away, and while its Node object does not exist yet. The real driver's registrar
-        then exits, and its container restarts:
+        Registration fails while the API server is down or the Node object does not exist yet. The real driver's
+        registrar then exits, and its container restarts:
         https://github.com/kubernetes-csi/node-driver-registrar/blob/master/cmd/csi-node-driver-registrar/node_register.go
         The kubelet ignores names that begin with a dot.
         """

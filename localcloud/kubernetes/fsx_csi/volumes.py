@@ -14,7 +14,7 @@ DNS_NAME, MOUNT_NAME = "dnsname", "mountname"
 DEFAULT_MOUNT_NAME = "fsx"
 
 Resolve = Callable[[str], Source]
-"""Takes the source of a Lustre mount; returns where the files are. Raises MountRefused."""
+"""Takes the source of a Lustre mount; returns the location of the files. Raises MountRefused."""
 
 
 class LustreVolumes:

@@ -1,4 +1,4 @@
-"""Network policy agent of one cluster, until SIGTERM: `python -m localcloud.kubernetes.network_policy --help`.
+"""Network policy agent of one cluster; runs until SIGTERM: `python -m localcloud.kubernetes.network_policy --help`.
 
 It runs in the cluster's network namespace and enters the namespaces of the nodes to replace their rules. On SIGTERM it
 removes all rules, as the agent on EKS does when network policies are disabled.
@@ -36,7 +36,7 @@ from localcloud.machine import network
 log = logging.getLogger(__name__)
 
 SETTLE_SECONDS = 0.05
-"""Pause after a change, because changes come in groups."""
+"""Wait after a change, because more changes usually follow at once."""
 
 
 def main() -> int:
@@ -68,7 +68,7 @@ class Agent:
         self._namespaces: Cache[Any] = Cache(api, "/api/v1/namespaces", parse_labels, self._changed)
         self._policies: Cache[Any] = Cache(api, "/apis/networking.k8s.io/v1/networkpolicies", parse_policy, self._changed)
         self._applied: dict[str, tuple[int, str]] = {}
-        """Namespace's inode and rules of each node. A network namespace with the same name may be a new one."""
+        """Node's network namespace -> its inode and rules. The inode shows whether the namespace was recreated."""
 
     def end(self) -> None:
         self._ending = True

@@ -23,7 +23,7 @@ class Pod:
     on_host_network: bool = False
 
     def port(self, protocol: str, port: Port) -> int | None:
-        """Return the number of a port. None if the pod has no port of this name."""
+        """Return the number of a port; None if the pod has no port with this name."""
         if isinstance(port, int):
             return port
         return next((number for known, name, number in self.ports if (known, name) == (protocol, port)), None)
@@ -63,7 +63,7 @@ def pod_parser(networks: tuple[IPv4Network, ...]) -> Callable[[Json], Pod | None
 
 
 def parse_service(item: Json) -> Service | None:
-    """Return the service. None if it is headless or selects no pods."""
+    """Return the service; None if it is headless or selects no pods."""
     spec = item["spec"]
     address = spec.get("clusterIP", "None")
     if address in ("", "None") or not spec.get("selector"):
@@ -78,7 +78,7 @@ def parse_labels(item: Json) -> Labels:
 
 
 def parse_policy(item: Json) -> Json:
-    """Return the policy without its management data, which changes more often than the policy itself."""
+    """Return only the namespace and spec of the policy, because its other metadata changes more often."""
     return {"namespace": item["metadata"]["namespace"], "spec": item.get("spec", {})}
 
 

@@ -50,7 +50,7 @@ class NetworkPolicies(Part):
             return "not enforced: simulated nodes run no pods"
         if mode != "standard":
             self.cluster.supervisor.stop(NAME)
-            return f"not enforced: {MODE}={mode} is not emulated, only standard"
+            return f"not enforced: only {MODE}=standard is emulated, not {mode}"
         if self.status == ENFORCED:
             return ENFORCED
         try:

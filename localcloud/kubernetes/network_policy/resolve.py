@@ -17,7 +17,7 @@ LAST_PORT = 65535
 
 @dataclass(frozen=True, order=True)
 class Ports:
-    """Ports of one protocol, from the first to the last."""
+    """Port range of one protocol, including the first and the last port."""
 
     protocol: str
     first: int = 0
@@ -26,8 +26,8 @@ class Ports:
 
 @dataclass(frozen=True, order=True)
 class Allow:
-    """Allows connections with the addresses of a network. For egress, the ports are those that the pod connects to; for
-    ingress, the pod's own."""
+    """Allows connections between the pod and the addresses of a network. For egress, the ports are those that the pod
+    connects to; for ingress, they are the pod's own."""
 
     network: str
     excluded: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ class Allow:
 
 @dataclass(frozen=True)
 class Isolation:
-    """Connections of an isolated pod that are allowed in each direction. None: the pod is not isolated in this
+    """Connections that an isolated pod may have in each direction. None means that the pod is not isolated in this
     direction.
     """
 
@@ -97,7 +97,7 @@ def _allowed(world: World, policy: Json, pod: Pod, direction: Direction) -> Iter
 
 
 def _blocks(network: str, excluded: tuple[str, ...], ports: Sequence[Json]) -> Iterator[Allow]:
-    """A named port has no number here, because no pod is known to which it could belong."""
+    """Allow a network. Named ports are skipped: without a pod, they have no numbers."""
     if ":" in network:  # rules for IPv6 have no effect in an IPv4 cluster
         return
     if not ports:
@@ -108,7 +108,7 @@ def _blocks(network: str, excluded: tuple[str, ...], ports: Sequence[Json]) -> I
 
 
 def _at(address: str, ports: Sequence[Json], owner: Pod) -> Iterator[Allow]:
-    """Allow one address. The `owner` of the ports defines their names."""
+    """Allow one address. Named ports are resolved in the pod `owner`."""
     if not ports:
         yield Allow(f"{address}/32")
     for port in ports:
@@ -136,7 +136,7 @@ def _selected(world: World, own: str, peer: Json) -> Iterator[Pod]:
 
 def _services(world: World, own: str, peer: Json, ports: Sequence[Json]) -> Iterator[Allow]:
     """Allow the addresses of services whose own selector matches, because egress rules apply before kube-proxy chooses
-    a pod. A policy names the target port; the rule allows the service's port.
+    a pod. A policy contains the target port; the rule allows the service's port.
     """
     namespaces, selector = _namespaces(world, own, peer), peer.get("podSelector") or {}
     for service in world.services:

@@ -2,9 +2,9 @@
 
 https://wiki.nftables.org/wiki-nftables/index.php/Main_Page
 
-The rules apply only to forwarded packets, so the node always reaches its own pods. Each isolated pod jumps to a chain
-per direction, which returns if a policy allows the packet and drops it otherwise. Pods with the same isolation share
-chains.
+The rules apply only to forwarded packets, so the node always reaches its own pods. Packets of an isolated
+pod jump to a chain per direction, which returns if a policy allows the packet and drops it otherwise. Pods with the
+same isolation share chains.
 """
 
 from collections import defaultdict

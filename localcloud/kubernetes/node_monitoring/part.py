@@ -36,7 +36,7 @@ class NodeMonitoring(NodeAddon):
         api.apply({**head, "kind": "ClusterRoleBinding", "roleRef": role, "subjects": subjects})
 
     def uninstall(self) -> None:
-        """The conditions stay on the nodes, as on EKS: no one deletes them."""
+        """Delete the permissions. The nodes keep their conditions, as on EKS."""
         api, name = self.cluster.api, self.addon
         api.delete(f"/apis/{_RBAC}/v1/clusterrolebindings/{name}")
         api.delete(f"{_CLUSTER_ROLES}/{name}")

@@ -46,7 +46,9 @@ def _rule(xid: int) -> dict[str, str]:
 
 
 def _double_bit() -> dict[str, str]:
-    """DCGM reports a double-bit error twice: as an Xid and from the counter. The later reason replaces the earlier one."""
+    """Return the rule for double-bit errors. DCGM reports such an error twice: as an Xid and from the counter. The
+    later reason replaces the earlier one.
+    """
     pattern = _pattern(DOUBLE_BIT)
     return {"type": "permanent", "condition": GPU_CONDITION, "reason": "NvidiaDoubleBitError", "pattern": pattern}
 

@@ -10,8 +10,9 @@
     drain.py        evicts pods;  simulated.py: nodes beyond the limit (limits.py), which kwok simulates
     watches.py      raises the inotify limit, which many kubelets would exceed
 
-As on EKS, a node has GPUs and EFA devices only after a device plugin is installed. For GPUs, this is NVIDIA's own program
-with an NVML of ours (localcloud/tools/nvml), which reads the node's GPUs from /var/lib/kubelet/device-plugins/gpumpi/gpus.
-For EFA, the local image contains localcloud/tools/device-plugin, which reads the number of devices from devices.json in the
-same folder. Every device plugin's DaemonSet mounts /var/lib/kubelet/device-plugins.
+As on EKS, a node has GPUs and EFA devices only after a device plugin is installed. For GPUs, this is NVIDIA's own
+plugin with our NVML library (localcloud/tools/nvml), which reads the node's GPUs from
+/var/lib/kubelet/device-plugins/gpumpi/gpus. For EFA, the local image contains localcloud/tools/device-plugin, which
+reads the number of devices from devices.json in the same folder. Every device plugin's DaemonSet mounts
+/var/lib/kubelet/device-plugins.
 """

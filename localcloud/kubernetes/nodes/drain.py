@@ -16,13 +16,13 @@ from localcloud.kubernetes.client import Api, ApiError
 log = logging.getLogger(__name__)
 
 LEAST_SECONDS = 120.0
-"""Shortest time limit of a drain, for small delay factors: pods need time to end."""
+"""Minimum time limit of a drain, which applies with small delay factors: pods need time to terminate."""
 NO_LOAD_BALANCERS = "node.kubernetes.io/exclude-from-external-load-balancers"
 _MIRROR = "kubernetes.io/config.mirror"
 
 
 def limit() -> float:
-    """Return for how many seconds a drain evicts pods."""
+    """Return the time limit of a drain in seconds."""
     return max(LEAST_SECONDS, durations.seconds("eks-pod-eviction"))
 
 
@@ -51,7 +51,7 @@ def drain(api: Api, node: str, is_over: Callable[[], bool], seconds: float) -> l
 
 
 def cordon(api: Api, node: str) -> None:
-    """Cordon the node and take it off load balancers, as EKS does before it replaces nodes."""
+    """Cordon the node and remove it from load balancers, as EKS does before it replaces nodes."""
     _patch(api, node, {"metadata": {"labels": {NO_LOAD_BALANCERS: "true"}}, "spec": {"unschedulable": True}})
 
 
@@ -84,7 +84,7 @@ def forget(api: Api, node: str) -> None:
 def pods_on(api: Api, node: str) -> list[dict[str, Any]]:
     """Return the node's pods from the API server's cache, which has an index by node.
 
-    Without `resourceVersion=0`, each list waits until the cache has all that etcd has stored:
+    Without `resourceVersion=0`, each list request waits until the cache is as recent as etcd:
     https://kubernetes.io/docs/reference/using-api/api-concepts/#semantics-for-get-and-list
     """
     cached = {"fieldSelector": f"spec.nodeName={node}", "resourceVersion": "0"}

@@ -16,7 +16,7 @@ class RunningNode:
 
 
 class NoSuchNode(Exception):
-    """The local cloud has no such node. The message names the existing ones."""
+    """The local cloud has no such node. The message lists the existing nodes."""
 
 
 def find(clusters: Path, node: str) -> RunningNode:

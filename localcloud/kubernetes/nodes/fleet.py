@@ -108,7 +108,7 @@ class Fleet(Part):
                         raise StartError(member.problem)
 
     def _reboot(self, member: Member) -> None:
-        """Restart a node's processes. A reboot resets its GPUs, and its agent starts with a healthy condition."""
+        """Restart a node's processes. Its GPUs are reset, and its monitoring agent starts with a healthy condition."""
         if member.node is not None and member.phase == "ready":
             self._switch_off(member)
             self._start(member)
@@ -289,7 +289,7 @@ class Fleet(Part):
         self._roster.remove(member)
         if not member.is_real:
             return
-        self.cluster.publish()  # there is room for a real node
+        self.cluster.publish()  # another node can now be real
         if not self._ending.is_set():
             self._promote(member.machine.kind)
 

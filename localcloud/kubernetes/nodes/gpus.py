@@ -16,7 +16,7 @@ OF_EXPORTERS: Final = Path("var/lib/kubelet/pod-resources/gpumpi")
 """The same files for exporters, which mount only pod-resources."""
 GPUS_FILE: Final = "gpus"
 XIDS_FILE: Final = "xids"
-"""Faults of GPUs, one per line: index of the GPU, Xid. Append to it to break a GPU."""
+"""Faults of GPUs, one per line: index of the GPU, Xid. Append a line to break a GPU."""
 
 CAPABILITIES: Final = {
     "V100": "7.0",
@@ -27,7 +27,7 @@ CAPABILITIES: Final = {
     **{"H100": "9.0", "H200": "9.0"},
     **{"B200": "10.0", "B300": "10.3"},
 }
-"""EC2's name of a GPU -> CUDA compute capability: https://developer.nvidia.com/cuda-gpus"""
+"""EC2's name for a GPU -> CUDA compute capability: https://developer.nvidia.com/cuda-gpus"""
 UNKNOWN_CAPABILITY: Final = "0.0"
 
 
@@ -38,15 +38,15 @@ def uuids(machine: Machine) -> list[str]:
 
 
 def description(machine: Machine) -> str:
-    """Return the contents of the file of GPUs; its format is documented in localcloud/tools/nvml/nvml.c."""
+    """Return the contents of GPUS_FILE. localcloud/tools/nvml/nvml.c documents its format."""
     name = machine.type.gpu_name or ""
     rest = f"{machine.type.gpu_memory_mib} {CAPABILITIES.get(name, UNKNOWN_CAPABILITY)} NVIDIA {name}"
     return "".join(f"{uuid} 00000000:{0x10 + index:02x}:00.0 {rest}\n" for index, uuid in enumerate(uuids(machine)))
 
 
 def write(machine: Machine, folder: Path) -> None:
-    """Write the files that the NVML of a node reads. A node without GPUs has no such files: its NVML cannot be
-    initialized.
+    """Write the files that a node's NVML library reads. Nodes without GPUs get none, so NVML cannot be initialized
+    there.
     """
     if text := description(machine):
         (folder / GPUS_FILE).write_text(text)
@@ -54,7 +54,7 @@ def write(machine: Machine, folder: Path) -> None:
 
 
 def share(own: Path) -> None:
-    """Also show the files in `FOLDER` of a node's file system to exporters."""
+    """Make the files in `FOLDER` of a node's file system visible to exporters, too."""
     folder = own / OF_EXPORTERS
     folder.mkdir(parents=True)
     for name in (GPUS_FILE, XIDS_FILE):
@@ -63,7 +63,7 @@ def share(own: Path) -> None:
 
 
 class NoSuchGpu(Exception):
-    """The node has no such GPU. The message names the existing ones."""
+    """The node has no such GPU. The message lists the existing GPUs."""
 
 
 def break_gpu(node: RunningNode, index: int, xid: int) -> str:

@@ -1,4 +1,4 @@
-"""Which kubelet a node runs: that of the control plane, or an older one for nodes of an older AMI."""
+"""Selects the kubelet of a node: the control plane's version, or an older one for nodes with an older AMI."""
 
 import os
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ OLDER: Final[Mapping[str, Tool]] = {"1.34": KUBELET_BEFORE}
 
 
 class BadVersion(Exception):
-    """The variable names a version without a kubelet. The message names the versions with a kubelet."""
+    """The environment variable contains a version without a kubelet. The message lists the versions with a kubelet."""
 
 
 def of(version: str | None, environment: Mapping[str, str] = os.environ) -> Tool:

@@ -24,7 +24,7 @@ class NodeNetwork:
 
 
 def namespace_of_node(cluster_namespace: str, number: int | str) -> str:
-    """Return the name of a node's network namespace, or of all nodes' for the number `*`."""
+    """Return the name of a node's network namespace. The number `*` returns a pattern for all nodes."""
     return f"{cluster_namespace}-n{number}"
 
 
@@ -49,7 +49,7 @@ class Wiring:
                 _add_routes(namespace, [place])
 
     def set_link(self, place: NodeNetwork, *, up: bool) -> None:
-        """Set the end of the node's link on the bridge up or down. The node's own end keeps its address and routes."""
+        """Set the bridge's end of the node's link up or down. The node's own end keeps its address and routes."""
         with self._lock:
             network.inside(self._cluster, lambda: _set_link(place, "up" if up else "down"))
 

@@ -1,7 +1,7 @@
 """The part of a node's systemd-logind that its kubelet uses: inhibitors that delay a shutdown, and the announcement of
 a shutdown.
 
-On EKS's AMIs for Kubernetes 1.34 and newer, the kubelet ends pods gracefully before the instance shuts down: it
+On EKS's AMIs for Kubernetes 1.34 and newer, the kubelet terminates pods gracefully before the instance shuts down. It
 immediately reports its node as NotReady, and gives pods their grace period.
 https://github.com/awslabs/amazon-eks-ami/pull/2390
 https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/
@@ -24,7 +24,7 @@ SOCKET: Final = Path("/run/dbus/system_bus_socket")
 DELAY_SECONDS: Final = 150
 """Longest delay of a shutdown. nodeadm requests 2 min 30 s: EC2 gives an instance several minutes."""
 CRITICAL_SECONDS: Final = 30
-"""The part of it that is reserved for critical pods."""
+"""Part of DELAY_SECONDS that is reserved for critical pods."""
 POLL_SECONDS: Final = 0.2
 LOGIN: Final = DBusAddress("/org/freedesktop/login1", "org.freedesktop.login1", "org.freedesktop.login1.Manager")
 ANSWERS: Final = {
@@ -32,7 +32,7 @@ ANSWERS: Final = {
     b"DATA": b"OK 00000000000000000000000000000000",
     b"NEGOTIATE_UNIX_FD": b"AGREE_UNIX_FD",
 }
-"""How a server authenticates a client that its socket already identifies: the dialog of godbus, which the kubelet uses."""
+"""SASL answers for godbus, the D-Bus client of the kubelet. The socket already identifies the client."""
 UNKNOWN: Final = "org.freedesktop.DBus.Error.UnknownMethod"
 
 
@@ -46,7 +46,7 @@ class Logind:
         self._listener.bind(str(path))
         self._listener.listen()
         self._clients: dict[socket.socket, list[int]] = {}
-        """Each connection with the files of its inhibitors: a closed one no longer delays the shutdown."""
+        """Connection -> files of its inhibitors. Once a file is closed, its inhibitor no longer delays the shutdown."""
         self._lock = threading.Lock()
         threading.Thread(target=self._accept, name=f"logind {path}", daemon=True).start()
 
@@ -70,7 +70,7 @@ class Logind:
                 client.shutdown(socket.SHUT_RDWR)
 
     def _await_release(self) -> bool:
-        """Wait a moment; return whether an inhibitor is left."""
+        """Wait briefly, and return whether an inhibitor is left."""
         with self._lock:
             for held in self._clients.values():
                 for file in [one for one in held if _is_released(one)]:

@@ -99,7 +99,7 @@ class Node:
         self._await("kube-proxy", lambda: self._answers(10256))
 
     def shut_down(self, is_over: Callable[[], bool]) -> None:
-        """Let the kubelet end the node's pods, as it does when EC2 terminates the instance. Then call `stop`."""
+        """Let the kubelet terminate the node's pods, as when EC2 terminates an instance. Then call `stop`."""
         if self._logind is not None and self.process("kubelet") is not None:
             self._logind.shut_down(is_over)
 
@@ -219,7 +219,7 @@ class Node:
         (folder / "boot.sh").write_text(script)
 
     def _boot(self) -> psutil.Process:
-        """Return PID 1 of the node."""
+        """Start the node's PID 1 and return it."""
         # When PID 1 exits, the kernel kills all processes on the node, including orphans.
         namespaces = ["--mount", "--propagation=private", "--pid", "--fork", "--kill-child=SIGKILL", "--uts", "--ipc"]
         command = ["unshare", *namespaces, "--", "/bin/sh", str(self._folder / "boot.sh")]

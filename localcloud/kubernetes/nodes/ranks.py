@@ -1,5 +1,5 @@
-"""Finds ranks of jobs among the processes of local nodes, and makes them hang or slow, like a broken GPU or a busy node
-would.
+"""Finds ranks of jobs among the processes of local nodes, and makes them hang or run slowly, as a broken GPU or a
+busy node would.
 """
 
 import re
@@ -12,15 +12,15 @@ from typing import Final
 import psutil
 
 NUMBERS: Final = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
-"""Variables with the number of a rank: torchrun and rank.sh, Open MPI, Intel MPI and MPICH."""
+"""Environment variables with the number of a rank: torchrun and rank.sh, Open MPI, Intel MPI and MPICH."""
 SLOW_SECONDS, STOPPED_SHARE = 0.5, 0.8
-"""Period of a slow rank, and the share of it for which the rank is stopped."""
+"""Period of a slow rank in seconds, and the share of it during which the rank is stopped."""
 
 Ranks = Mapping[int, Sequence[psutil.Process]]
 
 
 class NoSuchRank(ValueError):
-    """The job has no such rank on these nodes. The message names the existing ones."""
+    """The job has no such rank on these nodes. The message lists the existing ranks."""
 
 
 def rank_of(environment: Mapping[str, str], job: str) -> int | None:
@@ -51,7 +51,7 @@ def of_job(roots: Iterable[psutil.Process], job: str) -> Ranks:
 
 
 class BrokenRanks:
-    """Ranks that were stopped or slowed down."""
+    """Ranks that are stopped or slowed down."""
 
     def __init__(self) -> None:
         self._slow: dict[str, threading.Event] = {}
@@ -77,7 +77,7 @@ class BrokenRanks:
 
 def _wanted(ranks: Ranks, job: str, rank: int) -> Sequence[psutil.Process]:
     if rank not in ranks:
-        names = ", ".join(map(str, sorted(ranks))) or "none, because no rank of the job is running"
+        names = ", ".join(map(str, sorted(ranks))) or "none, the job has no running rank"
         raise NoSuchRank(f"{job}: no rank {rank}; name one of: {names}")
     return ranks[rank]
 

@@ -59,7 +59,7 @@ class Roster:
             self._refused[instance_id] = node_group, problem
 
     def let_go(self, instance_id: str) -> Member | None:
-        """Mark a member as leaving and return it. Return None if it is unknown, was rejected, or is already leaving."""
+        """Mark a member as leaving and return it; None if the instance is unknown, rejected or already leaving."""
         with self._lock:
             self._refused.pop(instance_id, None)
             member = self._members.get(instance_id)

@@ -28,7 +28,7 @@ class UserData:
     cluster: str | None = None
     """Name of the cluster to join; None if user data contains none."""
     missing: tuple[str, ...] = ()
-    """Fields that nodeadm requires in addition to the cluster's name, but that the user data lacks."""
+    """Missing fields that nodeadm requires in addition to the cluster's name."""
     runs_bootstrap_script: bool = False
     """Whether a script runs the bootstrap script of Amazon Linux 2."""
     kubelet_flags: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""ECR repositories and lifecycle policies."""
+"""Test cases for ECR repositories and lifecycle policies."""
 
 import json
 from typing import Any

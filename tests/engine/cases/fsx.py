@@ -1,4 +1,4 @@
-"""FSx for Lustre."""
+"""Test cases for FSx for Lustre."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""HTTP proxy in front of an API server that holds back the responses to creates of named objects."""
+"""HTTP proxy for an API server that delays the response to the creation of an object."""
 
 import json
 import threading
@@ -12,7 +12,7 @@ from testkit.control_plane import ControlPlane
 
 
 class HoldingProxy(ThreadingHTTPServer):
-    """Forwards requests at once. The response to a create of the object `name` is sent only after `release` is set."""
+    """Forwards requests at once, but holds the response to the creation of object `name` until `release` is set."""
 
     daemon_threads = True
 

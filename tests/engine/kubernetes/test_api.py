@@ -114,7 +114,7 @@ def test_a_server_with_an_unknown_authority_fails_at_once(tmp_path: Path) -> Non
 
 
 class Door:
-    """An API server that accepts only some tokens, and a credential plugin that issues new ones."""
+    """An API server that rejects early tokens, and a credential plugin that issues a new token for each call."""
 
     def __init__(self, folder: Path, *, valid_from: int) -> None:
         self.valid_from = valid_from
@@ -164,7 +164,7 @@ RESOURCES = {"kind": "APIResourceList", "resources": [{"name": "namespaces", "ki
 
 
 def test_a_rejected_token_makes_the_cluster_unreachable_at_once(tmp_path: Path) -> None:
-    """The official provider does not wait until the API server accepts its token, and does not retry requests."""
+    """The official provider neither waits for the API server to accept its token nor retries requests."""
     door = Door(tmp_path, valid_from=9)
     with door.open() as cluster:
         assert cluster.unreachable == "unable to load schema information from the API server: Unauthorized"

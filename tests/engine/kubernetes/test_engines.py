@@ -1,4 +1,4 @@
-"""The engine at the other end of a connection."""
+"""Finding the engine at the other end of a connection, and its environment."""
 
 import os
 import socket
@@ -28,7 +28,7 @@ sys.stdin.read()
 
 
 class Processes:
-    """Python programs that hold connections until the end of the test."""
+    """Python programs that keep connections open until the end of the test."""
 
     def __init__(self, stack: ExitStack) -> None:
         self._stack = stack

@@ -1,7 +1,7 @@
 """The Kubernetes provider as a plugin that the engine starts and stops, as with `local start --providers official`.
 
-The plugin is simulated: our emulator under the official name. It shows how the engine handles a plugin, not what the
-official one does.
+The plugin is simulated: our emulator under the official name. The tests show how the engine handles a plugin, not how
+the official plugin behaves.
 """
 
 import signal

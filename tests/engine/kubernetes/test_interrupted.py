@@ -1,4 +1,4 @@
-"""Waits for readiness that time out or are canceled, and requests that are canceled in flight, with the real Pulumi engine."""
+"""Readiness waits that time out or are canceled, and requests canceled in flight, with the real Pulumi engine."""
 
 import signal
 import threading
@@ -90,7 +90,7 @@ def test_recover_adopts_an_object_whose_request_was_canceled_in_flight(
     objects.delete("configmaps", "foreign")
     again = kube.up()
     assert again.ok, again.output
-    assert again.changes == {"create": 1}, "held is as the program describes it"
+    assert again.changes == {"create": 1}, "the object `held` matches the program"
     assert recover(kube.project.pulumi, kube.project.stack, no_client, told.append).found == []
 
 

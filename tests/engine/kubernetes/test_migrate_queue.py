@@ -1,4 +1,4 @@
-"""`migrate-queue` on a real API server and etcd: what etcd stores, and which definition Kubernetes accepts afterwards."""
+"""`migrate-queue` with a real API server and etcd: stored objects, and the CRDs that Kubernetes accepts afterwards."""
 
 import base64
 import copy
@@ -24,7 +24,7 @@ KINDS = {"localqueues": "LocalQueue", "workloadpriorityclasses": "WorkloadPriori
 
 
 def definition(plural: str, stored: str) -> dict[str, Any]:
-    """Return Kueue's definition that stores this version. v0.15.0 and v0.16.1 differ in what they store."""
+    """Return Kueue's CRD with this storage version. v0.15.0 and v0.16.1 have different storage versions."""
     (file,) = [one for one in KUEUE_CRDS if one.file.endswith(f"_{plural}.yaml")]
     found = without_descriptions(yaml.safe_load((mirror.ensure(print) / file.path).read_text()))
     for version in found["spec"]["versions"]:
@@ -33,7 +33,7 @@ def definition(plural: str, stored: str) -> dict[str, Any]:
 
 
 def apply(plane: ControlPlane, wanted: dict[str, Any]) -> Any:
-    """Create the definition, or replace its spec, and wait until the API server uses it."""
+    """Create the CRD, or replace its spec, and wait until the API server uses it."""
     address = f"{DEFINITIONS}/{wanted['metadata']['name']}"
     now = plane.request("GET", address)
     if now is None:
@@ -47,7 +47,7 @@ def apply(plane: ControlPlane, wanted: dict[str, Any]) -> Any:
 
 
 def in_etcd(plane: ControlPlane, key: str) -> Any:
-    """Return an object as stored in etcd, through etcd's JSON gateway."""
+    """Read an object from etcd through etcd's JSON gateway."""
     body = {"key": base64.b64encode(f"/registry/{GROUP}/{key}".encode()).decode()}
     answer = urllib3.request("POST", f"http://127.0.0.1:{plane.etcd_port}/v3/kv/range", json=body).json()
     (found,) = answer["kvs"]
@@ -56,7 +56,7 @@ def in_etcd(plane: ControlPlane, key: str) -> Any:
 
 @pytest.fixture
 def upgraded(plane: ControlPlane, objects: Objects) -> Iterator[dict[str, str]]:
-    """Objects in the storage version of Kueue 0.15, and the definitions of Kueue 0.16. Yields the objects' keys."""
+    """Create objects in the storage version of Kueue 0.15, then the CRDs of Kueue 0.16. Yields the objects' keys."""
     for plural in KINDS:
         apply(plane, definition(plural, "v1beta1"))
     space = objects.namespace
@@ -74,7 +74,7 @@ def upgraded(plane: ControlPlane, objects: Objects) -> Iterator[dict[str, str]]:
 
 
 def await_storage(plane: ControlPlane, path: str, key: str, example: dict[str, Any]) -> None:
-    """Wait until the API server, which watches definitions, stores new objects in v1beta2."""
+    """Wait until the API server has noticed the new CRD and stores new objects in v1beta2."""
     address = f"/apis/{GROUP}/v1beta2/{path}"
 
     def stored() -> str:

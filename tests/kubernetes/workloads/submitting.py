@@ -39,7 +39,7 @@ def leaving_nothing(cluster: JobCluster, name: str) -> Iterator[None]:
 
 
 def kill_a_worker(cluster: JobCluster, selector: str, name: str = "") -> None:
-    """Delete a pod of the job with a grace period of one second."""
+    """Delete one of the job's pods with a grace period of one second."""
     (pod,) = [one for one in cluster.objects("pods", selector) if name in ("", one["metadata"]["name"])]
     namespace = pod["metadata"]["namespace"]
     done = cluster.kubectl("delete", "pod", pod["metadata"]["name"], "-n", namespace, "--grace-period=1", "--wait=false")

@@ -1,4 +1,4 @@
-"""Mistakes that AWS would report only when it launches a node or creates an endpoint, found with facts from AWS."""
+"""Mistakes that facts from AWS reveal before AWS rejects the launch of a node or the creation of an endpoint."""
 
 from dataclasses import replace
 from typing import Any
@@ -41,7 +41,7 @@ def services(**zones: tuple[str, ...] | None) -> dict[str, Any]:
 
 
 def in_block(desired: int, version: str = "1.35", **changed: Any) -> dict[str, Any]:
-    """Return facts with a pool in a Capacity Block, launched from a template that differs from the wanted one."""
+    """Return facts with a Capacity Block pool whose nodes were launched from an outdated template."""
     template = NodeTemplate("p5.48xlarge", None, RESERVATION, 500, (), "")
     old = ExistingPool(B, 0, desired, 2, zones=(B,), instance_type="p5.48xlarge", node_group="g-1", version=version)
     train = replace(old, **{"block_template": template, **changed})
@@ -75,8 +75,8 @@ CASES: dict[str, FactsCase] = {
         {"instance_types": {"p6-b300.48xlarge": BLIND, "m7i.large": instance_type("m7i.large")}},
         [],
     ),
-    # default key of EBS
-    "default key of EBS that only the account may use": (
+    # EBS default key
+    "EBS default key that only the account may use": (
         {},
         [],
         ebs_key(),
@@ -85,13 +85,13 @@ CASES: dict[str, FactsCase] = {
             f"{', '.join(OPERATIONS[:-1])} and ReEncryptTo, so no node could start. Extend the key policy as in {HOW}, or {RESET}"
         ],
     ),
-    "default key of EBS that was deleted": (
+    "deleted EBS default key": (
         {},
         [],
         ebs_key(allow("kms:*"), state="PendingDeletion"),
         [f"account: {ENCRYPTS}, but the state of the key is PendingDeletion. Enable the key, or {RESET}"],
     ),
-    "default key of EBS with a condition that depends on the request": (
+    "EBS default key with a condition that depends on the request": (
         {},
         [],
         ebs_key(allow("kms:*", Condition={"StringEquals": {"aws:PrincipalOrgID": "o-1"}})),
@@ -101,7 +101,7 @@ CASES: dict[str, FactsCase] = {
             f"Client.InternalError, see {HOW}."
         ],
     ),
-    "default key of EBS that denies everyone else in the account": (
+    "EBS default key that denies everyone else in the account": (
         {},
         [],
         ebs_key(allow("kms:*"), {"Effect": "Deny", "NotPrincipal": {"AWS": f"{ACCOUNT}"}, "Action": "kms:Decrypt"}),
@@ -110,7 +110,7 @@ CASES: dict[str, FactsCase] = {
             f"conditions. If nodes fail to launch with Client.InternalError, see {HOW}."
         ],
     ),
-    "default key of EBS that a grant allows": ({}, [], ebs_key(grants=OPERATIONS), []),
+    "EBS default key that a grant allows": ({}, [], ebs_key(grants=OPERATIONS), []),
     # endpoints
     "service without endpoints in the Region": (
         CLOSED,
@@ -118,7 +118,7 @@ CASES: dict[str, FactsCase] = {
         services(eks=None, logs=None),
         [f"network.interfaceEndpoints: {REGION} has no interface endpoint for eks. {NAT}, or use another Region."],
     ),
-    "service of Session Manager without endpoints in the Region": (
+    "Session Manager service without endpoints in the Region": (
         CLOSED,
         [],
         services(ec2messages=None),
@@ -154,15 +154,14 @@ CASES: dict[str, FactsCase] = {
             f"network.zones[1]: {B} has no interface endpoint for eks. {NAT}.",
         ],
     ),
-    "services that the caller may not list, where their names follow a pattern": (CLOSED, [], {"endpoint_services": None}, []),
-    "services that the caller may not list, where their names follow no pattern": (
+    "services that the caller may not list, with predictable names": (CLOSED, [], {"endpoint_services": None}, []),
+    "services that the caller may not list, with unpredictable names": (
         CLOSED,
         [],
         {"partition": "aws-cn"},
         [
-            "network.interfaceEndpoints: the names of endpoint services in aws-cn could not be read, and they follow no "
-            "pattern. Allow "
-            f"arn:aws:iam::{ACCOUNT}:user/ada to call ec2:DescribeVpcEndpointServices."
+            "network.interfaceEndpoints: the names of endpoint services in aws-cn could not be listed and cannot be derived. "
+            f"Allow arn:aws:iam::{ACCOUNT}:user/ada to call ec2:DescribeVpcEndpointServices."
         ],
     ),
     "services that the stack does not use": ({}, [], {"endpoint_services": {}, "partition": "aws-cn"}, []),

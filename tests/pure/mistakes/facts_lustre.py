@@ -1,4 +1,4 @@
-"""Mistakes with FSx for Lustre found with facts from AWS."""
+"""FSx for Lustre mistakes that are found with facts from AWS."""
 
 from dataclasses import replace
 from typing import Any
@@ -40,7 +40,7 @@ CASES: dict[str, FactsCase] = {
         {"lustre": replace(FOUND, state="FAILED")},
         [f"storage.fsx.fileSystemId: {FILE_SYSTEM} is FAILED. Use one that is AVAILABLE."],
     ),
-    "Lustre file system of another VPC": (
+    "Lustre file system in another VPC": (
         NAMED,
         [],
         {"lustre": replace(FOUND, vpc_id="vpc-99999999")},
@@ -62,7 +62,7 @@ CASES: dict[str, FactsCase] = {
         {},
         [f'storage.fsx.zone: "us-west-2f" is not a zone of the cluster\'s VPC. Choose from {A}, {B}, {C}.'],
     ),
-    "Lustre in another zone than before": (
+    "Lustre moved to another zone": (
         {"storage": {"fsx": {"zone": B, "sizeGib": 2400}}},
         [],
         OWN,
@@ -80,7 +80,7 @@ CASES: dict[str, FactsCase] = {
         {"bucket_region": ""},
         ["storage.fsx.dataRepository.path: bucket sets does not exist. Create it, or use an existing bucket."],
     ),
-    "linked bucket of another Region": (
+    "linked bucket in another Region": (
         LINKED,
         [],
         {"bucket_region": "eu-west-1"},
@@ -89,17 +89,17 @@ CASES: dict[str, FactsCase] = {
             f"{REGION}. Use one there."
         ],
     ),
-    "key of Lustre that does not exist": (
+    "Lustre key that does not exist": (
         ENCRYPTED,
         [],
         {"lustre_key_state": "NotFound"},
         ["storage.fsx.kmsKeyArn: the key does not exist. Use a key that is enabled."],
     ),
-    "key of Lustre that is about to be deleted": (
+    "Lustre key that is scheduled for deletion": (
         ENCRYPTED,
         [],
         {"lustre_key_state": "PendingDeletion"},
         ["storage.fsx.kmsKeyArn: the state of the key is PendingDeletion. Use a key that is enabled."],
     ),
-    "key of Lustre that could not be read": (ENCRYPTED, [], {"lustre_key_state": None}, []),
+    "Lustre key that could not be read": (ENCRYPTED, [], {"lustre_key_state": None}, []),
 }

@@ -220,13 +220,13 @@ CASES: dict[str, FactsCase] = {
         reserved(),
         [f"pools[0].capacity.kind: {RESERVATION} is not a capacity block. Use targeted-odcr."],
     ),
-    "capacity block that is about to end": (
+    "Capacity Block that is about to end": (
         {},
         [pool(instance_type="p5.48xlarge", capacity=BLOCK)],
         reserved(kind="capacity-block", end=ENDS, read_at=ENDS - timedelta(minutes=45)),
         [
-            f"warning: pools[0].capacity.reservationId: {RESERVATION} ends at 2026-12-01 11:30 UTC: EC2 terminates its instances "
-            "from 30 minutes before. Extend the block, or use another one."
+            f"warning: pools[0].capacity.reservationId: {RESERVATION} ends at 2026-12-01 11:30 UTC: EC2 starts terminating "
+            "its instances 30 minutes earlier. Extend the block, or use another one."
         ],
     ),
     "reservation too small": (

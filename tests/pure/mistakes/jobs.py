@@ -1,4 +1,4 @@
-"""Rejected settings of jobs, with the full messages."""
+"""Rejected job settings, with the full messages."""
 
 from typing import Any
 
@@ -62,7 +62,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         {"resources": {"rdma": 1}},
         "resources.rdma: 1 exceeds what a node in pool small has available for jobs (0 RDMA devices). Lower it.",
     ),
-    # commands that start ranks themselves, and how ranks end
+    # commands that start ranks themselves, and the end of ranks
     (
         {"command": ["torchrun", "train.py"]},
         "command: starts torchrun, which launcher mpijob would run once per rank. Set launcher: torchrun.",
@@ -81,7 +81,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"launcher": "torchrun", "command": ["env", "A=1", "mpirun", "./a.out"]},
-        "command: starts mpirun, which needs hosts that accept SSH; those of launcher torchrun do not. Set launcher: mpijob.",
+        "command: starts mpirun, which needs SSH to the workers; launcher torchrun does not set it up. Set launcher: mpijob.",
     ),
     (
         {"command": ["python3", "-m", "deepspeed.launcher.runner", "train.py"]},
@@ -89,7 +89,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"launcher": "torchrun", "command": ["/opt/mpi/bin/mpirun", "./a.out"]},
-        "command: starts mpirun, which needs hosts that accept SSH; those of launcher torchrun do not. Set launcher: mpijob.",
+        "command: starts mpirun, which needs SSH to the workers; launcher torchrun does not set it up. Set launcher: mpijob.",
     ),
     ({"terminationGracePeriodSeconds": 0}, "terminationGracePeriodSeconds: 0 is too small. Use at least 1."),
     # names
@@ -171,12 +171,12 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"podOverrides": {"worker": {"labels": {"a b": "c"}}}},
-        "podOverrides.worker.labels.a b: is not a label. Use letters, digits, -, _ and ., at most 63, with a prefix such as "
-        "example.com/.",
+        "podOverrides.worker.labels.a b: is not a valid label key. Use letters, digits, -, _ and ., at most 63, with a prefix "
+        "such as example.com/.",
     ),
     (
         {"podOverrides": {"worker": {"labels": {"a": "b c"}}}},
-        'podOverrides.worker.labels.a: "b c" is not a label\'s value. Use at most 63 letters, digits, -, _ and . characters.',
+        'podOverrides.worker.labels.a: "b c" is not a valid label value. Use at most 63 letters, digits, -, _ and . characters.',
     ),
     (
         {"podOverrides": {"worker": {"tolerations": [{"value": "a"}]}}},
@@ -200,13 +200,13 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"podOverrides": {"worker": {"volumes": [{"name": "a", "mountPath": "/a"}]}}},
-        "podOverrides.worker.volumes[0]: has 0 kinds. Set exactly one of configMap, secret, emptyDir, projected, downwardAPI, "
-        "ephemeral, csi.",
+        "podOverrides.worker.volumes[0]: has 0 volume sources. Set exactly one of configMap, secret, emptyDir, projected, "
+        "downwardAPI, ephemeral, csi.",
     ),
     (
         {"podOverrides": {"worker": {"volumes": [{"name": "a", "mountPath": "/a", "hostPath": {"path": "/a"}}]}}},
-        "podOverrides.worker.volumes[0].hostPath: Pod Security forbids files of the node in jobs. Use emptyDir, or list a claim "
-        "under volumes of the job.",
+        "podOverrides.worker.volumes[0].hostPath: Pod Security forbids hostPath volumes in jobs. Use emptyDir, or list a claim "
+        "under the job's volumes.",
     ),
     (
         {"podOverrides": {"worker": {"volumes": [{"name": "tmp", "mountPath": "/a", "emptyDir": {}}]}}},
@@ -215,7 +215,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (
         {"podOverrides": {"worker": {"volumes": [{"name": "A", "mountPath": "/a", "emptyDir": {}}]}}},
         'podOverrides.worker.volumes[0].name: "A" is not a valid name. Use lowercase letters, digits and inner hyphens, and '
-        "another prefix than gpumpi-.",
+        "a prefix other than gpumpi-.",
     ),
     (
         {"podOverrides": {"worker": {"volumes": [{"name": "a", "mountPath": "/dev/shm", "emptyDir": {}}]}}},
@@ -225,7 +225,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         {"podOverrides": {"worker": {"volumes": [{"name": "a", "mountPath": "/usr/bin", "emptyDir": {}}]}}},
         'podOverrides.worker.volumes[0].mountPath: "/usr/bin" is a system directory. Use a path such as /data.',
     ),
-    ({"envFrom": [{"prefix": "A_"}]}, "envFrom[0]: names no source, or two. Set exactly one of configMapRef, secretRef."),
+    ({"envFrom": [{"prefix": "A_"}]}, "envFrom[0]: has no source, or two. Set exactly one of configMapRef, secretRef."),
     ({"workingDir": "code"}, 'workingDir: "code" is not an absolute path. Use one such as /shared/code.'),
     (
         {"workingDir": "/shared/code", "workdir": "."},

@@ -146,12 +146,12 @@ CASES: dict[str, OfflineCase] = {
         'storage.efs.fileSystemId: "data" is not the ID of an EFS file system. Use one such as fs-0123456789abcdef0.',
     ),
     # FSx for Lustre
-    "Lustre size between the steps": (
+    "Lustre size between two allowed sizes": (
         {"storage": {"fsx": {"sizeGib": 3600}}},
         [],
         "storage.fsx.sizeGib: must be 1200 or a multiple of 2400 (got 3600). Set 4800.",
     ),
-    "Lustre size below the smallest": (
+    "Lustre size below the minimum": (
         {"storage": {"fsx": {"sizeGib": 100}}},
         [],
         "storage.fsx.sizeGib: must be 1200 or a multiple of 2400 (got 100). Set 1200.",
@@ -166,7 +166,7 @@ CASES: dict[str, OfflineCase] = {
         [],
         "storage.fsx.kmsKeyArn: applies to PERSISTENT_2; AWS owns the keys of SCRATCH_2. Remove it.",
     ),
-    "alias instead of a key": (
+    "alias instead of a key ARN": (
         {"storage": {"fsx": {"kmsKeyArn": "alias/data"}}},
         [],
         'storage.fsx.kmsKeyArn: "alias/data" is not the ARN of a KMS key. Use one such as '
@@ -177,7 +177,7 @@ CASES: dict[str, OfflineCase] = {
         [],
         "storage.fsx.kmsKeyArn: the key is in eu-west-1; FSx needs one in us-west-2. Use a key there.",
     ),
-    "Lustre below the shared file system": (
+    "Lustre mounted below the shared file system": (
         {"storage": {"fsx": {"mountPath": "/shared/fsx"}}},
         [],
         'storage.fsx.mountPath: "/shared/fsx" and storage.efs.mountPath "/shared" overlap. Change one.',
@@ -196,7 +196,7 @@ CASES: dict[str, OfflineCase] = {
     "existing Lustre file system in a new VPC": (
         {"storage": {"fsx": {"fileSystemId": FILE_SYSTEM}}},
         [],
-        "storage.fsx.fileSystemId: names an existing file system in its own VPC. Set network.vpcId to that VPC.",
+        "storage.fsx.fileSystemId: the existing file system is in its own VPC. Set network.vpcId to that VPC.",
     ),
     "Lustre ID that is not an ID": (
         {"network": existing_network(), "storage": {"fsx": {"fileSystemId": "scratch"}}},
@@ -216,7 +216,7 @@ CASES: dict[str, OfflineCase] = {
     "event named twice": (
         {"storage": {"fsx": {"dataRepository": {"path": "s3://sets", "autoExport": ["NEW", "NEW"]}}}},
         [],
-        "storage.fsx.dataRepository.autoExport: names NEW twice. Remove one.",
+        "storage.fsx.dataRepository.autoExport: lists NEW twice. Remove one.",
     ),
     # sizes
     "below zero": ({}, [pool(minSize=-1)], "pools[0].minSize: -1 is below 0. Use 0 or more."),

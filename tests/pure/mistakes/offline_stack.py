@@ -163,7 +163,7 @@ CASES: dict[str, OfflineCase] = {
         [],
         'platform.namespaces[0]: "Team_A" is not a DNS label. Use lowercase letters, digits and inner hyphens.',
     ),
-    "namespace in the long form not DNS": (
+    "namespace in the long form that is not a DNS label": (
         {"platform": {"namespaces": ["jobs", {"name": "Team_A", "podSecurity": "baseline"}]}},
         [],
         'platform.namespaces[1]: "Team_A" is not a DNS label. Use lowercase letters, digits and inner hyphens.',
@@ -202,8 +202,8 @@ CASES: dict[str, OfflineCase] = {
     "bucket as an address": (
         {"platform": {"jobPolicies": [{"bucket": "s3://datasets"}]}},
         [],
-        'platform.jobPolicies[0].bucket: "s3://datasets" is not the name of a bucket. Use the name alone, without s3:// '
-        "and path.",
+        'platform.jobPolicies[0].bucket: "s3://datasets" is not the name of a bucket. Use only the name, without s3:// '
+        "or a path.",
     ),
     "path with a wildcard": (
         {"platform": {"jobPolicies": [{"bucket": "datasets", "path": "digits/*"}]}},
@@ -238,7 +238,7 @@ CASES: dict[str, OfflineCase] = {
         'platform.imageRepository: "https://registry.example.com/team" is not a repository. Use the registry\'s host and '
         "a path, without a scheme, such as registry.example.com/team.",
     ),
-    "repository on Docker Hub by its short name": (
+    "Docker Hub repository by its short name": (
         {"platform": {"imageRepository": "team/images"}},
         [],
         'platform.imageRepository: "team/images" is not a repository. Use the registry\'s host and a path, without a scheme, '
@@ -253,8 +253,8 @@ CASES: dict[str, OfflineCase] = {
     "image repositories below a name that ECR rejects": (
         {"stack": "a--b", "platform": {"imageRepositories": True}},
         [],
-        'platform.imageRepositories: ECR accepts no repository below "gpumpi-a--b". Name the stack file without double hyphens, '
-        "or use platform.imageRepository.",
+        'platform.imageRepositories: ECR rejects the repository prefix "gpumpi-a--b". Name the stack file without double '
+        "hyphens, or use platform.imageRepository.",
     ),
     "invalid Secret name": (
         {"platform": {"imagePullSecrets": ["login", "Login"]}},

@@ -8,12 +8,12 @@ from typing import Any
 from .api import MERGE, STRATEGIC, Api, ApiError
 
 DONE = (404, 409)
-"""Responses that mean that the object no longer exists, or is a different one."""
+"""Status codes for an object that no longer exists or has been replaced."""
 
 
 @dataclass(frozen=True)
 class DeletePod:
-    """Delete a pod if it is still the same one."""
+    """Delete a pod unless another pod has replaced it."""
 
     namespace: str
     name: str
@@ -32,8 +32,8 @@ class DeletePod:
 class FailJob:
     """Fail a batch Job with our own reason.
 
-    The Job controller ends the pods of a Job with the condition FailureTarget, then copies its reason to the condition
-    Failed. https://kubernetes.io/docs/concepts/workloads/controllers/job/#termination-of-job-pods
+    If a Job has the condition FailureTarget, Kubernetes ends its pods, then copies the reason to the condition Failed.
+    https://kubernetes.io/docs/concepts/workloads/controllers/job/#termination-of-job-pods
     """
 
     namespace: str
@@ -41,7 +41,7 @@ class FailJob:
     reason: str
     message: str
     was_started: bool
-    """False for a Job that has been suspended since its creation. The API server rejects an end of a Job that has no
+    """False for a Job that has been suspended since its creation. The API server rejects the end of a Job without a
     start time.
     """
 

@@ -1,4 +1,4 @@
-"""Small client of the Kubernetes API, with the pod's own service account."""
+"""Small client for the Kubernetes API that uses the pod's own service account."""
 
 import base64
 import http.client
@@ -16,7 +16,7 @@ LOG_SECONDS = 10
 WATCH_SECONDS = 300
 """The API server ends a watch after this time. https://kubernetes.io/docs/reference/using-api/api-concepts/"""
 UPGRADE = {"Accept": "*/*", "Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
-"""containerd answers a request that accepts only JSON with 406."""
+"""containerd returns 406 for a request that accepts only JSON."""
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 
@@ -37,7 +37,7 @@ class Unreachable(Exception):
 
 
 class Api:
-    """Client for use by one thread."""
+    """Client for a single thread."""
 
     def __init__(self, host: str, port: int, context: ssl.SSLContext | None, token: Path | None) -> None:
         self._host, self._port, self._context, self._token = host, port, context, token
@@ -94,7 +94,7 @@ class Api:
     def upgraded(self, path: str, query: Query, protocol: str, seconds: int) -> Any:
         """Return the stream of a connection that the server has upgraded to a WebSocket. Raises ApiError and Unreachable.
 
-        The connection serves nothing else afterwards."""
+        The connection cannot be reused."""
         key = base64.b64encode(os.urandom(16)).decode()
         more = {**UPGRADE, "Sec-WebSocket-Key": key, "Sec-WebSocket-Protocol": protocol}
         answer = self._send("GET", path, query, None, "", seconds, more)
@@ -117,7 +117,7 @@ class Api:
     ) -> http.client.HTTPResponse:
         url = f"/{path}?{urllib.parse.urlencode(query)}" if query else f"/{path}"
         headers = {"Accept": "application/json", "Content-Type": kind or "application/json", **(more or {})}
-        if self._token is not None:  # the kubelet renews the token
+        if self._token is not None:  # read again for each request: the kubelet renews the token
             headers["Authorization"] = f"Bearer {self._token.read_text(encoding='utf-8').strip()}"
         content = None if body is None else json.dumps(body).encode()
         for is_last in (self._connection is None, True):

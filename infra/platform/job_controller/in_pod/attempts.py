@@ -1,7 +1,7 @@
 """Concern: the attempts of a job, and how each one ended.
 
-An attempt of an MPI job is one pod of its launcher. An attempt of a torchrun job is one pod for each worker: once one
-of them ends with an error or is lost, the attempt is over, and `restarts.py` ends the others.
+An attempt of an MPI job is one pod of its launcher. An attempt of a torchrun job is one pod per worker. Once a pod
+fails or is lost, the attempt is over, and `restarts.py` ends the other pods.
 """
 
 from collections.abc import Sequence
@@ -14,11 +14,11 @@ from .record import ATTEMPTS_KEPT, Record
 
 SUCCEEDED, FAILED, DISRUPTED = "Succeeded", "Failed", "Disrupted"
 EVIDENCE_SECONDS = 120
-"""How long after an attempt the loss of a node may still explain its end: Kubernetes notices a dead kubelet after 50 s."""
+"""How long after an attempt's end a lost node may still explain it: Kubernetes notices a dead kubelet after 50 s."""
 
 WITH_PODS = 3
-"""Number of attempts whose pods are listed. Kubernetes creates the pods of an attempt after the previous attempt has
-ended.
+"""Number of attempts whose pods the record lists. Kubernetes creates the pods of an attempt after the previous attempt
+has ended.
 """
 
 Attempt = dict[str, Any]
@@ -51,7 +51,7 @@ def _forget_pods(record: Record) -> None:
 
 
 def is_ending(record: Record, job: ManagedJob) -> bool:
-    """Return whether Kubernetes ends the pods of the job because the job is over."""
+    """Return whether Kubernetes is ending the job's pods because the job is over."""
     attempts_job = job.attempts_job
     return "verdict" in record or job.verdict is not None or "FailureTarget" in (conditions(attempts_job) if attempts_job else {})
 
@@ -76,7 +76,7 @@ def current(record: Record) -> Attempt | None:
 
 
 def _open(record: Record, job: ManagedJob) -> bool:
-    """Begin an attempt if there are pods that belong to no earlier one."""
+    """Begin an attempt if some pods belong to no earlier attempt."""
     fresh = _fresh(record, job)
     if job.launcher != "torchrun":
         fresh = fresh[:1]
@@ -114,7 +114,7 @@ def _update(record: Record, attempt: Attempt, job: ManagedJob, now: str) -> None
     mine = [pod for pod in job.attempt_pods if pod["metadata"]["uid"] in attempt["pods"]]
     lost = _lost(attempt, mine, job) or _cut_off(attempt, job)
     failed = [pod for pod in mine if pod["status"].get("phase") == FAILED]
-    if not lost and not failed and job.launcher == "torchrun":  # indexes start at different times after a restart
+    if not lost and not failed and job.launcher == "torchrun":  # after a restart, workers start at different times
         mine = [*mine, *_fresh(record, job)]
         attempt["pods"] = {pod["metadata"]["uid"]: pod["metadata"]["name"] for pod in mine}
     _watch_companions(record, attempt, job)
@@ -163,7 +163,7 @@ def _are_running(mine: Sequence[Object], job: ManagedJob) -> bool:
 
 
 def _lost(attempt: Attempt, mine: Sequence[Object], job: ManagedJob) -> list[str]:
-    """Return why the attempt lost pods. The exit code of such a pod means nothing."""
+    """Return why the attempt lost pods. The exit code of a lost pod means nothing."""
     mine = [pod for pod in mine if pod["status"].get("phase") != SUCCEEDED]
     found = [why for pod in mine if (why := disruption(pod, job.nodes))]
     found += [f"{pod['metadata']['name']} was deleted" for pod in mine if pod["metadata"].get("deletionTimestamp")]
@@ -172,8 +172,8 @@ def _lost(attempt: Attempt, mine: Sequence[Object], job: ManagedJob) -> list[str
 
 
 def _cut_off(attempt: Attempt, job: ManagedJob) -> list[str]:
-    """Return why workers of an MPI attempt cannot go on, although the launcher may not notice: without its kubelet, a node goes
-    on running its containers, and Kubernetes replaces the worker under the job's feet."""
+    """Return why workers of an MPI attempt cannot continue. The launcher may not notice: a node without its kubelet
+    keeps running containers, while Kubernetes already replaces the worker."""
     pods = [] if job.launcher == "torchrun" else [one for one in job.worker_pods if not is_terminal(one)]
     return [why for pod in pods if pod["metadata"]["uid"] in attempt["companions"] and (why := cut_off(pod, job.nodes))]
 
@@ -189,7 +189,8 @@ def _lost_companions(attempt: Attempt, job: ManagedJob) -> list[str]:
 
 
 def _revise(record: Record, attempt: Attempt, job: ManagedJob, now: str) -> None:
-    """Turn a failure into a disruption if a node of the attempt turns out to be lost. The next attempt may already run."""
+    """Turn a failure into a disruption if a node of the attempt turns out to be lost. The next attempt may already be
+    running."""
     if attempt["outcome"] != FAILED or moments.seconds(attempt["to"], now) > EVIDENCE_SECONDS:
         return
     mine = {**attempt["pods"], **attempt["companions"]}

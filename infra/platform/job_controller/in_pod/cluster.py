@@ -63,7 +63,7 @@ class Cluster:
 
 
 def assemble(found: Mapping[str, Sequence[Object]], nodes: Mapping[str, Object]) -> list[ManagedJob]:
-    """Return the jobs of one namespace from its objects by kind."""
+    """Assemble the jobs of one namespace from its objects, which are grouped by kind."""
     pods_of, sets_of = _by_job(found["Pod"]), _by_job(found["StatefulSet"])
     children = defaultdict(list)
     for one in found["Job"]:

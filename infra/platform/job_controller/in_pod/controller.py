@@ -23,7 +23,7 @@ from .store import Store
 GATHER_SECONDS = 0.2
 """Pause after a change to collect further changes: pods of a job start together."""
 LOOK_SECONDS = 5.0
-"""Longest pause between two rounds: a verdict may wait for a node, and deadlines pass without a change."""
+"""Maximum pause between two rounds: without any change, deadlines pass, and verdicts wait for nodes."""
 PRUNE_SECONDS = 3600.0
 LEASE_NAME = "gpumpi-job-controller"
 
@@ -103,7 +103,7 @@ class Controller:
             if before is None or after["phase"] != before["phase"]:
                 print(f"{job.namespace}/{job.name}: {after['phase']}", flush=True)
             if not self._store.write(after, found):
-                return  # the next round starts from what another client wrote
+                return  # another client changed the record; the next round reads it
         for action in actions:
             print(f"{job.namespace}/{job.name}: {action}", flush=True)
             action.perform(self._api, now)

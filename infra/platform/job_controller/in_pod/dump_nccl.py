@@ -1,4 +1,5 @@
-"""Program that runs in pods of a job that hangs: print what NCCL and PyTorch's flight recorder know. Needs only Python 3.8.
+"""Program that runs in the pods of a hanging job and prints the reports of NCCL and PyTorch's flight recorder. Needs
+only Python 3.8.
 
 Arguments: `ras ADDRESS`, with the value of NCCL_RAS_ADDR, or `recorder PIPE FILE RANK`, with those of
 TORCH_NCCL_DEBUG_INFO_PIPE_FILE and TORCH_NCCL_DEBUG_INFO_TEMP_FILE.
@@ -23,7 +24,7 @@ LATEST = 3
 
 
 def ras(address: str) -> str:
-    """Return NCCL's view of all ranks of the job; empty if no rank of this pod uses an NCCL with RAS, which is 2.24."""
+    """Return NCCL's view of all ranks of the job; empty if no rank of this pod uses an NCCL with RAS (since 2.24)."""
     answer = b""
     host, _, port = address.rpartition(":")
     try:
@@ -39,7 +40,7 @@ def ras(address: str) -> str:
 
 
 def recorder(pipe: str, file: str, rank: str) -> str:
-    """Let PyTorch write its last collectives to a file, and return those of this rank that matter for a hang."""
+    """Make PyTorch write its last collectives to a file, and return this rank's collectives that matter for a hang."""
     path, since = Path(file + rank), time.time() - 1
     try:
         trigger = os.open(f"{pipe}{rank}.pipe", os.O_WRONLY | os.O_NONBLOCK)
@@ -59,7 +60,7 @@ def recorder(pipe: str, file: str, rank: str) -> str:
 
 
 def summary(dump: "dict[str, Any]") -> str:
-    """Return the last collective that is complete, and the oldest ones that are not."""
+    """Return the last completed collective and the oldest incomplete ones."""
     entries = dump.get("entries") or []
     done = [one for one in entries if one["state"] == "completed"]
     left = [one for one in entries if one["state"] != "completed"]

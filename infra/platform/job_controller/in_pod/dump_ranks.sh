@@ -1,6 +1,7 @@
-# Print what each rank of this pod does. A rank is a process with a rank's variables that no other rank started; shells are
-# not ranks. Nothing here stops or ends a rank: `--nonblocking` lets py-spy read a process that runs, hangs or was stopped.
-# Arguments: the text of dump_nccl.py, and `job` on one pod of the job, where NCCL is asked about all ranks.
+# Print what each rank of this pod is doing. A rank is a process with a rank's environment variables whose parent is not
+# a rank. Shells are not ranks. The script never stops or ends a rank: with `--nonblocking`, py-spy can read a process
+# that is running, hanging or stopped. Arguments: the text of dump_nccl.py and, in one pod of the job, `job`. That pod
+# queries NCCL about all ranks.
 variable() { tr '\0' '\n' < "/proc/$1/environ" 2> /dev/null | sed -nE "s/^($2)=//p" | head -n 1; }
 number() { variable "$1" 'RANK|OMPI_COMM_WORLD_RANK|PMI_RANK'; }
 status() { sed -n "s/^$2:[[:space:]]*//p" "/proc/$1/status" 2> /dev/null; }

@@ -1,4 +1,4 @@
-"""Steps of the followed jobs that are not in their records yet."""
+"""Steps of the followed jobs that their records do not contain yet."""
 
 from dataclasses import dataclass, field
 
@@ -20,7 +20,7 @@ class _Followed:
 
 
 class Following:
-    """Steps by the UID of their job. Losing it is harmless: a new controller reads the logs again."""
+    """Steps by job UID. Losing them is harmless: a new controller reads the logs again."""
 
     def __init__(self, api: Api) -> None:
         self._logs = Logs(api)
@@ -48,7 +48,7 @@ class Following:
         return Seen(source.uid, tuple(known.steps), tuple(known.tail), new.complete, known.is_too_slow)
 
     def end_round(self) -> None:
-        """Read the logs of the jobs of this round."""
+        """Continue to read only the logs of this round's jobs."""
         self._logs.follow({uid: one.source for uid, one in self._followed.items()})
 
     def forget(self, uid: str) -> None:

@@ -6,7 +6,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 PORT = 8080
 SILENT_SECONDS = 120
-"""How long the loop may take. It allows for some time in which the API server is unreachable."""
+"""Maximum time between two rounds of the loop, long enough for a short outage of the API server."""
 
 
 class Health:

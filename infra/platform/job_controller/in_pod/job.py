@@ -1,4 +1,4 @@
-"""A job and its objects, as in the controller's mirrors."""
+"""A job and its objects, from the controller's mirrors."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -121,7 +121,7 @@ class ManagedJob:
 
     @cached_property
     def attempt_pods(self) -> list[Object]:
-        """Pods whose end ends an attempt, oldest first: the launcher's, or all pods of torchrun."""
+        """Pods that end an attempt when they end, oldest first: the launcher's, or all pods of torchrun."""
         wanted = "worker" if self.launcher == "torchrun" else "launcher"
         return sorted((pod for pod in self.pods if role(pod) == wanted), key=lambda pod: pod["metadata"]["creationTimestamp"])
 
@@ -159,7 +159,7 @@ def gpus(pod: Object) -> int:
 
 
 def cut_off(pod: Object, nodes: Mapping[str, Object]) -> str:
-    """Return why no kubelet can end a pod that may still run; empty if one can, or if no kubelet has started it."""
+    """Return why no kubelet can end a pod that may still be running; empty if one can, or if none has started it."""
     return without_kubelet(pod, nodes) if pod["status"].get("startTime") else ""
 
 
@@ -174,7 +174,7 @@ def without_kubelet(pod: Object, nodes: Mapping[str, Object]) -> str:
 
 
 def is_silent(node: Object) -> bool:
-    """Return whether the node's kubelet has not renewed its lease for so long that Kubernetes calls its state unknown."""
+    """Return whether Kubernetes reports the node's state as unknown because the kubelet has not renewed its lease."""
     found = node.get("status", {}).get("conditions") or ()
     return any((one["type"], one["status"]) == ("Ready", "Unknown") for one in found)
 

@@ -19,7 +19,7 @@ def _exact(when: datetime) -> str:
 
 
 def wanted(found: Object | None, identity: str, now: datetime) -> Object | None:
-    """Return the spec that makes or keeps this controller the leader; None while another one leads."""
+    """Return the spec that makes or keeps this controller the leader; None while another controller leads."""
     spec: dict[str, Any] = dict((found or {}).get("spec") or {})
     holder, renewed = spec.get("holderIdentity"), spec.get("renewTime")
     ends = moments.read(renewed) + timedelta(seconds=LEASE_SECONDS) if renewed else now
@@ -30,7 +30,7 @@ def wanted(found: Object | None, identity: str, now: datetime) -> Object | None:
 
 
 class Election:
-    """The Lease of the controllers of a cluster."""
+    """The Lease for which a cluster's controllers compete."""
 
     def __init__(self, api: Api, namespace: str, name: str, identity: str) -> None:
         self._api, self._identity, self._name, self._namespace = api, identity, name, namespace

@@ -12,18 +12,16 @@ from .api import Api, ApiError, Unreachable
 
 READ_SECONDS = 5.0
 CHUNK_BYTES, CHUNKS = 1 << 19, 4
-"""Size of a request, and requests per log and round. The controller falls behind a job that prints more, and cannot
-detect that it hangs.
+"""Size of a request, and requests per log and round. If a job prints more, the controller falls behind, and cannot
+detect that the job hangs.
 """
 LINES_WAITING = 50_000
-"""Maximum number of lines to keep until their job is processed. A controller that is not the leader does not process
-them.
-"""
+"""Maximum number of lines to keep per log until they are processed. Only the leader processes them."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """The container whose log is the log of a job."""
+    """The container that writes a job's log."""
 
     namespace: str
     pod: str
@@ -39,7 +37,7 @@ class NewLines:
 
     lines: steps.Lines
     complete: str
-    """Time at which the log had no more lines; empty if it has not been read to its end yet."""
+    """Time at which the reader last reached the end of the log; empty before that."""
 
 
 @dataclass
@@ -59,7 +57,7 @@ class Logs(threading.Thread):
         self._readings: dict[str, _Reading] = {}
 
     def follow(self, sources: Mapping[str, Source]) -> None:
-        """Read only the logs of these jobs, by the job's UID."""
+        """From now on, read only the logs of these jobs, by job UID."""
         with self._lock:
             known, self._readings = self._readings, {}
             for job, source in sources.items():
@@ -114,6 +112,6 @@ class Logs(threading.Thread):
 
 
 def _next_second(last: str) -> str:
-    """Return the next second: the API accepts only whole seconds, and more than a chunk was printed in this one."""
+    """Return the next second: the API accepts only whole seconds, and this second has more lines than a chunk."""
     when = moments.read(last or moments.EPOCH) + timedelta(seconds=1)
     return moments.exact(moments.write(when)) or ""

@@ -14,7 +14,7 @@ from .api import Api, ApiError, Object, Unreachable
 
 PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 30.0
 ABSENT_SECONDS = 60.0
-"""Pause before listing a kind again that the cluster does not serve, such as MPIJob without the operator."""
+"""Pause before another attempt to list a kind that the cluster does not serve, such as MPIJob without the operator."""
 NOT_FOUND, GONE = 404, 410
 
 Trim = Callable[[Object], Object]
@@ -63,7 +63,7 @@ class Mirror(threading.Thread):
         time.sleep(pause)
 
     def _list(self) -> str:
-        """Replace all objects with those that exist. Returns the resource version."""
+        """Replace the copies with a new list of all objects. Returns the list's resource version."""
         found = self._api.call("GET", self._path, {**self._query, "resourceVersion": "0"})
         self._take({one["metadata"]["uid"]: self._kept(one) for one in found.get("items") or []})
         return str(found["metadata"]["resourceVersion"])
@@ -92,7 +92,7 @@ class Mirror(threading.Thread):
 
 
 def trimmed_pod(pod: Object) -> Object:
-    """Return only those parts of a pod that the controller reads. Jobs may have thousands of pods."""
+    """Return only the parts of a pod that the controller reads. Jobs may have thousands of pods."""
     spec, metadata = pod["spec"], pod["metadata"]
     keys = ("name", "namespace", "uid", "labels", "creationTimestamp", "deletionTimestamp", "annotations", "resourceVersion")
     containers = [{"name": one["name"], "resources": one.get("resources", {})} for one in spec.get("containers", ())]

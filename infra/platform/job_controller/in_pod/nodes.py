@@ -1,4 +1,4 @@
-"""Concern: take broken nodes out of service, and back after their repair. `infra/health` decides; this carries it out."""
+"""Concern: take broken nodes out of service, and return them after their repair. `infra/health` decides what to do."""
 
 import json
 import os
@@ -17,7 +17,8 @@ from .api import MERGE, Api, ApiError, Object
 from .job import ManagedJob, is_terminal, without_kubelet
 
 VARIABLE = "GPUMPI_NODES"
-"""Nodes that the controller may take out of service, as JSON. Without it, the controller leaves nodes alone."""
+"""Environment variable: the nodes that the controller may take out of service, as JSON. Without it, the controller
+leaves nodes alone."""
 CONFLICT, NOT_FOUND = 409, 404
 
 
@@ -44,7 +45,7 @@ class Nodes:
         self._path = f"api/v1/namespaces/{namespace}/configmaps"
         self._namespace = namespace
         self._stored: Object | None = None
-        """The ConfigMap of the journal as last read from the API server; None before that."""
+        """The ConfigMap of the journal as last read from the API server; None before the first read."""
 
     @classmethod
     def from_environment(cls, api: Api) -> "Nodes | None":
@@ -52,7 +53,7 @@ class Nodes:
         return None if wanted is None else cls(api, os.environ["POD_NAMESPACE"], wanted)
 
     def look(self, nodes: Sequence[Object], pods: Sequence[Object], jobs: Sequence[ManagedJob], now: datetime) -> None:
-        """Write the journal, then change nodes, then end the pods of jobs that must leave."""
+        """Write the journal, then change nodes, then end the pods of jobs that must leave a node."""
         known = self._journal()
         found = healing.plan(nodes, known, busy_nodes(pods), now.astimezone(UTC).replace(microsecond=0), self._policy)
         if found.journal != known and not self._write(found.journal):
@@ -105,11 +106,11 @@ def busy_nodes(pods: Sequence[Object]) -> set[str]:
 
 
 def stranded(nodes: Sequence[Object], jobs: Sequence[ManagedJob]) -> list[Action]:
-    """Return actions that remove deleted pods whose kubelet cannot end them because it or its node is gone.
+    """Return actions that force-delete terminating pods whose kubelet or node is gone.
 
     Kubernetes keeps such a pod until the node returns or its Node object is deleted, because a copy of it may still run:
     https://kubernetes.io/docs/tasks/run-application/force-delete-stateful-set-pod/
-    Ranks of a job cannot continue there: MPI and torchrun stop the ranks when one of them is lost.
+    Ranks cannot continue there: MPI and torchrun stop all ranks of a job when one is lost.
     """
     known = {node["metadata"]["name"]: node for node in nodes}
     return [

@@ -1,6 +1,6 @@
 """Runs a command in a container, as `kubectl exec` does: over a WebSocket through the API server.
 
-The first byte of each message names its channel: https://www.rfc-editor.org/rfc/rfc6455 and
+The first byte of each message is its channel: https://www.rfc-editor.org/rfc/rfc6455 and
 https://github.com/kubernetes/kubernetes/blob/v1.35.0/staging/src/k8s.io/apimachinery/pkg/util/remotecommand/constants.go
 """
 
@@ -15,12 +15,12 @@ STDOUT, STDERR = 1, 2
 CLOSE, PING, PONG = 8, 9, 10
 LAST, OPCODE, LENGTH = 0x80, 0x0F, 0x7F
 LENGTHS = {126: 2, 127: 8}
-"""Length in the second byte -> bytes that have the real one."""
+"""Length code in the second byte -> number of bytes that contain the actual length."""
 OUTPUT_BYTES = 1 << 19
 
 
 def run(api: Api, namespace: str, pod: str, container: str, command: Sequence[str], seconds: float) -> str:
-    """Return what a command has printed until it ended, or until the time is over. Raises ApiError and Unreachable."""
+    """Return the output of a command until it ends or the time is up. Raises ApiError and Unreachable."""
     path = f"api/v1/namespaces/{namespace}/pods/{pod}/exec"
     query = [("container", container), ("stdout", "true"), ("stderr", "true"), *(("command", word) for word in command)]
     end, output = time.monotonic() + seconds, b""
@@ -39,7 +39,7 @@ def run(api: Api, namespace: str, pod: str, container: str, command: Sequence[st
 
 
 def messages(stream: Any) -> Iterator[bytes]:
-    """Yield the messages of a WebSocket until it is closed. Servers do not mask what they send."""
+    """Yield the messages of a WebSocket until it is closed. Servers do not mask their messages."""
     message = b""
     while len(head := stream.read(2)) == 2:
         opcode, length = head[0] & OPCODE, head[1] & LENGTH

@@ -18,11 +18,11 @@ from .record import Record
 from .steps import Step
 
 START_SECONDS = 600
-"""Time until the first step of an attempt, in addition to `within`: libraries, data and compilation."""
+"""Time for the first step of an attempt, in addition to `within`, to load libraries and data, and to compile."""
 WRITE_SECONDS = 30
-"""A step is written to the record after this time: a write per step would be too much for etcd."""
+"""Minimum time between steps that are written to the record: a write per step would overload etcd."""
 LOG_LINES, LOG_CHARACTERS, HANGS_WITH_LOG = 20, 200, 3
-"""Number of last log lines of a hanging job that the record keeps for the last attempts."""
+"""Log of a hang in the record: its last lines, characters per line, and number of attempts that keep it."""
 PATTERN_LIMIT = 200
 INDEX = "batch.kubernetes.io/job-completion-index"
 TOO_SLOW = "progress.pattern takes too long, so the job is not watched"
@@ -77,7 +77,7 @@ def observe(record: Record, job: ManagedJob, seen: Seen | None, now: str) -> Non
 
 
 def wanted(job: ManagedJob) -> tuple[str, int] | None:
-    """Return pattern and seconds of a job; None if they are missing or invalid, because users may write the annotation
+    """Return the pattern and seconds of a job; None if they are missing or invalid: users may write the annotation
     themselves.
     """
     found = job.policy.get("progress")
@@ -95,7 +95,7 @@ def _goal(record: Record, attempt: Attempt) -> int | None:
 
 
 def _with_steps(attempt: Attempt, steps: Sequence[Step], goal: int | None) -> dict[str, Any] | None:
-    """Return the steps of an attempt after these lines. Known lines change nothing."""
+    """Return the steps of an attempt after these lines. Lines that were already read change nothing."""
     known = copy.deepcopy(attempt.get("steps"))
     for one in steps:
         if known is not None and one.at <= known["until"]:
@@ -140,7 +140,7 @@ def _is_ending(record: Record, job: ManagedJob) -> bool:
 
 def _running_since(job: ManagedJob, attempt: Attempt) -> str:
     """Return when the last pod of the attempt became ready. Empty if a pod is not ready, is ending, or has lost its
-    node: this explains the missing steps.
+    node, which explains why there are no steps.
     """
     mine = [pod for pod in job.attempt_pods if pod["metadata"]["uid"] in attempt["pods"]]
     pods = mine if job.launcher == "torchrun" else [*mine, *job.worker_pods]

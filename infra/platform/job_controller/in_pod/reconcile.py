@@ -12,7 +12,8 @@ from .stacks import Dump
 
 
 def observe(found: Record | None, job: ManagedJob, now: str, seen: Seen | None = None, dump: Dump | None = None) -> Record:
-    """Return the record of a job that exists. `seen` is what is known of its log, `dump` what its ranks were doing."""
+    """Return the record of a job that exists. `seen` is the state of its log, and `dump` shows what its ranks were
+    doing."""
     known = copy.deepcopy(found) or record.new(job.uid, job.name, job.namespace, job.main["metadata"]["creationTimestamp"])
     about = {"launcher": job.launcher, "size": job.size, "pool": str(job.policy.get("pool", ""))}
     known |= {key: value for key, value in about.items() if value or key not in known}
@@ -27,14 +28,15 @@ def observe(found: Record | None, job: ManagedJob, now: str, seen: Seen | None =
 
 
 def decide(found: Record, job: ManagedJob, leases: Mapping[str, str], now: str) -> list[Action]:
-    """Return the actions for a job. May write a verdict into the record, which must be stored before the actions."""
+    """Return the actions for a job. May write a verdict into the record, which must be stored before the actions
+    run."""
     if record.is_over(found):
         return []
     return [*setup.decide(found, job, now), *restarts.decide(found, job, leases, now)]
 
 
 def ended_without_us(found: Record, now: str) -> Record:
-    """Return the record of a job that was deleted before it ended: `cancel`, or a removal from the stack file."""
+    """Return the record of a job that `cancel` or a removal from the stack file deleted before it ended."""
     known = copy.deepcopy(found)
     usage.close(known, now)
     if not record.is_over(known):

@@ -11,10 +11,12 @@ from .api import Object
 
 VERSION = 1
 LABEL = "gpumpi.io/record"
-"""Label of a record with the job's name. Records lack the label of the job's own objects, which are deleted with the job."""
+"""Label of a record. Its value is the job's name. Records do not have the label of the job's objects, because those are
+deleted with the job."""
 KEY = "record.json"
 PHASES_KEPT, ATTEMPTS_KEPT, WORKERS_KEPT = 200, 50, 2000
-"""A ConfigMap has at most 1 MiB. Sums of older entries are kept in `seconds`, `failures`, `disruptions` and `gpuSeconds`."""
+"""A ConfigMap can hold 1 MiB. Sums of older entries are kept in `seconds`, `failures`, `disruptions` and
+`gpuSeconds`."""
 
 QUEUED, SETUP, STARTING, RUNNING, RESTARTING = "Queued", "Setup", "Starting", "Running", "Restarting"
 SUCCEEDED, FAILED, CANCELED = "Succeeded", "Failed", "Canceled"
@@ -50,7 +52,7 @@ def is_over(record: Record) -> bool:
 
 
 def enter(record: Record, phase: str, when: str) -> None:
-    """Begin a phase. A time before the beginning of the current phase is replaced by that beginning."""
+    """Begin a phase, at the earliest when the current phase began."""
     last = record["phases"][-1]
     if last["phase"] == phase:
         return
@@ -65,7 +67,7 @@ def enter(record: Record, phase: str, when: str) -> None:
 
 
 def name_of(record: Record) -> str:
-    """Return the name of the ConfigMap. An earlier job with the same name may have a record."""
+    """Return the name of the ConfigMap, with the UID: an earlier job with the same name may have a record."""
     return f"{record['name'][:200]}-record-{record['uid'][:8]}"
 
 

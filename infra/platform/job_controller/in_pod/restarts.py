@@ -10,10 +10,11 @@ from .job import ManagedJob, conditions, cut_off, is_terminal
 from .record import Record
 
 BROKEN_SECONDS = 5
-"""Grace period of ranks whose peers failed. They cannot save: they wait for a rank that no longer exists."""
+"""Grace period of ranks whose peers failed. They cannot save a checkpoint, because they wait for a rank that no longer
+exists."""
 HEARTBEAT_SECONDS = 90
-"""Longest wait for a sign of life from a node. A kubelet renews its lease every 10 seconds. Kubernetes declares a node lost 50
-seconds after the last renewal; on a busy machine, this took 61 seconds.
+"""Maximum wait for a node's kubelet to renew its lease. A kubelet renews its lease every 10 seconds. Kubernetes
+declares a node lost 50 seconds after the last renewal; on a busy machine, this took 61 seconds.
 https://kubernetes.io/docs/concepts/architecture/nodes/#condition"""
 
 Leases = Mapping[str, str]
@@ -26,7 +27,7 @@ def needs_leases(record: Record, job: ManagedJob) -> bool:
 
 
 def decide(record: Record, job: ManagedJob, leases: Leases, now: str) -> list[Action]:
-    """Return the actions that restart or end the job. Writes the verdict into the record before the first of them."""
+    """Return the actions that restart or end the job. If there is a verdict, write it into the record first."""
     if job.verdict or not job.policy or job.is_suspended:
         return []
     if stacks.awaited(record, now) is not None:
@@ -67,7 +68,7 @@ def _not_retried(record: Record, job: ManagedJob) -> tuple[str, str] | None:
 
 
 def _half_done(record: Record, job: ManagedJob) -> tuple[str, str] | None:
-    """Return a verdict if some torchrun workers have succeeded: Kubernetes never restarts those."""
+    """Return a verdict if some torchrun workers have succeeded: Kubernetes never restarts those workers."""
     last = _last(record)
     if job.launcher != "torchrun" or last is None or last["outcome"] not in (FAILED, DISRUPTED):
         return None
@@ -98,7 +99,7 @@ def _nodes_were_alive(record: Record, job: ManagedJob, leases: Leases, now: str)
 
 
 def _too_late(record: Record, job: ManagedJob, now: str) -> tuple[str, str] | None:
-    """Return a verdict if a `standalone` job runs too long. The queue admits its launcher apart from its workers, so
+    """Return a verdict if a `standalone` job runs too long. The queue admits its launcher and workers separately, so
     Kubernetes would count the time in which the workers wait."""
     limit, admitted = job.policy.get("activeDeadlineSeconds"), record.get("admitted")
     if job.launcher != "standalone" or limit is None or not admitted or moments.seconds(admitted, now) <= limit:
@@ -127,8 +128,8 @@ def _replace_ended_workers(job: ManagedJob) -> list[Action]:
 
 
 def _end_hang(record: Record, job: ManagedJob) -> list[Action]:
-    """Delete all pods of an MPI attempt that hangs: a rank that is stuck on a worker would keep its GPU. The launcher comes
-    last, as Kubernetes then starts the next one. `_end_attempt` deletes the pods of torchrun."""
+    """Delete all pods of an MPI attempt that hangs: a rank that is stuck on a worker would keep its GPU. The launcher
+    comes last, because Kubernetes then starts the next one. `_end_attempt` deletes the pods of torchrun."""
     if job.launcher == "torchrun":
         return []
     return [_delete(pod, BROKEN_SECONDS) for attempt in record["attempts"] for pod in _left(attempt, job)]
@@ -143,7 +144,7 @@ def _report_hangs(record: Record, job: ManagedJob) -> list[Action]:
 
 
 def _left(attempt: Attempt, job: ManagedJob) -> list[dict[str, Any]]:
-    """Return the pods that are left of an attempt that hangs; none for another one."""
+    """Return the remaining pods of an attempt that hangs; none for other attempts."""
     uids = {**attempt["pods"], **attempt["companions"]} if attempt.get("hang") else {}
     pods = [*job.worker_pods, *([] if job.launcher == "torchrun" else job.attempt_pods)]
     return [pod for pod in pods if pod["metadata"]["uid"] in uids and not is_terminal(pod) and _is_live(pod)]
@@ -156,7 +157,8 @@ def _reference(job: ManagedJob) -> dict[str, str]:
 
 
 def _end_attempt(record: Record, job: ManagedJob) -> list[Action]:
-    """Delete what is left of an attempt. After an announced end of one pod, all ranks get their time to save."""
+    """Delete the remaining pods of an attempt. After a disruption, all ranks get their grace period to save a
+    checkpoint."""
     last = _last(record)
     if last is None or last["outcome"] not in (FAILED, DISRUPTED):
         return []
@@ -169,8 +171,8 @@ def _end_attempt(record: Record, job: ManagedJob) -> list[Action]:
 
 
 def _end_cut_off(attempt: Attempt, job: ManagedJob) -> list[Action]:
-    """Delete the launcher of MPI, which ends by itself only if it notices the loss, and the workers on nodes that are cut off.
-    If the launcher itself is cut off, its ranks run on: they end with their workers."""
+    """Delete the launcher of MPI, which ends by itself only if it notices the loss, and the workers on nodes that are
+    cut off. If the launcher itself is cut off, its ranks keep running until their workers end."""
     mine = {**attempt["pods"], **attempt["companions"]}
     everywhere = any(cut_off(pod, job.nodes) for pod in job.attempt_pods if pod["metadata"]["uid"] in mine)
     pods = [*job.attempt_pods, *(pod for pod in job.worker_pods if everywhere or cut_off(pod, job.nodes))]

@@ -1,7 +1,8 @@
-"""Concern: what the ranks of a hanging job were doing. A shell script in each worker prints it and stops nothing.
+"""Concern: what the ranks of a hanging job were doing. A shell script in each worker prints it without stopping
+anything.
 
-py-spy reads the memory of a rank. Linux allows this to processes of the same user, and Yama (Ubuntu's default) only to
-those that the rank has allowed: amis/provisioners/install-py-spy.sh.
+py-spy reads the memory of a rank. Linux allows this for processes of the same user. Yama (Ubuntu's default) requires
+the rank's permission: amis/provisioners/install-py-spy.sh.
 """
 
 import re
@@ -19,13 +20,13 @@ from .job import ManagedJob, is_terminal
 from .record import Record
 
 WAIT_SECONDS = 20
-"""How long to keep the ranks of a hanging job for this. They must have ended 30 seconds after the hang was noticed."""
+"""How long the ranks of a hanging job are kept for the dump. They must end within 30 seconds of detecting the hang."""
 EXEC_SECONDS, AT_ONCE, PODS = 12, 16, 64
 """Seconds per pod, number of pods queried at once, and maximum number of pods: the others hang in the same way."""
 ENOUGH_SECONDS = 14
-"""After this time, pods that have not answered are left out. The controller looks every 5 seconds."""
+"""After this time, the dump leaves out pods that have not answered. The controller checks every 5 seconds."""
 GROUPS, LINES, CHARACTERS = 8, 24, 160
-"""Limits of what the record keeps."""
+"""Limits of a dump in the record."""
 SCRIPT = Path(__file__).with_name("dump_ranks.sh").read_text(encoding="utf-8")
 PROGRAM = Path(__file__).with_name("dump_nccl.py").read_text(encoding="utf-8")
 RANK, NCCL = re.compile(r"gpumpi-rank (\d+) (\S) ?(.*)"), "gpumpi-nccl"
@@ -35,7 +36,7 @@ COMMAND, VERSION = "Process ", "Python v"
 """Between these lines, py-spy prints the command of a rank, which may contain secrets."""
 MAIN = 'Thread "MainThread"'
 STOPPED = {"T": "stopped", "t": "stopped by a debugger", "D": "waits for a disk or a device", "Z": "has ended"}
-"""State of a process -> what it says about a hang: https://man7.org/linux/man-pages/man5/proc_pid_status.5.html"""
+"""State of a process -> its meaning for a hang: https://man7.org/linux/man-pages/man5/proc_pid_status.5.html"""
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,8 @@ class Dump:
     """Reasons why pods did not answer."""
 
     def groups(self) -> list[dict[str, Any]]:
-        """Return ranks that do the same, the fewest first: the rank for which the others wait is usually alone."""
+        """Return groups of ranks with the same stack, smallest first: the rank that the others wait for is usually
+        alone."""
         found: dict[tuple[str, ...], list[Rank]] = {}
         for rank in self.ranks:
             found.setdefault((rank.place, *(rank.frames or rank.lines)), []).append(rank)
@@ -86,7 +88,7 @@ class Dump:
 
 
 def parse(texts: Sequence[str]) -> Dump:
-    """Return what is in the output of the script, by pod."""
+    """Parse the output of the script, one text per pod."""
     ranks: list[tuple[int, str, list[str]]] = []
     nccl: list[str] = []
     unknown = [text.removeprefix(UNKNOWN) for text in texts if text.startswith(UNKNOWN)]
@@ -106,7 +108,7 @@ def parse(texts: Sequence[str]) -> Dump:
 
 
 def awaited(record: Record, now: str) -> Attempt | None:
-    """Return the attempt whose ranks are asked before they are ended; None if there is none, or the time is over."""
+    """Return the attempt whose ranks are dumped before they are ended; None if there is none, or the time is up."""
     last: Attempt | None = record["attempts"][-1] if record["attempts"] else None
     hang = (last or {}).get("hang")
     is_open = hang is not None and "ranks" not in hang and moments.seconds(hang["at"], now) < WAIT_SECONDS
@@ -128,7 +130,7 @@ def _shortened(lines: Sequence[str]) -> list[str]:
 
 
 def where(groups: Sequence[Mapping[str, Any]]) -> str:
-    """Return in one line where the ranks were.
+    """Return one line that shows where the ranks were.
 
     >>> where([{"ranks": [1], "at": "load (data.py:7)"}, {"ranks": [0, 2, 3], "at": "step (train.py:9)"}])
     'rank 1: load (data.py:7); ranks 0, 2-3: step (train.py:9)'
@@ -138,7 +140,7 @@ def where(groups: Sequence[Mapping[str, Any]]) -> str:
 
 
 def listed(numbers: Sequence[int]) -> str:
-    """Return numbers with ranges.
+    """Return numbers as text, with ranges.
 
     >>> listed([0, 2, 3, 4])
     '0, 2-4'
@@ -154,14 +156,14 @@ def listed(numbers: Sequence[int]) -> str:
 
 @dataclass
 class Stacks:
-    """Dumps of the jobs that hang, made in threads: a pod may not answer."""
+    """Dumps of hanging jobs, made in threads because a pod may not answer."""
 
     api: Api
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(AT_ONCE, "stacks"))
     _running: dict[tuple[str, int], list["Future[str]"]] = field(default_factory=dict)
 
     def look(self, job: ManagedJob, record: Record, now: str) -> Dump | None:
-        """Return the finished dump of a job that hangs; begin it at the first look. The record is the one that is stored."""
+        """Return the finished dump of a hanging job. The first call starts the dump. `record` is the stored record."""
         attempt = awaited(record, now)
         for key in [one for one in self._running if one[0] == job.uid and (attempt is None or one[1] != attempt["number"])]:
             del self._running[key]

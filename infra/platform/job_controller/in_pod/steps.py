@@ -1,6 +1,6 @@
-"""Steps of a job in the lines of its log. The pattern comes from the user of a job, so its time is limited.
+"""Steps of a job in the lines of its log. The pattern comes from the user, so its run time is limited.
 
-With a bad pattern, Python's `re` may practically never finish. It checks for signals while it runs, so a timer can stop
+With a bad pattern, Python's `re` may run practically forever. It checks for signals while it runs, so a timer can stop
 it.
 """
 
@@ -17,7 +17,7 @@ from . import moments
 SECONDS_PER_READ = 1.0
 """Time for all new lines of one job. 5,000 lines with a typical pattern take 5 ms."""
 LINE_LIMIT = 500
-"""Number of characters of a line that are searched for the step."""
+"""Number of characters of each line in which to search for the step."""
 STEP_LIMIT = 10**15
 
 Lines = Sequence[tuple[str, str]]
@@ -26,7 +26,7 @@ Lines = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Step:
-    """A line of the log that names a step."""
+    """A line of the log that contains a step."""
 
     at: str
     number: int

@@ -10,7 +10,7 @@ from .record import Record
 
 CONFLICT, NOT_FOUND = 409, 404
 KEPT_DAYS = 90
-"""Days for which the record of a deleted job is kept."""
+"""Days to keep the record of a deleted job."""
 
 
 def trimmed(config_map: Object) -> Object:
@@ -19,7 +19,7 @@ def trimmed(config_map: Object) -> Object:
 
 
 class Store:
-    """Records by the UID of their job."""
+    """Records by job UID."""
 
     def __init__(self, api: Api) -> None:
         self._api = api

@@ -1,4 +1,4 @@
-"""Concern: nodes and GPU seconds of a job. Costs are computed from them."""
+"""Concern: nodes and GPU seconds of a job, from which its costs are computed."""
 
 from typing import Any
 

@@ -10,7 +10,7 @@ from localcloud.kubernetes.nodes import user_data
 from localcloud.kubernetes.nodes.user_data import UserData
 
 _WITHOUT_NODEADM = ("al2023-ami-", "ubuntu/images/", "Deep Learning ")
-"""Prefixes of the names of public AMIs without EKS's programs. Custom AMIs are assumed to contain them."""
+"""Name prefixes of public AMIs without EKS's programs. Custom AMIs are assumed to contain these programs."""
 
 
 def refusal_of(cluster: str, instance: Any) -> str:
@@ -18,7 +18,7 @@ def refusal_of(cluster: str, instance: Any) -> str:
     image = instance.ec2_backend.amis.get(instance.image_id)
     try:
         found = user_data.read(encoded(instance))
-    except Exception as error:  # users write user data, and nodeadm would also fail
+    except Exception as error:  # users write the user data; nodeadm would fail, too
         return f"its user data cannot be read: {' '.join(str(error).split())}"
     return refusal(cluster, found, image.name if image is not None else "")
 
@@ -34,9 +34,9 @@ def refusal(cluster: str, found: UserData, image_name: str) -> str:
     if found.cluster is None and found.runs_bootstrap_script:
         return "its user data runs /etc/eks/bootstrap.sh, which AL2023 AMIs do not have. Use a NodeConfig"
     if found.cluster is None:
-        return f"its user data has no NodeConfig that names cluster {cluster}"
+        return f"its user data has no NodeConfig for cluster {cluster}"
     if found.cluster != cluster:
-        return f"its user data names cluster {found.cluster}, not {cluster}"
+        return f"its user data is for cluster {found.cluster}, not {cluster}"
     if found.missing:
         return f"the NodeConfig in its user data lacks spec.cluster.{found.missing[0]}"
     return ""

@@ -75,7 +75,7 @@ def _launch(call: Call, cluster: Cluster, group: NodeGroup) -> AwsError | None:
 
 
 def _created(cluster: Cluster, group: NodeGroup, refusal: AwsError | None) -> str:
-    """Return the status of a new node group: ACTIVE only if as many nodes are Ready as desired."""
+    """Return the status of a new node group: ACTIVE only if the desired number of nodes is Ready."""
     issues = health.creation_issues(cluster, group) if refusal is None else [health.of_refused_group(refusal, group.name)]
     group.record["health"]["issues"] = issues
     return "CREATE_FAILED" if issues else "ACTIVE"

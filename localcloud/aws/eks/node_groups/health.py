@@ -64,9 +64,9 @@ def launch_problems(cluster: Cluster, group: NodeGroup) -> list[Record]:
 
 
 def judge(cluster: Cluster, group: NodeGroup) -> None:
-    """Update a created node group from its Auto Scaling group and its nodes, which change without EKS.
+    """Update a node group's size, health and status: its Auto Scaling group and nodes can change without EKS.
 
-    It is DEGRADED while launches fail or nodes are missing. Nodes that are still joining are not missing.
+    It is DEGRADED while launches fail or nodes are missing. Nodes that are still joining do not count as missing.
     """
     record = group.record
     for scaled in nodes.auto_scaling_groups(cluster, group):
@@ -99,7 +99,7 @@ def refused_nodes(cluster: Cluster, group: NodeGroup) -> list[Record]:
 
 
 def _missing_nodes(cluster: Cluster, group: NodeGroup) -> list[Record]:
-    """Return an issue if the realizer is done and fewer nodes are Ready than desired."""
+    """Return an issue if the realizer is done but fewer nodes than desired are Ready."""
     progress = cluster.progress_of(group)
     desired = sum(scaled.desired_capacity for scaled in nodes.auto_scaling_groups(cluster, group))
     if not progress.done or progress.ready is None or progress.ready >= desired:
@@ -111,7 +111,7 @@ def _missing_nodes(cluster: Cluster, group: NodeGroup) -> list[Record]:
 
 
 def _did_not_join(reason: str) -> str:
-    """Return EKS's message, followed by the reason, which EKS would not report."""
+    """Return EKS's message plus the reason. EKS itself would not report the reason."""
     return f"{joining.NOT_REGISTERED}: {reason}" if reason else joining.NOT_REGISTERED
 
 

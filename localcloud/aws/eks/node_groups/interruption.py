@@ -1,7 +1,7 @@
-"""Spot nodes that EC2 interrupts: EKS drains them as soon as the notice arrives.
+"""Drains Spot nodes as soon as their interruption notice arrives, as EKS does.
 
 https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html#managed-node-group-capacity-types-spot
-Not emulated: rebalance recommendations, with which EKS launches a replacement earlier.
+Rebalance recommendations, which make EKS launch a replacement earlier, are not emulated.
 """
 
 from typing import Any

@@ -23,13 +23,13 @@ def in_service(cluster: Cluster, group: NodeGroup) -> list[Any]:
 
 
 def publish(cluster: Cluster, instance: Any, request: events.NodeRequest, **details: Any) -> None:
-    """Request the realizer to cordon, drain or uncordon a node. `progress_of` reports the result of draining."""
+    """Request that the realizer cordon, drain or uncordon a node. `progress_of` returns the result of a drain."""
     described = {**shown(instance), **details}
     events.publish(events.Event("instance", request, instance.id, cluster.region, cluster.account, described))
 
 
 def progress_of(cluster: Cluster, instance: Any) -> events.Progress:
-    """Return the progress of draining a node. `problem` names the pods that could not be evicted."""
+    """Return the progress of a drain. `problem` lists the pods that could not be evicted."""
     return events.progress("instance", instance.id, cluster.region, cluster.account)
 
 

@@ -54,7 +54,7 @@ class _Renewal:
     finished: Finished
     force: bool
     before: str = ""
-    """Problem of the nodes that existed before the update."""
+    """Problem that the nodes already had before the update."""
     sizes: tuple[int, int] = (0, 0)
     """Maximum size and desired capacity before the update."""
     surged: int = 0
@@ -76,7 +76,7 @@ class _Renewal:
             self._next_batch()
 
     def _scale_up(self) -> None:
-        """Add twice as many nodes as there are zones, or maxUnavailable if that is more, then cordon the old nodes."""
+        """Add two nodes per zone, or maxUnavailable nodes if that is more. Then cordon the old nodes."""
         most, desired = self.sizes
         zones = {place.zone for place in launch_data.places(self.scaling)}
         more = max(2 * len(zones), self._at_once(desired))
@@ -109,7 +109,7 @@ class _Renewal:
         stuck = [state for state in batch if self._drain_of(state).problem]
         if stuck:
             text = f"Reached max retries while trying to evict pods from nodes in node group {self.group.name}"
-            # Text and resource ids as in aws/containers-roadmap#1282.
+            # The text and resource IDs are from aws/containers-roadmap#1282.
             self._fail(Failure("PodEvictionFailure", text, [state.instance.private_dns_name for state in stuck]))
         else:
             self._after("eks-node-drained", lambda: self._replace(batch))
@@ -178,12 +178,12 @@ class _Renewal:
         return capacity.members(self.scaling) if self.scaling is not None else []
 
     def _is_new(self, state: Any) -> bool:
-        """Return whether the instance has the wanted launch data, possibly from a failed update to the same version."""
+        """Return whether the instance has the new launch data, perhaps from a failed update to the same version."""
         wanted = self.scaling.ec2_launch_template.default_version()
         return launch_templates.plain(state.template_version.data) == launch_templates.plain(wanted.data)
 
     def _problem(self) -> str:
-        """Return the reason why an existing instance is not a node, if there is one."""
+        """Return why an instance of the group is not a node, or "" if there is no such instance."""
         refused = (one["message"] for one in health.refused_nodes(self.cluster, self.group))
         return self.cluster.progress_of(self.group).problem or next(refused, "")
 
@@ -196,7 +196,7 @@ class _Renewal:
         return Failure("NodeCreationFailure", text, self.group.group_names)
 
     def _break(self, reason: str) -> None:
-        """End the update after an error of the local cloud."""
+        """End the update after an internal error of the local cloud."""
         self.finished(Failure("Unknown", reason, self.group.group_names))
 
     def _drain_of(self, state: Any) -> events.Progress:

@@ -1,7 +1,7 @@
-"""EKS's node auto repair: unhealthy nodes are replaced or rebooted after a wait, measured by the local AWS's calendar.
+"""EKS's node auto repair: replaces or reboots unhealthy nodes after a wait in the local AWS's calendar time.
 
 The Kubernetes realizer reports the conditions of nodes. A condition of the node monitoring agent becomes True again
-only on a new node, or after the agent has restarted; nothing here sets it.
+only on a new node or after the agent restarts. This module never sets it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,7 +19,7 @@ from localcloud.aws.eks.state import Cluster, Eks, NodeGroup
 from localcloud.aws.patching import on_reset, state_of
 
 _faults: dict[str, list[Fault]] = {}
-"""Instance ID -> faults of the node."""
+"""Instance ID -> faults of its node."""
 
 
 def report(instance: str, conditions: Iterable[Mapping[str, Any]]) -> None:
@@ -38,7 +38,7 @@ def is_wanted(cluster: Cluster) -> bool:
 
 @clock.watch
 def repair_due(moment: datetime) -> None:
-    """Start the repairs that are due, and forget those that have ended."""
+    """Start the repairs that are due, and remove those that have ended."""
     for cluster in _clusters():
         for group in cluster.node_groups.values():
             if (_faults or group.repairs) and group.record["status"] in nodes.JOINED:

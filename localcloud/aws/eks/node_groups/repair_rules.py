@@ -1,4 +1,4 @@
-"""Determines which nodes of a node group EKS's node auto repair repairs now. Pure.
+"""Determines which nodes of a node group are due for EKS's node auto repair. Pure.
 
 https://docs.aws.amazon.com/eks/latest/userguide/node-repair.html
 """
@@ -11,8 +11,8 @@ from typing import Any, Literal
 from infra.health import faults
 
 MANY_NODES, UNHEALTHY_PERCENT = 5, 20
-"""Without a user's threshold, repairs stop in groups that have more nodes than this and a larger share of unhealthy
-ones.
+"""Default threshold: EKS stops repairs in a group with more than MANY_NODES nodes if more than UNHEALTHY_PERCENT of
+them are unhealthy.
 """
 
 Action = Literal["Replace", "Reboot"]
@@ -20,7 +20,7 @@ Action = Literal["Replace", "Reboot"]
 
 @dataclass(frozen=True)
 class Fault:
-    """A bad condition of a node."""
+    """A node condition that indicates a fault."""
 
     instance: str
     condition: str
@@ -36,9 +36,10 @@ class Repair:
 
 
 def of_node(instance: str, conditions: Iterable[Mapping[str, Any]], known: Iterable[Fault], now: datetime) -> list[Fault]:
-    """Return the faults in a node's conditions, as Kubernetes lists them. A known fault keeps its time: conditions use
-    the machine's clock, and the calendar may be ahead of it. A new reason for the same condition does not restart the
-    wait.
+    """Return the faults in a node's conditions, which have Kubernetes' format.
+
+    A known fault keeps its start time. The times in conditions are not used: they come from the machine's clock, and
+    the calendar may be ahead of it. A new reason for the same condition does not restart the wait.
     """
     since = {one.condition: one.since for one in known}
     found = []
@@ -50,10 +51,10 @@ def of_node(instance: str, conditions: Iterable[Mapping[str, Any]], known: Itera
 
 
 def due(config: Mapping[str, Any], size: int, found: Sequence[Fault], repairing: Collection[str], now: datetime) -> list[Repair]:
-    """Return the repairs to start, the oldest fault first. `repairing`: nodes whose repair has started.
+    """Return the repairs to start, oldest fault first. `repairing`: instances under repair.
 
-    Repairs that have started continue after the threshold stops new ones. Without a limit by the user, all unhealthy
-    nodes are repaired at once: NOT VERIFIED (2026-11-23).
+    Repairs that have started continue after the threshold stops new ones. If the user sets no limit, EKS repairs all
+    unhealthy nodes at once: NOT VERIFIED (2026-11-23).
     """
     if not config.get("enabled"):
         return []
@@ -70,7 +71,7 @@ def due(config: Mapping[str, Any], size: int, found: Sequence[Fault], repairing:
 
 
 def rule(config: Mapping[str, Any], fault: Fault) -> tuple[Action | None, timedelta]:
-    """Return what EKS does about a fault, and how long the fault must last first."""
+    """Return the repair action for a fault, and how long the fault must last first."""
     for one in config.get("nodeRepairConfigOverrides", ()):
         if (one["nodeMonitoringCondition"], one["nodeUnhealthyReason"]) == (fault.condition, fault.reason):
             action: Action | None = None if one["repairAction"] == "NoAction" else one["repairAction"]

@@ -44,7 +44,7 @@ def create(cluster: Cluster, group: NodeGroup, name: str) -> None:
 
 
 def _end_with_block(autoscaling: Any, cluster: Cluster, group: NodeGroup, name: str) -> None:
-    """Schedule the scale-down before the Capacity Block of the launch template ends."""
+    """Schedule a scale-down before the end of the launch template's Capacity Block."""
     specification = group.template.data.get("CapacityReservationSpecification") or {}
     wanted = (specification.get("CapacityReservationTarget") or {}).get("CapacityReservationId")
     for block in all_reservations(backend_of("ec2", cluster.account, cluster.region)):

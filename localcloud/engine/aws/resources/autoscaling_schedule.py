@@ -47,7 +47,7 @@ class Schedule(Resource):
         self._write(aws, new)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        with unless_gone("ValidationError"):  # it has run, or its group was deleted
+        with unless_gone("ValidationError"):  # the action has run, or its group was deleted
             aws.client("autoscaling").delete_scheduled_action(
                 AutoScalingGroupName=state["autoscalingGroupName"], ScheduledActionName=id
             )

@@ -38,10 +38,10 @@ def _update_tags(aws: Aws, arn: str, old: State, new: Args) -> None:
 
 
 class FsxResource(Resource):
-    """A resource of FSx; the provider waits for its changes."""
+    """FSx resource. The provider waits until changes to it have taken effect."""
 
     gone: str
-    """Error code of a resource that does not exist."""
+    """Error code for a resource that does not exist."""
     patience: float
     """Seconds that the provider waits for a change."""
 
@@ -279,13 +279,13 @@ class DataRepositoryAssociation(FsxResource):
 
 
 def _tags(args: Args) -> dict[str, Any]:
-    """Return the tags of a request. FSx rejects an empty list."""
+    """Return the tags for a request, or nothing: FSx rejects an empty list."""
     wanted = pairs(wanted_tags(args))
     return {"Tags": wanted} if wanted else {}
 
 
 def _s3_request(args: Args) -> dict[str, Any]:
-    """Return the policies. A policy that the program removed has no events."""
+    """Return the import and export policies. If the program removed a policy, send it without events."""
     policies = args.get("s3")
     if policies is None:
         return {}
