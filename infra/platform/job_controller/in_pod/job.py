@@ -174,9 +174,11 @@ def without_kubelet(pod: Object, nodes: Mapping[str, Object]) -> str:
 
 
 def is_silent(node: Object) -> bool:
-    """Return whether the node's kubelet has not renewed its lease for so long that Kubernetes calls its state unknown."""
+    """Return whether the node's kubelet is silent: Kubernetes calls its state unknown, or the controller has noticed it
+    earlier (`silence.py`).
+    """
     found = node.get("status", {}).get("conditions") or ()
-    return any((one["type"], one["status"]) == ("Ready", "Unknown") for one in found)
+    return healing.is_silent(node) or any((one["type"], one["status"]) == ("Ready", "Unknown") for one in found)
 
 
 def disruption(pod: Object, nodes: Mapping[str, Object]) -> str:
