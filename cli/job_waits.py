@@ -39,11 +39,11 @@ class Waits:
         return waits_for(state, pods, held, events) or self._hang(state)
 
     def _hang(self, state: JobState) -> str:
-        """Return the reason for the job's last restart, according to its record, if that was a hang."""
+        """Return what the job's record says about a slow rank, or about a hang that caused the last restart."""
         if state.namespace not in self._records:
             self._records[state.namespace] = self._query(partial(records.all_records, self.cluster, state.namespace))
         record = records.of_job(self._records[state.namespace], state)
-        return record.hang if record else ""
+        return record.slow or record.hang if record else ""
 
     def _list(self, kind: str, namespace: str) -> list[Object]:
         if (kind, namespace) not in self._read:

@@ -13,6 +13,7 @@ from cli.cluster_access import Cluster
 from cli.job_state import JobState
 from cli.job_times import moment
 from infra.naming import RECORD_KEY, RECORD_LABEL
+from infra.platform.job_controller.in_pod.stragglers import SLOW_STEPS
 
 VERSION = 1
 COMPLETE_SECONDS, PAUSE_SECONDS = 20.0, 0.5
@@ -63,6 +64,16 @@ class JobRecord:
         if not ended or not ended[-1].get("hang"):
             return str(self.content.get("progressProblem", ""))
         return "; ".join(filter(None, (f"restarted after a {ended[-1]['cause']}", ended[-1]["hang"].get("where", ""))))
+
+    @property
+    def slow(self) -> str:
+        """The rank that the others wait for in each step; empty if there is none."""
+        attempts = self.content["attempts"]
+        slow = attempts and not attempts[-1]["outcome"] and (attempts[-1].get("steps") or {}).get("slow")
+        if not slow or slow["steps"] < SLOW_STEPS:
+            return ""
+        where = f" on {slow['node']}" if slow.get("node") else ""
+        return f"rank {slow['rank']}{where} is slow: {slow['ratio']:.1f} times the median of all ranks since step {slow['since']}"
 
     def as_json(self, now: datetime) -> dict[str, Any]:
         """Return the fields that `jobs --all --json` adds."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from bench.timed_job import LIMIT_SECONDS
 from bench.watching import Object, condition
+from infra.health.annotation import ANNOTATION
 from infra.health.faults import READY
 
 REPORTED, CORDONED, NOTICED = "reported", "cordoned", "hang noticed"
@@ -37,7 +38,8 @@ class Seen:
         if name not in self.broken:
             return
         is_broken = not condition(node, self.condition)
-        if is_broken or kind == "DELETED":
+        is_taken_out = ANNOTATION in (node["metadata"].get("annotations") or {})
+        if is_broken or is_taken_out or kind == "DELETED":
             self._reach(REPORTED, now)
         if node["spec"].get("unschedulable"):
             self._reach(CORDONED, now)

@@ -210,7 +210,7 @@ def progress(record: JobRecord | None, now: datetime) -> dict[str, Any]:
 
 
 def _progress_problem(record: JobRecord | None) -> str:
-    return str(record.content.get("progressProblem", "")) if record else ""
+    return record.slow or str(record.content.get("progressProblem", "")) if record else ""
 
 
 def _parts(spent: Account | None) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ again, even if a person has uncordoned it, until the verification of the node ha
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 from infra.health import annotation, faults
@@ -62,14 +63,21 @@ class Verdict:
 
 
 def decide(
-    nodes: Sequence[Object], before: Before, now: datetime, *, existing: bool = False, brake: Brake | None = None
+    nodes: Sequence[Object],
+    before: Before,
+    now: datetime,
+    *,
+    existing: bool = False,
+    brake: Brake | None = None,
+    silent: Mapping[str, str] = MappingProxyType({}),
 ) -> Verdict:
     """Return the nodes to take out now, in the order in which they broke.
 
     `nodes`: the nodes of the pools. `existing`: whether another program owns the nodes; if so, they are only cordoned.
+    `silent`: nodes whose kubelet is silent, and since when.
     """
     used = brake or Brake()
-    broken = {one.node: one for one in broken_nodes(nodes, existing=existing)}
+    broken = {one.node: one for one in broken_nodes(nodes, silent, existing=existing)}
     # A node counts once per window, however often it breaks.
     free = broken.keys() & used.recent(before.counted, now)
     waiting = [name for name in broken if name not in free]
@@ -85,13 +93,13 @@ def taken_out(nodes: Iterable[Object]) -> dict[str, datetime]:
     return {_name(one): found.at for one in nodes if (found := annotation.read(one)) is not None}
 
 
-def broken_nodes(nodes: Iterable[Object], *, existing: bool) -> list[Cordon]:
+def broken_nodes(nodes: Iterable[Object], silent: Mapping[str, str], *, existing: bool) -> list[Cordon]:
     """Return the nodes in service that the controller should take out, in the order in which they broke."""
     found = []
     for node in nodes:
         if annotation.read(node) is not None or node["spec"].get("unschedulable"):
             continue  # already taken out, or cordoned by a person
-        if (fault := _fault(node, existing=existing)) is not None:
+        if (fault := _fault(node, existing=existing) or _silence(node, silent, existing=existing)) is not None:
             found.append(fault)
     return [cordon for _, cordon in sorted(found, key=lambda one: (one[0], one[1].node))]
 
@@ -108,6 +116,16 @@ def _fault(node: Object, *, existing: bool) -> tuple[str, Cordon] | None:
             cordon = Cordon(_name(node), one["type"], one.get("reason", ""), decision.action, version, drains=not existing)
             return str(one.get("lastTransitionTime", "")), cordon
     return None
+
+
+def _silence(node: Object, silent: Mapping[str, str], *, existing: bool) -> tuple[str, Cordon] | None:
+    """Return since when a node's kubelet is silent, and what to do; None if it is not, or if Kubernetes has noticed it."""
+    ready = {one["type"]: one["status"] for one in node["status"].get("conditions", ())}.get(faults.READY)
+    if _name(node) not in silent or ready != "True":
+        return None
+    action = faults.decide(faults.READY, faults.SILENT).action
+    version = node["metadata"].get("resourceVersion", "")
+    return silent[_name(node)], Cordon(_name(node), faults.READY, faults.SILENT, action, version, drains=not existing)
 
 
 def _name(node: Object) -> str:

@@ -21,6 +21,8 @@ Action = Literal["none", "cordon", "reboot", "replace"]
 
 GPU_CONDITION: Final = "AcceleratedHardwareReady"
 READY: Final = "Ready"
+SILENT: Final = "KubeletSilent"
+"""Our reason for a node that Kubernetes still calls Ready although its kubelet is silent."""
 AGENT_CONDITIONS: Final = (GPU_CONDITION, "NetworkingReady", "KernelReady", "StorageReady", "ContainerRuntimeReady")
 """Conditions that the agent writes. True is healthy. The agent resets a condition to True only when it restarts."""
 WAITS: Final = {GPU_CONDITION: timedelta(minutes=10)}
@@ -89,6 +91,9 @@ def decide(condition: str, reason: str) -> Decision:
     >>> decide("AcceleratedHardwareReady", "NvidiaXID31Warning").costs_node
     False
     """
+    if (condition, reason) == (READY, SILENT):
+        # Jobs cannot wait until Kubernetes reports the node. EKS still repairs it.
+        return Decision("controller", "cordon", "replace")
     if condition != GPU_CONDITION:
         # Without a working kubelet, network, kernel or disk, a node cannot repair itself, and EKS replaces it.
         return _BY_EKS if condition in (READY, *AGENT_CONDITIONS) else NOTHING

@@ -3,9 +3,10 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
-from infra.health import annotation, cordons, journal, repairs
+from infra.health import annotation, cordons, faults, journal, repairs
 from infra.health.annotation import Object, TakenOut
 from infra.health.brake import Brake
 from infra.health.journal import Journal
@@ -49,13 +50,23 @@ class Plan:
     patches: tuple[Patch, ...]
 
 
-def plan(nodes: Sequence[Object], known: Journal, busy: Collection[str], now: datetime, policy: Policy) -> Plan:
-    """Return the journal and the patches. `nodes`: all nodes of the cluster. `busy`: names of nodes that run jobs."""
+def plan(
+    nodes: Sequence[Object],
+    known: Journal,
+    busy: Collection[str],
+    now: datetime,
+    policy: Policy,
+    silent: Mapping[str, str] = MappingProxyType({}),
+) -> Plan:
+    """Return the journal and the patches. `nodes`: all nodes of the cluster. `busy`: names of nodes that run jobs.
+    `silent`: names of nodes whose kubelet is silent, and since when.
+    """
     mine = [one for one in nodes if policy.pool_of(one) is not None]
     after = journal.observed(known, mine, [str(one["metadata"]["uid"]) for one in nodes], now)
     entries = after["entries"]
-    verdict = cordons.decide(mine, journal.before(after, mine), now, existing=policy.existing, brake=policy.brake)
-    patches = [_step(one, entries, now, policy, is_busy=_name(one) in busy) for one in mine]
+    before = journal.before(after, mine)
+    verdict = cordons.decide(mine, before, now, existing=policy.existing, brake=policy.brake, silent=silent)
+    patches = [_step(one, entries, now, policy, is_busy=_name(one) in busy, is_silent=_name(one) in silent) for one in mine]
     by_name = {_name(one): one for one in mine}
     for cordon in verdict.cordons:
         node = by_name[cordon.node]
@@ -65,12 +76,14 @@ def plan(nodes: Sequence[Object], known: Journal, busy: Collection[str], now: da
     return Plan({**after, "held": sorted(verdict.held)}, tuple(filter(None, patches)))
 
 
-def _step(node: Object, entries: list[journal.Entry], now: datetime, policy: Policy, *, is_busy: bool) -> Patch | None:
+def _step(
+    node: Object, entries: list[journal.Entry], now: datetime, policy: Policy, *, is_busy: bool, is_silent: bool
+) -> Patch | None:
     """Return the patch for a node that is out of service; None if its state stays the same."""
     out, pool = annotation.read(node), policy.pool_of(node)
     if out is None or pool is None:
         return None
-    after = repairs.next_step(node, out, pool.gpus, now, is_busy=is_busy)
+    after = repairs.next_step(node, out, pool.gpus, now, is_busy=is_busy, is_silent=is_silent)
     if after == out:
         return None
     if after is None:
@@ -91,6 +104,11 @@ def _withdraw(entries: list[journal.Entry], nodes: Sequence[Object], cordoned: C
 def drained(nodes: Sequence[Object]) -> dict[str, str]:
     """Return the nodes that jobs must leave now, with the reason."""
     return {_name(node): out.reason for node, out in _emptied(nodes) if out.state == "draining"}
+
+
+def is_silent(node: Object) -> bool:
+    """Return whether the controller has taken a node out of service because its kubelet is silent, and it still is."""
+    return any(out.condition == faults.READY and out.state != "verifying" for _, out in _emptied([node]))
 
 
 def emptied(nodes: Sequence[Object]) -> dict[str, str]:

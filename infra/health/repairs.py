@@ -14,8 +14,12 @@ seconds.
 """
 
 
-def problem(node: Object, gpus: int) -> str:
-    """Return why a node must not accept jobs; empty if it may. `gpus`: number of GPUs per node of its pool."""
+def problem(node: Object, gpus: int, *, is_silent: bool = False) -> str:
+    """Return why a node must not accept jobs; empty if it may. `gpus`: number of GPUs per node of its pool. `is_silent`:
+    whether its kubelet is silent.
+    """
+    if is_silent:
+        return "the kubelet is silent"
     conditions = {one["type"]: one for one in node["status"].get("conditions", ())}
     if conditions.get(faults.READY, {}).get("status") != "True":
         return "the node is not ready"
@@ -27,11 +31,13 @@ def problem(node: Object, gpus: int) -> str:
     return "" if usable == gpus else f"{usable} of {gpus} GPUs can be used"
 
 
-def next_step(node: Object, out: TakenOut, gpus: int, now: datetime, *, is_busy: bool) -> TakenOut | None:
+def next_step(
+    node: Object, out: TakenOut, gpus: int, now: datetime, *, is_busy: bool, is_silent: bool = False
+) -> TakenOut | None:
     """Return the node's next state, or the same one; None if the node may accept jobs again. `is_busy`: jobs still run
     there.
     """
-    is_sound = not problem(node, gpus)
+    is_sound = not problem(node, gpus, is_silent=is_silent)
     if out.state == "draining":
         if not is_busy:
             return _enter(out, "repairing", now)

@@ -69,7 +69,12 @@ def policy(placed: PlacedJob) -> Manifest:
 
 def _progress(placed: PlacedJob) -> Manifest:
     progress = placed.job.progress
-    return {"progress": {"pattern": progress.found_by, "within": seconds_of(progress.within)}} if progress else {}
+    if progress is None:
+        return {}
+    each = placed.job.per_node or placed.size.slots
+    return {
+        "progress": {"pattern": progress.found_by, "within": seconds_of(progress.within), "ranksPerWorker": each},
+    }
 
 
 def _report_steps(main: Manifest, placed: PlacedJob) -> None:

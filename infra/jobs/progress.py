@@ -19,7 +19,8 @@ class Progress(Model):
         None,
         examples=["'step (\\d+)'"],
         description="Regular expression of Python that finds the number of the step in a line of the job's log: in the group "
-        "`step`, or else in the first group. A group `saved` may find the seconds that the last checkpoint took.",
+        "`step`, or else in the first group. Further groups are optional: `saved`, the seconds that the last checkpoint took; "
+        "`slowest`, the rank that computed longest, and `ratio`, its time divided by the median of all ranks.",
     )
     file: str | None = Field(
         None,

@@ -33,6 +33,30 @@ if rank == 0:
     print((folder / "times").read_text(), flush=True)
 """
 """The first attempt runs until it is stopped. The second one starts at the last checkpoint and completes 12 steps."""
+COMPUTES = """
+import os, pathlib, time
+from statistics import median
+rank, folder = int(os.environ["RANK"]), pathlib.Path("/shared") / os.environ["FOLDER"]
+folder.mkdir(exist_ok=True)
+step = 0
+while not (folder / "end").exists():
+    step += 1
+    began = time.monotonic()
+    for _ in range(20):
+        time.sleep(0.01)
+    (folder / f"new-{rank}").write_text(f"{step} {time.monotonic() - began}")
+    (folder / f"new-{rank}").rename(folder / f"rank-{rank}")
+    while True:
+        read = [(folder / f"rank-{one}").read_text().split() for one in (0, 1) if (folder / f"rank-{one}").exists()]
+        if len(read) == 2 and all(int(one[0]) >= step for one in read):
+            break
+        time.sleep(0.01)
+    times = [float(one[1]) for one in read]
+    if rank == 0:
+        slowest = max((0, 1), key=times.__getitem__)
+        print(f"step {step} slowest={slowest} ratio={times[slowest] / min(times)}", flush=True)
+"""
+"""Each step waits for both ranks. Of two ranks, the median is no measure: the faster one is it."""
 COMMANDS = {
     "mpijob": ["python3", "-u", "-c", STEPS],
     "standalone": ["python3", "-u", "-c", STEPS],
@@ -102,3 +126,23 @@ def agrees_with_the_program(seconds: dict[str, float], log: str) -> None:
 def record_of(cluster: JobCluster, name: str) -> dict[str, Any]:
     """Return the job's row in `jobs --all`, which contains its record."""
     return next(one for one in cluster.cluster("jobs", "--all", "--json").json if one["name"] == name)
+
+
+def test_a_slow_rank_is_named_with_its_node(job_cluster: JobCluster, tmp_path: Path) -> None:
+    marks = f"slow-{secrets.token_hex(4)}"
+    pattern = r"^step (?P<step>\d+) slowest=(?P<slowest>\d+) ratio=(?P<ratio>[\d.]+)"
+    more = {"env": {"FOLDER": marks}, "progress": {"pattern": pattern, "within": "5m"}}
+    job = job_file(tmp_path, "slow", command=["python3", "-u", "-c", COMPUTES], maxRestarts=0, **more)
+    assert job_cluster.cluster("submit", job).code == 0
+    wait_until(lambda: job_cluster.cluster("logs", "slow").out, lambda log: "step 6 " in log)
+    broken = job_cluster.cluster("local", "break", "slow", "--slow", "1", "--home", str(job_cluster.cloud.folder))
+    assert broken.code == 0, broken.err
+    node = next(one["spec"]["nodeName"] for one in job_cluster.pods("slow", "worker") if one["metadata"]["name"].endswith("-1"))
+
+    def reason() -> str:
+        return str(next(one for one in job_cluster.cluster("jobs", "--json").json if one["name"] == "slow")["reason"])
+
+    assert wait_until(reason, lambda text: "is slow" in text).startswith(f"rank 1 on {node} is slow: ")
+    (folder,) = job_cluster.cloud.folder.glob(f"file-systems/*/gpumpi/{marks}")
+    (folder / "end").touch()
+    assert job_cluster.await_phase("slow", "Succeeded", "Failed") == "Succeeded"

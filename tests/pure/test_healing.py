@@ -43,6 +43,7 @@ class Cluster:
         self.config_map: Object | None = None
         self.cordoned: list[tuple[str, datetime]] = []
         self.now, self.left, self.made = START, 10**6, size
+        self.silent: dict[str, str] = {}
 
     def call(self, method: str, path: str, body: Object | None = None, kind: str = "") -> Object:
         self.left -= 1
@@ -74,13 +75,17 @@ class Cluster:
             raise ApiError(409, "Conflict", "journal")
         self.config_map = {**body, "metadata": {**body["metadata"], "resourceVersion": f"{version or ''}1"}}
 
-    def look(self, controller: Nodes | None = None, *, busy: Sequence[str] = (), wanted: Policy = POLICY) -> None:
+    def round(self, controller: Nodes | None = None, *, busy: Sequence[str] = (), wanted: Policy = POLICY) -> None:
         seen = [trimmed_node(one) for one in copy.deepcopy(list(self.nodes.values()))]
         pods = [pod(f"on-{name}", "worker", node=name) for name in busy]
         (controller or self.controller(wanted)).look(seen, pods, [], self.now)
 
+    def look(self, nodes: Sequence[Object]) -> dict[str, str]:
+        """Return the silent nodes, like `Silence`."""
+        return self.silent
+
     def controller(self, wanted: Policy = POLICY) -> Nodes:
-        return Nodes(self, "gpumpi-system", wanted)  # type: ignore[arg-type]  # it only calls `call`
+        return Nodes(self, "gpumpi-system", wanted, self)  # type: ignore[arg-type]  # it only calls `call` and `look`
 
     def breaks(self, name: str, reason: str = BUS) -> None:
         since = self.now.isoformat()
@@ -128,7 +133,7 @@ def test_a_broken_node_is_drained_repaired_verified_and_back_in_service() -> Non
         if repaired:
             cluster.repair("n0")
         cluster.now += timedelta(seconds=seconds)
-        cluster.look(controller, busy=["n0"] if busy else [])
+        cluster.round(controller, busy=["n0"] if busy else [])
         seen.append((cluster.state("n0"), bool(cluster.nodes["n0"]["spec"].get("unschedulable"))))
     assert [*dict.fromkeys(seen)] == [("draining", True), ("repairing", True), ("verifying", True), ("healthy", False)]
     (entry,) = cluster.entries
@@ -140,32 +145,32 @@ def test_a_broken_node_is_drained_repaired_verified_and_back_in_service() -> Non
 def test_an_error_of_the_application_changes_nothing(reason: str) -> None:
     cluster = Cluster(3)
     cluster.breaks("n0", reason)
-    cluster.look()
+    cluster.round()
     assert cluster.cordoned == [] and cluster.config_map is None
 
 
 def test_a_fault_during_the_verification_and_a_missing_gpu_keep_the_node_out() -> None:
     cluster = Cluster(1)
     cluster.breaks("n0")
-    cluster.look()
-    cluster.look()
+    cluster.round()
+    cluster.round()
     cluster.repair("n0")
     cluster.nodes["n0"]["status"]["allocatable"] = {"nvidia.com/gpu": "7"}
-    cluster.look()
+    cluster.round()
     assert cluster.state("n0") == "repairing"
     cluster.repair("n0")
-    cluster.look()
+    cluster.round()
     assert cluster.state("n0") == "verifying"
     cluster.breaks("n0")
     cluster.now += timedelta(minutes=5)
-    cluster.look()
+    cluster.round()
     assert (cluster.state("n0"), len(cluster.cordoned)) == ("repairing", 1)
 
 
 def test_in_an_existing_cluster_jobs_stay_on_a_cordoned_node() -> None:
     cluster = Cluster(2)
     cluster.breaks("n0")
-    cluster.look(busy=["n0"], wanted=EXISTING)
+    cluster.round(busy=["n0"], wanted=EXISTING)
     here = job(main(), workers())
     here.nodes["one"]["spec"] = {}
     assert cluster.nodes["n0"]["spec"]["unschedulable"] and cluster.state("n0") == "draining"
@@ -176,7 +181,7 @@ def test_in_an_existing_cluster_jobs_stay_on_a_cordoned_node() -> None:
 def test_a_job_leaves_a_broken_node_at_once_and_no_failure_is_counted() -> None:
     cluster, seen = Cluster(3), Controlled()
     cluster.breaks("n0")
-    cluster.look()
+    cluster.round()
     out = {**cluster.nodes["n0"], "metadata": {**cluster.nodes["n0"]["metadata"], "name": "one"}}
     running = job(main("torchrun"), workers())
     seen.look(running, 20)
@@ -227,7 +232,7 @@ def test_a_worker_that_ends_with_an_error_on_a_drained_node_is_no_failure_even_i
 ) -> None:
     cluster, seen = Cluster(3), Controlled()
     cluster.breaks("n0")
-    cluster.look()
+    cluster.round()
     seen.look(job(main(), [launcher(node="three"), *workers()]), 20)
     for second, state, failed in ((30, "draining", {}), (31, "repairing", {"phase": "Failed", "code": 1, "until": 31})):
         assert cluster.state("n0") == state
@@ -237,7 +242,7 @@ def test_a_worker_that_ends_with_an_error_on_a_drained_node_is_no_failure_even_i
         assert isinstance(broken.nodes, dict)
         broken.nodes["one"] = out
         seen.look(broken, second)
-        cluster.look()
+        cluster.round()
     assert (seen["failures"], seen["disruptions"]) == (0, 1)
     assert "taken out of service" in seen["attempts"][0]["cause"]
 
@@ -245,7 +250,7 @@ def test_a_worker_that_ends_with_an_error_on_a_drained_node_is_no_failure_even_i
 def test_pods_of_other_tools_are_left_to_people() -> None:
     cluster = Cluster(1)
     cluster.breaks("n0")
-    cluster.look()
+    cluster.round()
     out = {**cluster.nodes["n0"], "metadata": {**cluster.nodes["n0"]["metadata"], "name": "one"}}
     foreign = main()
     del foreign["metadata"]["annotations"]
@@ -258,7 +263,7 @@ def test_nodes_outside_the_pools_are_left_alone() -> None:
     cluster = Cluster(2)
     cluster.nodes["n0"]["metadata"]["labels"] = {"pool": "system"}
     cluster.breaks("n0")
-    cluster.look()
+    cluster.round()
     assert cluster.cordoned == []
 
 
@@ -266,14 +271,14 @@ def test_a_replaced_node_is_noted_as_gone_and_still_counts_for_the_brake() -> No
     cluster = Cluster(5)
     controller = cluster.controller()
     cluster.breaks("n0")
-    cluster.look(controller)
+    cluster.round(controller)
     cluster.replace("n0")
     cluster.breaks("n1")
-    cluster.look(controller)
+    cluster.round(controller)
     assert [(one["node"], one["state"]) for one in cluster.entries] == [("n0", "gone")]
     assert journal.read((cluster.config_map or {})["data"][journal.KEY])["held"] == ["n1"]
     cluster.now += WINDOW
-    cluster.look(controller)
+    cluster.round(controller)
     assert [name for name, _ in cluster.cordoned] == ["n0", "n1"]
 
 
@@ -283,11 +288,11 @@ def test_two_controllers_take_a_node_out_once() -> None:
     stale = copy.deepcopy(list(map(trimmed_node, cluster.nodes.values())))
     first.look(stale, [], [], cluster.now)
     cluster.breaks("n0")
-    cluster.look(first)
+    cluster.round(first)
     cluster.breaks("n1")
-    cluster.look(second)
-    cluster.look(first)
-    cluster.look(second)
+    cluster.round(second)
+    cluster.round(first)
+    cluster.round(second)
     assert [name for name, _ in cluster.cordoned] == ["n0"]
 
 
@@ -323,7 +328,7 @@ def test_killed_at_any_moment_it_cordons_no_node_twice_and_keeps_to_the_brake(
         before = {name for name in cluster.nodes if cluster.state(name) != "healthy"}
         cluster.left = 10**6 if lives else requests
         try:
-            cluster.look(controller)
+            cluster.round(controller)
         except Killed:
             controller = cluster.controller()
         restored |= {(name, len(cluster.cordoned)) for name in before & cluster.nodes.keys() if cluster.state(name) == "healthy"}
@@ -347,7 +352,7 @@ def test_every_interrupted_look_is_completed_by_the_next_controller(size: int, f
         for kill in (*kills, 10**6, 10**6):
             cluster.left = kill
             try:
-                cluster.look()
+                cluster.round()
             except Killed:
                 continue
         return {name: cluster.state(name) for name in cluster.nodes}, [name for name, _ in cluster.cordoned]
@@ -360,12 +365,55 @@ def test_a_damaged_journal_or_annotation_stops_nothing() -> None:
     cluster.config_map = {"metadata": {"name": journal.CONFIG_MAP, "resourceVersion": "1"}, "data": {journal.KEY: "?"}}
     cluster.nodes["n0"]["metadata"]["annotations"] = {ANNOTATION: json.dumps({"at": "soon"})}
     cluster.breaks("n1")
-    cluster.look()
+    cluster.round()
     assert (cluster.state("n0"), cluster.state("n1")) == ("verifying", "draining")
 
 
 def test_the_controller_leaves_nodes_alone_without_a_policy() -> None:
     assert policy(None) is None and policy("") is None
+
+
+def test_a_silent_node_is_taken_out_before_kubernetes_reports_it_and_is_back_after_its_kubelet() -> None:
+    cluster = Cluster(5)
+    controller = cluster.controller()
+    cluster.silent = {"n0": "2026-11-23T11:59:30Z"}
+    cluster.round(controller)
+    seen = [cluster.state("n0")]
+    for seconds, ready, is_silent in ((5, "True", True), (20, "Unknown", True), (5, "True", False), (40, "True", False)):
+        cluster.now += timedelta(seconds=seconds)
+        cluster.nodes["n0"]["status"]["conditions"][0]["status"] = ready
+        cluster.silent = {"n0": "2026-11-23T11:59:30Z"} if is_silent else {}
+        cluster.round(controller)
+        seen.append(cluster.state("n0"))
+    assert seen == ["draining", "repairing", "repairing", "verifying", "healthy"]
+    (entry,) = cluster.entries
+    assert (entry["condition"], entry["reason"], entry["action"]) == ("Ready", "KubeletSilent", "cordon")
+
+
+def test_a_node_that_kubernetes_has_reported_is_not_taken_out() -> None:
+    cluster = Cluster(5)
+    cluster.nodes["n0"]["status"]["conditions"][0]["status"] = "Unknown"
+    cluster.silent = {"n0": "2026-11-23T11:59:30Z"}
+    cluster.round()
+    assert cluster.cordoned == []
+
+
+def test_the_brake_holds_silent_nodes() -> None:
+    cluster = Cluster(5)
+    cluster.silent = dict.fromkeys(cluster.nodes, "2026-11-23T11:59:30Z")
+    cluster.round()
+    assert len(cluster.cordoned) == 1
+
+
+def test_pods_of_a_silent_node_are_deleted_and_removed_at_once() -> None:
+    cluster = Cluster(3)
+    cluster.silent = {"n0": "2026-11-23T11:59:30Z"}
+    cluster.round()
+    out = {**cluster.nodes["n0"], "metadata": {**cluster.nodes["n0"]["metadata"], "name": "one"}}
+    here = job(main(), [pod("train-worker-0", "worker", node="one")])
+    assert [one.seconds for one in leaving([out], [here]) if isinstance(one, DeletePod)] == [None]
+    deleted = job(main(), [pod("train-worker-0", "worker", node="one", deleting=True)])
+    assert [one.seconds for one in stranded([out], [deleted]) if isinstance(one, DeletePod)] == [0]
 
 
 def test_a_node_without_its_kubelet_is_not_verified() -> None:

@@ -8,14 +8,16 @@ from typing import Any
 import pytest
 
 from cli.records import JobRecord
+from infra.jobs.progress_rules import problem_of_pattern
 from infra.platform.job_controller.in_pod import following, logs, progress, reconcile, stacks, steps
 from infra.platform.job_controller.in_pod.actions import DeletePod, FailJob, Report
 from infra.platform.job_controller.in_pod.api import ApiError
 from infra.platform.job_controller.in_pod.logs import Logs, Source
-from infra.platform.job_controller.in_pod.progress import INDEX, Seen
+from infra.platform.job_controller.in_pod.progress import Seen
 from infra.platform.job_controller.in_pod.record import Record
 from infra.platform.job_controller.in_pod.stacks import Dump, Rank
 from infra.platform.job_controller.in_pod.steps import Step
+from infra.platform.job_controller.in_pod.stragglers import INDEX
 from tests.docs.tables import ROOT
 from tests.pure.controlled_jobs import Controlled, Object, at, job, launcher, main, workers
 from workloads import progress as helper
@@ -311,7 +313,10 @@ def test_the_helper_prints_what_the_documented_pattern_finds(
     for rank in ("0", "1"):
         monkeypatch.setenv("OMPI_COMM_WORLD_RANK", rank)
         helper.report(7, 1.25)
-    assert steps.find([("t", capsys.readouterr().out.rstrip())], pattern[1]) == [Step("t", 7, 1250)]
+        helper.report(8, times=[0.5, 0.4, 1.2, 0.6])
+    lines = [("t", line) for line in capsys.readouterr().out.splitlines()]
+    assert steps.find(lines, pattern[1]) == [Step("t", 7, 1250), Step("t", 8, 0, 2, 2.18)]
+    assert problem_of_pattern(pattern[1]) is None
 
 
 class Log:

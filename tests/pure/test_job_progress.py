@@ -90,7 +90,7 @@ def test_progress_needs_the_controller() -> None:
 @pytest.mark.parametrize("launcher", ["mpijob", "standalone", "torchrun"])
 def test_the_policy_has_pattern_and_seconds(launcher: str) -> None:
     found, container = policy_of(launcher, pattern=r"step (\d+)", within="2m")
-    assert found == {"pattern": r"step (\d+)", "within": 120}
+    assert found == {"pattern": r"step (\d+)", "within": 120, "ranksPerWorker": 8}
     assert "gpumpi-progress" not in container["command"][2]
 
 

@@ -174,9 +174,11 @@ def without_kubelet(pod: Object, nodes: Mapping[str, Object]) -> str:
 
 
 def is_silent(node: Object) -> bool:
-    """Return whether Kubernetes reports the node's state as unknown because the kubelet has not renewed its lease."""
+    """Return whether the node's kubelet is silent: Kubernetes reports the node's state as unknown, or the controller has
+    noticed it earlier (`silence.py`).
+    """
     found = node.get("status", {}).get("conditions") or ()
-    return any((one["type"], one["status"]) == ("Ready", "Unknown") for one in found)
+    return healing.is_silent(node) or any((one["type"], one["status"]) == ("Ready", "Unknown") for one in found)
 
 
 def disruption(pod: Object, nodes: Mapping[str, Object]) -> str:

@@ -107,8 +107,9 @@ def trimmed_node(node: Object) -> Object:
     about = {"unschedulable": spec.get("unschedulable", False), "providerID": spec.get("providerID", "")}
     conditions = [one for one in status.get("conditions", ()) if one["type"] in (READY, *AGENT_CONDITIONS)]
     usable = {key: amount for key, amount in (status.get("allocatable") or {}).items() if key == GPU}
+    where = {key: status[key] for key in ("addresses", "daemonEndpoints") if key in status}
     return {
         "metadata": {**kept, "annotations": marks},
         "spec": about,
-        "status": {"conditions": conditions, "allocatable": usable},
+        "status": {"conditions": conditions, "allocatable": usable, **where},
     }

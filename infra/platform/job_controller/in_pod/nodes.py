@@ -15,6 +15,7 @@ from infra.health.journal import Journal
 from .actions import DONE, Action, DeletePod
 from .api import MERGE, Api, ApiError, Object
 from .job import ManagedJob, is_terminal, without_kubelet
+from .silence import Silence
 
 VARIABLE = "GPUMPI_NODES"
 """Environment variable: the nodes that the controller may take out of service, as JSON. Without it, the controller
@@ -36,12 +37,13 @@ def policy(text: str | None) -> Policy | None:
 
 
 class Nodes:
-    """Takes broken nodes out of service. It acts only on the state of the nodes and the journal, and keeps no other
-    state.
+    """Takes broken nodes out of service. It acts only on the state of the nodes, their leases and the journal. After a
+    restart, it needs some seconds to notice a silent node.
     """
 
-    def __init__(self, api: Api, namespace: str, wanted: Policy) -> None:
+    def __init__(self, api: Api, namespace: str, wanted: Policy, silence: Silence | None = None) -> None:
         self._api, self._policy = api, wanted
+        self._silence = silence or Silence(api)
         self._path = f"api/v1/namespaces/{namespace}/configmaps"
         self._namespace = namespace
         self._stored: Object | None = None
@@ -55,7 +57,8 @@ class Nodes:
     def look(self, nodes: Sequence[Object], pods: Sequence[Object], jobs: Sequence[ManagedJob], now: datetime) -> None:
         """Write the journal, then change nodes, then end the pods of jobs that must leave a node."""
         known = self._journal()
-        found = healing.plan(nodes, known, busy_nodes(pods), now.astimezone(UTC).replace(microsecond=0), self._policy)
+        silent = self._silence.look(nodes)
+        found = healing.plan(nodes, known, busy_nodes(pods), now.astimezone(UTC).replace(microsecond=0), self._policy, silent)
         if found.journal != known and not self._write(found.journal):
             return  # another controller has written it; the next round starts from there
         for one in found.patches:

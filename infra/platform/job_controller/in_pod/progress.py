@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from . import moments
+from . import moments, stragglers
 from .api import Object
 from .attempts import FAILED, Attempt, close_as, current, is_ending
 from .job import ManagedJob, conditions, disruption, is_ready, labels, started_at
 from .logs import Source
 from .record import Record
 from .steps import Step
+from .stragglers import INDEX
 
 START_SECONDS = 600
 """Time for the first step of an attempt, in addition to `within`, to load libraries and data, and to compile."""
@@ -24,7 +25,6 @@ WRITE_SECONDS = 30
 LOG_LINES, LOG_CHARACTERS, HANGS_WITH_LOG = 20, 200, 3
 """Log of a hang in the record: its last lines, characters per line, and number of attempts that keep it."""
 PATTERN_LIMIT = 200
-INDEX = "batch.kubernetes.io/job-completion-index"
 TOO_SLOW = "progress.pattern takes too long, so the job is not watched"
 
 
@@ -64,6 +64,8 @@ def observe(record: Record, job: ManagedJob, seen: Seen | None, now: str) -> Non
         record["progressProblem"] = TOO_SLOW
         return
     new = _with_steps(attempt, seen.steps, _goal(record, attempt))
+    if new is not None and "slow" in new:
+        new["slow"] = stragglers.located(new["slow"], job)
     hang = _hang(record, job, attempt, new, seen)
     if hang or _is_worth_a_write(attempt, new):
         attempt["steps"] = new
@@ -106,6 +108,8 @@ def _with_steps(attempt: Attempt, steps: Sequence[Step], goal: int | None) -> di
         elif one.number != known["last"]["step"]:
             known["last"] = point
         known |= {"until": one.at, "highest": max(known["highest"], one.number)}
+        slow = stragglers.after(known.pop("slow", None), one)
+        known |= {"slow": slow} if slow else {}
         if known["regained"] is not None:
             known["savedMs"] += one.saved_ms
         elif goal is None or one.number >= goal:
@@ -117,6 +121,8 @@ def _is_worth_a_write(attempt: Attempt, new: dict[str, Any] | None) -> bool:
     old = attempt.get("steps")
     if old is None or new is None or attempt["outcome"] or old["regained"] != new["regained"]:
         return new != old
+    if stragglers.reported(old) != stragglers.reported(new):
+        return True
     return moments.seconds(old["until"], new["until"]) >= WRITE_SECONDS
 
 

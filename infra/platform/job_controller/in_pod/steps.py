@@ -32,6 +32,10 @@ class Step:
     number: int
     saved_ms: int = 0
     """How long the last checkpoint took, if the line contains it."""
+    slowest: int | None = None
+    """The rank that computed longest, if the line contains it."""
+    ratio: float = 0.0
+    """Its time, divided by the median of all ranks."""
 
 
 class TooSlow(Exception):
@@ -69,11 +73,12 @@ def _step(at: str, found: "re.Match[str]") -> Step | None:
     named = found.groupdict()
     try:
         number = int(named["step"] if "step" in named else found.group(1))
-        saved = float(named.get("saved") or 0)
+        saved, ratio = float(named.get("saved") or 0), float(named.get("ratio") or 0)
+        slowest = int(named["slowest"]) if named.get("slowest") else None
     except (IndexError, TypeError, ValueError):
         return None
-    is_plausible = 0 <= number < STEP_LIMIT and 0 <= saved < STEP_LIMIT
-    return Step(at, number, round(saved * 1000)) if is_plausible else None
+    is_plausible = 0 <= number < STEP_LIMIT and 0 <= saved < STEP_LIMIT and 0 <= ratio < STEP_LIMIT
+    return Step(at, number, round(saved * 1000), slowest, ratio) if is_plausible else None
 
 
 @contextmanager

@@ -1,0 +1,74 @@
+"""Nodes whose kubelet is silent: it does not renew its lease, and its port cannot be reached.
+
+Kubernetes reports such a node only about 50 seconds after the last renewal, and EKS does not let users change that. Until
+then, a job that has lost ranks keeps the GPUs of all its nodes. A lease alone is too little proof: a kubelet on a busy
+machine may renew it late.
+"""
+
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from .api import Api, Object
+from .cluster import leases
+
+STALE_SECONDS = 20.0
+"""A kubelet renews its lease every 10 seconds: https://kubernetes.io/docs/concepts/architecture/leases/#node-heart-beats"""
+LOOK_SECONDS = 5.0
+CONNECT_SECONDS = 2.0
+MOST_PROBED, THREADS, WITNESSES = 64, 16, 3
+
+Probe = Callable[[Object], bool]
+
+
+class Silence:
+    """Finds silent nodes. It compares how long each lease stays the same, so clocks of nodes do not matter."""
+
+    def __init__(self, api: Api, clock: Callable[[], float] = time.monotonic, answers: Probe | None = None) -> None:
+        self._api, self._clock, self._answers = api, clock, answers or kubelet_answers
+        self._renewed: dict[str, tuple[str, float]] = {}
+        """Node -> its lease's last renewal, and when this program first saw it."""
+        self._silent: dict[str, str] = {}
+        self._looked = float("-inf")
+
+    def look(self, nodes: Sequence[Object]) -> Mapping[str, str]:
+        """Return the silent nodes, each with the time of its last renewal."""
+        now = self._clock()
+        if now - self._looked >= LOOK_SECONDS:
+            self._looked = now
+            self._silent = self._found(nodes, leases(self._api), now)
+        return self._silent
+
+    def _found(self, nodes: Sequence[Object], found: Mapping[str, str], now: float) -> dict[str, str]:
+        known = self._renewed
+        self._renewed = {name: known[name] if known.get(name, ("",))[0] == at else (at, now) for name, at in found.items()}
+        with_lease = [one for one in nodes if _name(one) in found]
+        stale = [one for one in with_lease if now - self._renewed[_name(one)][1] > STALE_SECONDS]
+        if not stale:
+            return {}
+        witnesses = [one for one in with_lease if one not in stale][:WITNESSES]
+        probed = [*witnesses, *stale[:MOST_PROBED]]
+        with ThreadPoolExecutor(THREADS) as threads:
+            answers = list(threads.map(self._answers, probed))
+        if not any(answers[: len(witnesses)]):
+            return {}  # this program's own network may be the cause
+        return {_name(one): found[_name(one)] for one, is_alive in zip(probed, answers, strict=True) if not is_alive}
+
+
+def kubelet_answers(node: Object) -> bool:
+    """Return whether the kubelet's port accepts a connection. A kubelet that hangs still does; Kubernetes reports it."""
+    status = node["status"]
+    addresses = [one["address"] for one in status.get("addresses", ()) if one["type"] == "InternalIP"]
+    port = status.get("daemonEndpoints", {}).get("kubeletEndpoint", {}).get("Port")
+    if not addresses or not port:
+        return True
+    try:
+        socket.create_connection((addresses[0], port), CONNECT_SECONDS).close()
+    except OSError:
+        return False
+    return True
+
+
+def _name(node: Object) -> str:
+    return str(node["metadata"]["name"])
