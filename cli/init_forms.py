@@ -32,8 +32,8 @@ HERE: Final = "next"
 # --- eks ---------------------------------------------------------------------------------------------------------------
 
 PRIVATE_EKS: Final = (
-    "Without an address (empty, or none) the Kubernetes API is private: only machines inside the VPC reach it. `pulumi up` from "
-    "here leaves out the operators and the queue. Install them and submit jobs from inside the VPC."
+    "If you leave this empty or answer none, the Kubernetes API is private: only machines inside the VPC reach it. `pulumi "
+    "up` from here leaves out the operators and the queue. Install them and submit jobs from inside the VPC."
 )
 PRIVATE_COMMENT: Final = """\
     # The Kubernetes API is private: only machines inside the VPC (or on a VPN into it) reach it. `pulumi up` from
@@ -103,7 +103,7 @@ EKS: Final = Form(
 # --- ec2 ---------------------------------------------------------------------------------------------------------------
 
 CLOSED_SSH: Final = (
-    "Without an address (empty, or none) port 22 stays closed: log in with `scripts/cluster ssh`, through Session Manager."
+    "If you leave this empty or answer none, port 22 stays closed: log in through Session Manager with `scripts/cluster ssh`."
 )
 
 

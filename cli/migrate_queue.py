@@ -46,7 +46,7 @@ def _outdated(definition: Object) -> bool:
 
 
 def migrate(cluster: Cluster, definition: Object) -> int:
-    """Write all objects of a kind unchanged, record the version, and return the number of objects."""
+    """Rewrite all objects of a kind unchanged, record the version, and return the number of objects."""
     version, names = storage_version(definition), definition["spec"]["names"]
     path = f"apis/{QUEUE_GROUP}/{version}/{{namespace}}{names['plural']}"
     objects = cluster.list_at(path, names["kind"])

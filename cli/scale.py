@@ -31,7 +31,7 @@ def command(
     if not group.minimum <= size <= group.maximum:
         bound = "minSize" if size < group.minimum else "maxSize"
         fix = f"Use {group.minimum} to {group.maximum}, or change pools[0].{bound} and run `pulumi up -s {stack}`."
-        raise CommandError(f"{size} is outside of minSize and maxSize. {fix}", REFUSED)
+        raise CommandError(f"{size} is not between minSize and maxSize. {fix}", REFUSED)
     cluster.scale(size)
     if wait_for_nodes:
         wait.until_ready(cluster, minutes, identity)

@@ -9,7 +9,7 @@ from cli.errors import CommandError
 from infra.facts.clients import Denied
 from infra.facts.model import FactsError
 
-UNDECLARED = "reports missing hardware, but the nodes do not declare emulated devices: a device or its driver is broken"
+UNDECLARED = "Hardware is missing, but the nodes do not declare emulated devices, so a device or its driver is broken"
 
 
 @dataclass
@@ -60,7 +60,7 @@ def row(name: str, notes: Notebook, emulated: Mapping[str, str], seconds: float)
     """Return the verdict on a check. Unless `emulated` contains a declaration, missing hardware is a failure."""
     evidence = tuple(notes.evidence)
     if notes.lacks and not emulated:
-        notes.failures.append(f"{'; '.join(notes.lacks)}: {UNDECLARED}")
+        notes.failures.append(f"{'; '.join(notes.lacks)}. {UNDECLARED}")
     if notes.not_run and not notes.failures:
         return Row(name, "not run", notes.not_run, seconds, evidence)
     if notes.failures:

@@ -142,7 +142,7 @@ def did_you_mean(word: str, choices: Iterable[str], most: int = 1) -> str:
 
 
 def nearest(word: str, choices: Iterable[str], most: int = 1) -> list[str]:
-    """Return the choices most similar to the word, best first; only the best one if it looks like a typo."""
+    """Return the choices most similar to the word, best first; if the word looks like a typo, only the best one."""
     by_lower = {choice.lower(): choice for choice in sorted(choices, reverse=True)}
     slips = difflib.get_close_matches(word.lower(), list(by_lower), n=1, cutoff=TYPO)
     like = slips or difflib.get_close_matches(word.lower(), list(by_lower), n=most, cutoff=SIMILAR)

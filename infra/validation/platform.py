@@ -164,8 +164,8 @@ def will_be_installed(settings: Settings) -> Iterator[Problem]:
 def reachable(settings: Settings, facts: Facts) -> Iterator[Problem]:
     """Check that this machine can reach the Kubernetes API if there is no public endpoint.
 
-    It cannot be inside a VPC that does not exist yet. In an existing VPC, `pulumi up` checks the connection once the
-    cluster exists.
+    This machine cannot be inside a VPC that does not exist yet. In an existing VPC, `pulumi up` checks the connection
+    once the cluster exists.
     """
     if settings.eks.endpoint_access.is_public:
         return

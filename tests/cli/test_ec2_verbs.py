@@ -248,7 +248,7 @@ def test_scale_changes_the_group(world: World, size: int) -> None:
 
 def test_scale_beyond_the_bounds_is_refused(world: World) -> None:
     with pytest.raises(
-        CommandError, match=r"9 is outside of minSize and maxSize. Use 0 to 8, or change pools\[0\].maxSize"
+        CommandError, match=r"9 is not between minSize and maxSize. Use 0 to 8, or change pools\[0\].maxSize"
     ) as refused:
         scale.command(9, STACK, wait_for_nodes=False, config_dir=FOLDER)
     assert refused.value.code == 3

@@ -158,7 +158,7 @@ def test_without_an_address_the_prompt_explains_the_empty_answer_and_has_no_defa
 
     assert init.run("mine", tmp_path, EKS, yes=False, offline=False, ask=ask) == 0
     printed = capsys.readouterr().out
-    assert defaults[-1] == "" and "Without an address (empty, or none) the Kubernetes API is private" in printed
+    assert defaults[-1] == "" and "If you leave this empty or answer none, the Kubernetes API is private" in printed
     assert allowed(tmp_path) is None
 
 

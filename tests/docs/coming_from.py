@@ -1,4 +1,4 @@
-"""The examples in docs/coming-from.md: commands, and files. The first comment in a file is its name."""
+"""The examples in docs/coming-from.md: commands and files. The first comment in a file is its name."""
 
 import re
 import shlex

@@ -67,16 +67,17 @@ def cluster(able: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jo
 
 @pytest.fixture(scope="module")
 def ask(cluster: JobCluster) -> Iterator["Api"]:
-    with forwarded(cluster, "prometheus", 9090) as prometheus, forwarded(cluster, "alertmanager", 9093) as alertmanager:
-        yield Api(prometheus, alertmanager)
+    place, prometheus, alertmanager = MONITORING_NAMESPACE, "deploy/prometheus", "deploy/alertmanager"
+    with forwarded(cluster, place, prometheus, 9090) as metrics, forwarded(cluster, place, alertmanager, 9093) as alerts:
+        yield Api(metrics, alerts)
 
 
 @contextmanager
-def forwarded(cluster: JobCluster, deployment: str, port: int) -> Iterator[str]:
-    """Forward a local port to the deployment, and yield its URL."""
-    command = ["kubectl", "port-forward", "-n", MONITORING_NAMESPACE, f"deploy/{deployment}", f":{port}", "--address=127.0.0.1"]
+def forwarded(cluster: JobCluster, namespace: str, target: str, port: int) -> Iterator[str]:
+    """Forward a local port to a pod or a deployment, and yield its URL."""
+    command = ["kubectl", "port-forward", "-n", namespace, target, f":{port}", "--address=127.0.0.1"]
     # kubectl prints a line for each connection. A pipe would fill up, because nothing reads it.
-    printed = cluster.kubeconfig.with_name(f"{deployment}.log")
+    printed = cluster.kubeconfig.with_name(f"{target.replace('/', '-')}.log")
     with printed.open("w") as log, subprocess.Popen(command, env=cluster.environment, stdout=log, stderr=log) as process:
         try:
             found = wait_until(lambda: re.search(r"127\.0\.0\.1:\d+", printed.read_text()))
@@ -152,6 +153,33 @@ def test_every_query_of_every_dashboard_has_a_result_during_a_job(ask: Api, runn
     assert wait_until(empty, lambda found: not found, LIMIT_SECONDS) == set()
     used = ask.query(f'DCGM_FI_DEV_FB_USED{{namespace="{NAMESPACE}",pod=~"{running}-.*"}}')
     assert sorted(one["metric"]["gpu"] for one in used) == [str(number) for number in range(8)]
+
+
+@pytest.fixture
+def receiver(cluster: JobCluster) -> Iterator["Api"]:
+    """Start a second Prometheus that receives samples at the address in the stack file."""
+    (pod,) = cluster.objects("pods", "app=prometheus", MONITORING_NAMESPACE)
+    image = pod["spec"]["containers"][0]["image"]
+    options = ("--config.file=/dev/null", "--storage.tsdb.path=/tmp/data", "--web.enable-remote-write-receiver")
+    run = ("run", "metrics-receiver", "-n", "default", f"--image={image}", "--port=9090", "--expose", "--restart=Never")
+    started = cluster.kubectl(*run, "--", *options)
+    assert started.code == 0, started.err
+    ready = cluster.kubectl("wait", "pod/metrics-receiver", "-n", "default", "--for=condition=Ready", "--timeout=120s")
+    assert ready.code == 0, ready.err + cluster.kubectl("logs", "metrics-receiver", "-n", "default").out
+    try:
+        with forwarded(cluster, "default", "pod/metrics-receiver", 9090) as url:
+            yield Api(url, url)
+    finally:
+        cluster.kubectl("delete", "pod,service", "metrics-receiver", "-n", "default", "--now")
+
+
+def test_the_receiver_of_remote_write_gets_the_metrics_of_every_part(ask: Api, receiver: Api) -> None:
+    assert wait_until(ask.targets, lambda found: found.keys() >= JOBS)
+
+    def jobs() -> set[str]:
+        return {one["metric"]["job"] for one in receiver.query('up{cluster="gpumpi-monitored"} == 1')}
+
+    assert wait_until(jobs, lambda found: found >= JOBS, LIMIT_SECONDS) >= JOBS
 
 
 def test_a_broken_gpu_raises_an_alert_that_reaches_the_webhook_and_ends_after_the_repair(

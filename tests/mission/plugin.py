@@ -1,4 +1,6 @@
-"""Pytest plugin (`-p tests.mission.plugin`) that reports the result of each mission row; `--mission-table FILE` writes it.
+"""Pytest plugin (`-p tests.mission.plugin`) that reports the result of each mission row.
+
+`--mission-table FILE` writes the table of all rows to a file.
 
 Test reports contain their rows, so the plugin works under xdist. The run fails if a row does not pass, unless it needs
 hardware that this machine lacks. Rows whose tests did not all run keep the result of an earlier run.

@@ -42,7 +42,7 @@ def _mount(body: Any) -> Any:
 def mount(
     region: str, instance: str, fileSystem: str, accessPoint: str | None = None, path: str = "/", encrypted: bool = True
 ) -> Mounted:
-    """Mount a file system on an instance, through an access point or at a path. Raise MountRefused on errors."""
+    """Mount a file system, or its folder `path`, on an instance, optionally through an access point. Raises MountRefused."""
     efs, ec2 = backend_of("efs", ACCOUNT, region), backend_of("ec2", ACCOUNT, region)
     client = next((one for one in instance_calls.every(ec2) if one.id == instance), None)
     if client is None:

@@ -1,4 +1,4 @@
-"""HTTP proxy for an API server that delays the response to the creation of an object."""
+"""HTTP proxy in front of an API server; the proxy delays the response to the request that creates a given object."""
 
 import json
 import threading
