@@ -188,7 +188,7 @@ def test_an_ec2_cluster_without_an_address_is_reached_through_session_manager(
     given = {"target": "ec2", "region": "us-west-2", "ssh-key": key}
     assert init.run("mine", tmp_path, given, yes=True, offline=False) == 0
     assert allowed(tmp_path) is None
-    assert "port 22 stays closed: log in with `scripts/cluster ssh`" in capsys.readouterr().out
+    assert "port 22 stays closed: log in through Session Manager" in capsys.readouterr().out
 
 
 def test_offline_queries_no_service(service: Answer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -71,7 +71,7 @@ def test_missing_hardware_is_excused_only_where_emulation_is_declared() -> None:
     assert (excused.result, excused.reason) == ("not on this hardware", "no GPU (the nodes declare it)")
     broken = row("x", notebook(lacks="no GPU"), {}, 0)
     assert broken.result == "failed"
-    assert "the nodes do not declare emulated devices: a device or its driver is broken" in broken.reason
+    assert "the nodes do not declare emulated devices, so a device or its driver is broken" in broken.reason
 
 
 def test_a_failure_is_not_excused_by_missing_hardware() -> None:
