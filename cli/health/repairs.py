@@ -31,6 +31,8 @@ def after(node: Object, out: TakenOut, instance: str, *, by_eks: bool) -> str:
         return f"accepts jobs again at {out.since + VERIFYING:%H:%M:%S} UTC if it has no fault until then"
     if not node["spec"].get("unschedulable"):
         return "it was uncordoned manually, so it keeps its jobs"
+    if out.reason == faults.SILENT:
+        return _after_silence(out, by_eks=by_eks)
     if out.state == "draining":
         return "its jobs restart on other nodes" if out.drains else "its jobs stay until they end; then repair it"
     if not by_eks:
@@ -39,6 +41,15 @@ def after(node: Object, out: TakenOut, instance: str, *, by_eks: bool) -> str:
     if faults.decide(out.condition, out.reason).eks == "none":
         return f"the autoscaler removes it, unless its pool has `minSize` nodes: then terminate {name}"
     return "the autoscaler removes it (pools with `minSize: 0`), or EKS repairs it 10 min after the fault"
+
+
+def _after_silence(out: TakenOut, *, by_eks: bool) -> str:
+    if out.state == "draining" and not out.drains:
+        return "its jobs restart on other nodes once Kubernetes reports it, about 50 s after the fault"
+    if out.state == "draining":
+        return "its jobs restart on other nodes"
+    replaced = "; otherwise EKS replaces it 30 min after the fault" if by_eks else ""
+    return f"it accepts jobs again after its kubelet has returned{replaced}"
 
 
 def of_broken(name: str, condition: str, reason: str, known: Journal | None) -> str:
@@ -55,11 +66,14 @@ def moments(known: Journal | None, name: str) -> list[Moment]:
     found = []
     for entry in journal.of_node(known, name) if known is not None else ():
         for step in entry["steps"]:
-            why = f": {entry['reason']}, needs {_need(entry['action'])}" if step["state"] == "draining" else ""
+            why = f": {_why(entry)}" if step["state"] == "draining" else ""
             text = f"{_DONE.get(step['state'], step['state'])}{why}"
             found.append(Moment(datetime.fromisoformat(step["at"]), "controller", text))
     return found
 
 
-def _need(action: str) -> str:
-    return {"replace": "a replacement", "reboot": "a reboot"}.get(action, "a person must look at it")
+def _why(entry: journal.Entry) -> str:
+    if entry["reason"] == faults.SILENT:
+        return f"{faults.SILENT}, its kubelet does not renew its lease and cannot be reached"
+    needs = {"replace": "needs a replacement", "reboot": "needs a reboot"}
+    return f"{entry['reason']}, {needs.get(entry['action'], 'a person must look at it')}"

@@ -293,9 +293,10 @@ def test_a_kubeconfig_of_another_cluster_is_refused() -> None:
 # --- what the job controller did
 
 
-def taken_out(state: str, *, cordoned: bool = True, drains: bool = True, **more: Any) -> dict[str, Any]:
-    out = TakenOut(NOW - timedelta(minutes=3), GPU_CONDITION, BUS["reason"], "replace", state, NOW, drains)  # type: ignore[arg-type]
-    one = node("a", READY, BUS, cordoned=cordoned, **more)
+def taken_out(state: str, *, cordoned: bool = True, drains: bool = True, silent: bool = False, **more: Any) -> dict[str, Any]:
+    kind, reason, action = ("Ready", "KubeletSilent", "cordon") if silent else (GPU_CONDITION, BUS["reason"], "replace")
+    out = TakenOut(NOW - timedelta(minutes=3), kind, reason, action, state, NOW, drains)  # type: ignore[arg-type]
+    one = node("a", READY, *([] if silent else [BUS]), cordoned=cordoned, **more)
     one["metadata"] |= {"annotations": {ANNOTATION: out.text()}, "uid": "uid-a"}
     return one
 
@@ -315,6 +316,16 @@ def taken_out(state: str, *, cordoned: bool = True, drains: bool = True, **more:
             "repair it, then restart the program that reports its conditions: it accepts jobs again once the fault is gone",
         ),
         (taken_out("verifying"), "accepts jobs again at 12:00:30 UTC if it has no fault until then"),
+        (taken_out("draining", silent=True), "its jobs restart on other nodes"),
+        (
+            taken_out("draining", silent=True, drains=False),
+            "its jobs restart on other nodes once Kubernetes reports it, about 50 s after the fault",
+        ),
+        (
+            taken_out("repairing", silent=True),
+            "it accepts jobs again after its kubelet has returned; otherwise EKS replaces it 30 min after the fault",
+        ),
+        (taken_out("repairing", silent=True, labels={}), "it accepts jobs again after its kubelet has returned"),
     ],
 )
 def test_a_node_that_the_controller_took_out_shows_its_state_and_what_is_next(one: dict[str, Any], following: str) -> None:
@@ -330,6 +341,12 @@ def test_the_history_has_what_the_controller_did_also_of_a_node_that_is_gone() -
     texts = [moment.text for moment in findings.history("a", None, (), (), known)]
     assert texts == ["taken out of service: NvidiaXID79Error, needs a replacement", "the node is gone"]
     assert findings.gone("i-a", (), (), known) is not None and findings.gone("b", (), (), known) is None
+
+
+def test_the_history_says_why_a_silent_node_was_taken_out() -> None:
+    known = journal.observed(journal.empty(), [taken_out("draining", silent=True)], ["uid-a"], NOW)
+    (moment,) = findings.history("a", None, (), (), known)
+    assert moment.text == "taken out of service: KubeletSilent, its kubelet does not renew its lease and cannot be reached"
 
 
 def test_a_node_that_the_brake_keeps_in_service_is_reported_as_held() -> None:
