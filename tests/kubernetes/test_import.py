@@ -12,13 +12,18 @@ pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("no_jobs_
 RANKS = "from mpi4py import MPI; w = MPI.COMM_WORLD; print('sum', w.allreduce(w.rank + 1), flush=True)"
 TORCH = "import torch.distributed as d; d.init_process_group('gloo'); print('rank', d.get_rank(), 'of', d.get_world_size())"
 
-SBATCH = f"""#!/bin/bash
-#SBATCH --job-name=imported-sbatch
-#SBATCH --nodes=2
-#SBATCH --ntasks-per-node=1
-#SBATCH --output=%x.out
-echo "script on $(hostname) for $SLURM_JOB_NUM_NODES nodes"
-srun --mpi=pmix python3 -c "{RANKS}"
+MPIJOB_V1 = f"""
+apiVersion: kubeflow.org/v1
+kind: MPIJob
+metadata: {{name: imported-v1}}
+spec:
+  mpiReplicaSpecs:
+    Launcher:
+      template:
+        spec: {{containers: [{{name: mpi, image: "train:1", command: [mpirun, -np, "2", python3, -c, "{RANKS}"]}}]}}
+    Worker:
+      replicas: 2
+      template: {{spec: {{containers: [{{name: mpi, image: "train:1"}}]}}}}
 """
 JOB = f"""
 apiVersion: batch/v1
@@ -74,6 +79,11 @@ def run(cluster: JobCluster, path: Path, text: str, *options: str) -> str:
 
 def test_a_job_of_kubernetes_that_calls_mpirun_runs(job_cluster: JobCluster, tmp_path: Path) -> None:
     said = run(job_cluster, tmp_path / "job.yaml", JOB, "--set", "image=openmpi:5", "--set", "slots=2")
+    assert said.count("sum 3\n") == 2, said
+
+
+def test_an_mpijob_of_the_training_operator_runs(job_cluster: JobCluster, tmp_path: Path) -> None:
+    said = run(job_cluster, tmp_path / "v1.yaml", MPIJOB_V1, "--set", "image=openmpi:5")
     assert said.count("sum 3\n") == 2, said
 
 
