@@ -1,5 +1,5 @@
-# Variables of both templates. Versions and checksums are in versions.pkrvars.hcl, which the provisioners read, not
-# Packer.
+# Variables of both templates. Versions and checksums are in versions.pkrvars.hcl. The provisioners source that
+# file; Packer does not load it as a variable file.
 
 packer {
   required_version = ">= 1.11.0"
@@ -143,7 +143,7 @@ variable "custom_endpoint" {
 }
 
 locals {
-  # What the SSM agent needs, and nothing in the account: AmazonSSMManagedInstanceCore allows more.
+  # Only what the SSM agent needs, without access to resources in the account: AmazonSSMManagedInstanceCore allows more.
   agent_actions = [
     "ec2messages:*",
     "ssm:UpdateInstanceInformation",

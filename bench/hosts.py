@@ -1,4 +1,4 @@
-"""`python -m bench.hosts`: time that local EC2 clusters take from `up` to the first mpiexec, and until N nodes have joined.
+"""`python -m bench.hosts`: measure how long local EC2 clusters take to run the first mpiexec, and to join N nodes.
 
 All hosts share this machine's cores, so the results for many nodes depend on the machine as much as on the program.
 """

@@ -40,7 +40,7 @@ world.Barrier()
 if world.rank == 0:
     file.unlink()
 """
-"""Program with one step per second that saves its progress on the shared volume."""
+"""Program that runs one step per second and saves its progress on the shared volume."""
 
 
 def main() -> None:

@@ -235,7 +235,7 @@ def _problems(seen: Seen, nodes: int, instances: int) -> Iterable[str]:
 
 
 def _larger(described: ClusterDescription, nodes: int) -> ClusterDescription:
-    """Return the description with this many simulated nodes. Launchers run there too, because the workers are not real."""
+    """Return the description with this many simulated nodes, which also run the launchers: the workers are not real."""
     taint = TaintDescription(key=SIMULATED.key, value=SIMULATED.value)
     pools = [
         one.model_copy(update={"max_size": nodes, "taints": (*one.taints, taint)}) if one.name == POOL else one

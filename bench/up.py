@@ -75,8 +75,8 @@ def life(name: str) -> tuple[list[Measured], list[Step]]:
 def with_delays(name: str, factor: float, own_seconds: float) -> dict[str, Any]:
     """Measure `up` with AWS's delays and compare it with the critical path.
 
-    `own_seconds` is the duration of `up` without delays. At a small factor, this time has more weight than on AWS,
-    so the result contains the ratio to the critical path with and without this time.
+    `own_seconds` is the duration of `up` without delays. If the factor is small, this time has more weight than on
+    AWS, so the result contains the ratio to the critical path both with and without this time.
     """
     with tempfile.TemporaryDirectory() as folder:
         cloud = LocalCloud(Path(folder) / "cloud")

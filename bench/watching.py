@@ -49,7 +49,7 @@ class Watch(threading.Thread):
                 for event in map(json.loads, filter(None, lines)):
                     self._hear(event["type"], event["object"], now)
         except (urllib3.exceptions.HTTPError, OSError):
-            if not self._is_over:  # raise, because a missed event would look like an event that never happened
+            if not self._is_over:  # raise, because the benchmark cannot tell a missed event from one that never happened
                 raise
 
     def _ask(self, **query: str) -> Any:

@@ -54,7 +54,7 @@ class Ec2Demo(Steps):
         return f"AWS and Pulumi's providers on loopback; {able}"
 
     def build_ami(self) -> str:
-        """Build the AMI with Packer and the template used for AWS. The stack finds the AMI by its tags."""
+        """Build the AMI with Packer, from the same template as on AWS. The stack finds the AMI by its tags."""
         lines: list[str] = []
 
         def on_line(line: str) -> None:

@@ -246,7 +246,7 @@ def _report_cost(agreed: Agreed, *, offline: bool) -> None:
 
 
 def _commands_before(path: Path) -> tuple[str, ...]:
-    """Return the commands to run first.
+    """Return the commands to run before the next steps.
 
     Other verbs find stack files only in stacks/, and Pulumi runs only in the checkout.
     """

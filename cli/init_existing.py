@@ -104,7 +104,7 @@ def _nodes(kubeconfig: str, context: str) -> tuple[Node, ...]:
 
     try:
         return within(LOOK_SECONDS, read)
-    except Exception:  # validation reports the problem; here it only means that there is no default
+    except Exception:  # offer no default; validation will report the problem
         return ()
 
 

@@ -55,13 +55,13 @@ class Question:
     paths: tuple[str, ...] = ()
     """Settings that depend on the answer. If one of them has a problem, `init` asks the question again."""
     is_final: bool = False
-    """Whether `init` rejects an answer if checking it against AWS or the cluster finds a problem. For other questions,
+    """Whether `init` rejects an answer if AWS or the cluster reveals a problem with it. For other questions,
     such problems (a quota, an AMI that is not built yet, a label that no node has yet) can be fixed after `init`."""
     example: str = ""
     """Example answer for questions that may have no default."""
     applies: Callable[[Answers], bool] = lambda answers: True
     condition: str = ""
-    """Text that says when the question applies."""
+    """Text that explains when the question applies."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Form:
     text: Callable[[str, Answers], str]
     """Renders the stack file from the stack name and the answers."""
     examine: Callable[..., Examined[Any, Any]]
-    """Validates the stack file as `validate` does: `examine(raw, offline=...)`."""
+    """Runs the same checks of the stack file as `validate`: `examine(raw, offline=...)`."""
     next_steps: Callable[[str, Answers], tuple[NextSteps, ...]]
 
     def examined(self, raw: RawStack, *, offline: bool) -> Examined[Any, Any]:

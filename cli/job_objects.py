@@ -150,7 +150,7 @@ def create(cluster: Cluster, pieces: Sequence[Piece]) -> None:
 
 
 def _create(cluster: Cluster, manifest: Object) -> Object:
-    """Create an object. Retry, because Kueue's webhook looks up the new owner in a cache that may lag behind."""
+    """Create an object. Retry, because Kueue's webhook looks up the owner in a cache that may not contain it yet."""
     retrying = Retrying(
         retry=retry_if_exception(lambda error: isinstance(error, NotFound) and "admission webhook" in str(error)),
         stop=stop_after_delay(UNSEEN_SECONDS),

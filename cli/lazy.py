@@ -33,7 +33,7 @@ class Verb:
 
 
 class LazyCommand(TyperCommand):
-    """Command that knows only its summary; the rest is loaded when the command is used."""
+    """Placeholder with a command's summary. It loads the rest of the command when the command is used."""
 
     def __init__(self, path: str, verb: Verb, panel: str | None = None) -> None:
         super().__init__(path.rpartition(" ")[2], help=verb.summary, rich_help_panel=panel)

@@ -299,7 +299,7 @@ def outputs(
 
 
 def _run(verb: Verb, stack: LocalStack, as_json: bool) -> int:
-    """Run one Pulumi operation and print its output. With --json, print a document on stdout and progress on stderr."""
+    """Run one Pulumi operation and print its output. With --json, print JSON on stdout and progress on stderr."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM stops the engine cleanly, as ^C does
     local_parts.refuse_dead(stack.cloud)
     if verb in ("preview", "up"):
@@ -322,7 +322,7 @@ def _run(verb: Verb, stack: LocalStack, as_json: bool) -> int:
 
 
 def _check_file(stack: LocalStack) -> None:
-    """Reject an invalid file before the engine starts, with the same messages and exit code as `validate`."""
+    """Reject an invalid stack file before the engine starts, with the same messages and exit code as `validate`."""
     variables = stack.cloud.process_environment()
     os.environ.clear()
     os.environ.update(variables)
@@ -341,7 +341,7 @@ def _refuse(source: Path, examined: preflight.Examined[Any, Any]) -> None:
 
 
 def summary(name: str, run: Run) -> dict[str, Any]:
-    """Return the JSON document of an operation."""
+    """Return the result of a Pulumi operation as a JSON document."""
     slowest = sorted((step for step in run.steps if not step.is_component), key=lambda step: -step.seconds)
     return {
         "stack": name,

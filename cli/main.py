@@ -159,7 +159,7 @@ def every_command() -> Iterator[tuple[str, Any]]:
 
 
 def markdown() -> str:
-    """Return the table in docs/command-line.md."""
+    """Return the table of verbs in docs/command-line.md."""
     lines = ["| verb | what it does |", "|---|---|"]
     for panel, verbs in VERBS.items():
         lines.append(f"| **{panel}** | |")

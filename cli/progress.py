@@ -11,7 +11,7 @@ from localcloud.stack import Verb, Watch
 
 EVERY_SECONDS = 5.0
 NAMED = 2
-"""Maximum number of resources named in a line."""
+"""Maximum number of resources listed in a progress line."""
 
 
 def line(verb: Verb, events: EventLog, seconds: float) -> str:

@@ -38,7 +38,7 @@ def new_id() -> str:
 
 
 def start_script(id: str, words: Sequence[str], folder: str | None, restarts: int = 0) -> str:
-    """Return the script that starts the command. It can be sent repeatedly, because its mkdir succeeds only once."""
+    """Return the script that starts the command. Sending it again is safe, because its mkdir succeeds only once."""
     line = shlex.join(words)
     if restarts:
         line = repeated(line, restarts)
@@ -58,7 +58,7 @@ mv "$run/pid.part" "$run/pid"
 
 
 def follow_script(id: str, offset: int) -> str:
-    """Return the script that prints the log from `offset` on until the command ends, then the exit code on stderr."""
+    """Return a script that follows the log from `offset`, and prints the exit code to stderr when the command ends."""
     return f"""run={RUNS}/{id}
 if ! test -e "$run/pid"; then echo 'gpumpi-run unknown' >&2; exit 0; fi
 if test "$(cat "$run/boot")" = "$(cat /proc/sys/kernel/random/boot_id)"; then
@@ -72,7 +72,7 @@ echo "gpumpi-run $(cat "$run/exit" 2>/dev/null || echo lost)" >&2
 
 
 def stop_script(id: str) -> str:
-    """Return the script that ends the command and the processes it started."""
+    """Return the script that terminates the command and the processes that it started."""
     return f'kill -TERM -- "-$(cat {RUNS}/{id}/pid)"\n'
 
 
@@ -107,7 +107,7 @@ def connected(
 
 
 def _is_final(message: str | bytes) -> bool:
-    """Return whether another attempt would fail the same way."""
+    """Return whether another attempt to connect would fail with the same error."""
     message = message.decode(errors="replace") if isinstance(message, bytes) else message
     return "Permission denied" in message or "Host key verification failed" in message
 
@@ -150,7 +150,7 @@ def _read(command: Sequence[str], output: BinaryIO) -> tuple[int, bytes]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL) as ssh:
         assert ssh.stdout is not None and ssh.stderr is not None
         try:
-            while chunk := ssh.stdout.read1(CHUNK):  # type: ignore[attr-defined]  # it is a BufferedReader
+            while chunk := ssh.stdout.read1(CHUNK):  # type: ignore[attr-defined]  # stdout is a BufferedReader
                 output.write(chunk)
                 output.flush()
                 received += len(chunk)

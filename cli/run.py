@@ -78,7 +78,7 @@ def command(
 
 @contextmanager
 def not_started(stack: str = "") -> Iterator[None]:
-    """Exit with 255 if the command could not be started. A missing stack and wrong usage keep their own exit codes."""
+    """Exit with 255 if the command could not be started. A missing stack or wrong usage keeps its own exit code."""
     try:
         yield
     except Lost as error:

@@ -19,9 +19,9 @@ from infra.settings.existing import ExistingSettings
 from infra.settings.stack import Settings
 
 FURTHER_DOWN = "see the individual fields."
-"""`Change:` text of a field that only contains other fields."""
+"""`Change:` text of fields that only group other fields."""
 INTERNAL = ("region", "stack")
-"""Fields without a row: a stack file sets them outside `gpumpi:`, or not at all."""
+"""Fields that get no row, because a stack file sets them outside `gpumpi:` or not at all."""
 LIKE_WORKER = (RoleOverrides, "launcher")
 """Model and name of a field that is not expanded: its fields are the same as those of the field before it."""
 
@@ -82,19 +82,19 @@ def _default(info: FieldInfo) -> str:
 
 
 def job_markdown() -> str:
-    """Return the table in docs/jobs.md."""
+    """Return the table of job fields in docs/jobs.md."""
     lines = ["| field | meaning | default |", "|---|---|---|"]
     lines += [f"| `{row.path}` | {row.meaning} | {f'`{row.default}`' if row.default else ''} |" for row in rows(Job)]
     return "\n".join(lines) + "\n"
 
 
 def existing_markdown() -> str:
-    """Return the table in docs/on-premises.md."""
+    """Return the table of settings in docs/on-premises.md."""
     return markdown(ExistingSettings)
 
 
 def markdown(model: type[BaseModel] = Settings) -> str:
-    """Return the table of stack settings."""
+    """Return the settings of the model as a Markdown table."""
     lines = ["| setting | meaning | default | a change |", "|---|---|---|---|"]
     lines += [
         f"| `{row.path}` | {row.meaning} | {f'`{row.default}`' if row.default else ''} | {row.change} |" for row in rows(model)

@@ -31,7 +31,7 @@ from infra.jobs.validation import check
 from infra.naming import EMULATED_LABEL
 
 SHOWN_LINES = 20
-"""Number of log lines to print if no rank reported."""
+"""Number of log lines to print if no rank reported a result."""
 
 STYLES = {smoke_verdict.PASSED: "green", smoke_verdict.FAILED: "red"}
 

@@ -22,6 +22,6 @@ def command(
     """Connects through Session Manager, so no port needs to be open. The host key comes from the key bucket."""
     remote = words or []
     with not_started(), to_head_node(DeployedEc2Cluster(stack, config_dir), identity) as head_node:
-        # no batch mode, so that ssh can prompt for the passphrase of a key
+        # in batch mode, ssh could not prompt for the passphrase of a key
         line = head_node.command(*remote, batch=False, tty=not remote and sys.stdin.isatty())
         return subprocess.run(line, check=False).returncode

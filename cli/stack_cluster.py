@@ -59,7 +59,7 @@ def missing(account: EksAccount) -> str:
 
 def described(found: EksDescription, region: str, scratch: Path) -> Cluster:
     """Return a client with a kubeconfig built from what AWS reports."""
-    from infra.kubernetes.eks_kubeconfig import kubeconfig  # slow import: it loads Pulumi's SDK
+    from infra.kubernetes.eks_kubeconfig import kubeconfig  # slow, because it loads Pulumi's SDK
 
     if not found.endpoint:
         raise CommandError(f"cluster {found.name} is {found.state} and has no endpoint yet", UNREACHABLE)

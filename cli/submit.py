@@ -100,7 +100,7 @@ def create(
 def follow_job(
     cluster: Cluster, name: str, namespace: str, *, as_json: bool, choose: Choice | None = None, prefixed: bool = False
 ) -> int:
-    """Print the job's log, or the logs of the chosen pods, then its result. With `--json` the log goes to stderr."""
+    """Print the job's log, or the logs of the chosen pods, then its result. With `--json`, the log goes to stderr."""
     out = sys.stderr if as_json else sys.stdout
     follower = Follower(cluster, name, namespace, out)
     if choose:
@@ -132,7 +132,7 @@ def result(state: JobState) -> str:
 
 
 def _print_objects(pieces: Sequence[Piece], *, as_json: bool) -> int:
-    """Print the objects of a job. If they include an SSH key pair, the key pair is never used."""
+    """Print the objects of a job. An SSH key pair among them was generated for this output and is never used."""
     manifests = [piece.manifest for piece in pieces]
     if as_json:
         print_json(manifests)

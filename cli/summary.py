@@ -1,4 +1,4 @@
-"""Summary of a stack in AWS before it is created."""
+"""Summary of an AWS stack, printed before the stack is created."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ UNKNOWN = "?"
 
 @dataclass(frozen=True)
 class Row:
-    """One pool. None means that the value is unknown because AWS was not queried."""
+    """Row of a pool. None means unknown, because AWS was not queried."""
 
     name: str
     instance_type: str

@@ -1,4 +1,4 @@
-"""The result of `validate` for any kind of stack: as text, as JSON, and as an exit code."""
+"""Result of `validate` for any kind of stack, as text, as JSON and as an exit code."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class Verdict:
     left_out: str
     """Text that lists the checks skipped with --offline."""
     unchecked: Sequence[str]
-    """Sentences about checks that could not be completed although AWS or the cluster was queried."""
+    """One sentence per check that could not be completed although AWS or the cluster was queried."""
     unverified: Mapping[str, str]
     """Pinned version -> what is known about it, for versions that no source confirms."""
     pools: Callable[[], list[Mapping[str, object]]]

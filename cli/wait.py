@@ -20,7 +20,7 @@ DEFAULT_MINUTES: Final = 40.0
 """Longer than the time limit for workers with 4 TiB of memory to join (`infra.plan.join_time`)."""
 POLL_SECONDS: Final = 5.0
 HOSTFILE_SECONDS: Final = 120.0
-"""Time for the head node to update its hostfile; its join service polls AWS every ten seconds."""
+"""Time allowed for the head node to update its hostfile. The join service polls AWS every ten seconds."""
 MAX_FAILED_WORKERS: Final = 3
 """Stop waiting once this many workers have failed to join, because the next one would fail too."""
 TAIL_LINES: Final = 40
@@ -34,7 +34,7 @@ class Snapshot:
     nodes: list[Ec2Node]
     head_node_joined: bool
     difference: str = ""
-    """How the head node's hostfile differs from what AWS reports, as text."""
+    """Difference between the head node's hostfile and what AWS reports, as text."""
 
     @property
     def in_service(self) -> int:
@@ -92,7 +92,7 @@ def wait(
     pause: Callable[[float], object] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> Snapshot:
-    """Wait until the cluster is ready. Raises CommandError after `seconds`, or once it can no longer become ready."""
+    """Wait until the cluster is ready. Raises CommandError after `seconds`, or once this is no longer possible."""
     began, failures, last = clock(), _Failures(report), ""
     joined_since: float | None = None
     while True:
@@ -117,7 +117,7 @@ def wait(
 
 
 def _difference(cluster: DeployedEc2Cluster, seen: Snapshot, look: Look, report: Callable[[str], None]) -> str:
-    """Compare the hostfile with the nodes. If it cannot be read, report the reason and return an empty string."""
+    """Compare the hostfile with the nodes. If the hostfile cannot be read, report why and return ""."""
     try:
         return look(cluster, seen.nodes)
     except Unseen as reason:

@@ -38,7 +38,7 @@ BASE_TAGS: Final = (STACK_TAG, COST_TAG, MANAGED_TAG)
 """Tags of every taggable resource."""
 
 AUTOSCALER_TAG: Final = "k8s.io/cluster-autoscaler"
-"""Prefix of the tags by which the cluster autoscaler finds node groups and knows the resources of future nodes."""
+"""Prefix of the tags that let the cluster autoscaler find node groups and learn the resources of their future nodes."""
 
 # --- labels and taints -------------------------------------------------------------------------------------------------
 
@@ -79,14 +79,13 @@ WORKDIR_DAYS: Final = 30
 """How long to keep the files that `submit` sends: from the deletion of their job; in the bucket, from the upload."""
 
 NAMESPACE_LIMIT: Final = 20
-"""Maximum length of a namespace's name: the name of its job role contains it, and IAM role names have at most 64
-characters."""
+"""Maximum length of a job namespace's name, which is part of an IAM role name of at most 64 characters."""
 
 JOBS_LABEL: Final = "gpumpi.io/jobs"
 """Label of job namespaces, with the value `true`. The queue manages only these namespaces."""
 
 QUEUE_NAME: Final = "default"
-"""Name of the queue in each job namespace. Kueue uses the queue with this name for jobs that name no queue."""
+"""Name of the queue in each job namespace. Kueue uses the queue with this name for jobs that specify no queue."""
 
 PRIORITIES: Final = {"job-low": 100, "job-normal": 1000, "job-high": 10000}
 """Priority classes for jobs. Values are above -10, because the autoscaler adds no nodes for pods below that cutoff."""
@@ -129,10 +128,11 @@ ANYWHERE: Final = "0.0.0.0/0"
 
 USER_ID: Final = 1000
 GROUP_ID: Final = 1000
-"""User and group of job images, login users and the shared file system's access point."""
+"""User ID and group ID of job images, login users and the shared file system's access point."""
 
 SHARED_DIRECTORY: Final = "/gpumpi"
-"""Directory of the file system that is mounted in jobs as its root. Clusters that use the same file system share it."""
+"""Directory of the shared file system that jobs see as its root. Clusters with the same file system share this
+directory."""
 
 
 @dataclass(frozen=True)
@@ -157,12 +157,14 @@ class Naming:
 
     @property
     def cluster(self) -> str:
-        """Name of the cluster. No random suffix: kubeconfigs, tags and policies outside this stack contain it."""
+        """Name of the cluster. It has no random suffix, because kubeconfigs, tags and policies outside this stack
+        contain the name."""
         return f"{PROJECT}-{self.stack}"
 
     @property
     def workers(self) -> str:
-        """Name of the workers' Auto Scaling group, without a random suffix: user data and an IAM policy contain it."""
+        """Name of the workers' Auto Scaling group. It has no random suffix, because user data and an IAM policy contain
+        the name."""
         return f"{self.cluster}-workers"
 
     @property
@@ -200,7 +202,8 @@ PRIVATE_SUBNET_TAG: Final = {"kubernetes.io/role/internal-elb": "1"}
 
 
 def principal(arn: str) -> str:
-    """Return the resource name of an IAM principal. Principal names are unique in an account, regardless of path.
+    """Return the Pulumi resource name for an IAM principal. Principal names are unique in an account, regardless of
+    path.
 
     >>> principal("arn:aws:iam::123456789012:role/team/Admin")
     '123456789012-role-Admin'

@@ -144,8 +144,8 @@ def ec2_cluster(cluster: Ec2Cluster, plan: Ec2ClusterPlan, *, name: str, stack: 
 
 
 def _secret(text: pulumi.Output[str]) -> object:
-    """Mark an output as secret: encrypted in the state, masked on screen. It is only exported, so its type does not
-    matter."""
+    """Mark an output as secret: encrypted in the state, masked on screen. The output is only exported, so its type does
+    not matter."""
     secret: object = pulumi.Output.secret(text)  # type: ignore[arg-type]  # the SDK's overloads end in Never
     return secret
 

@@ -55,7 +55,7 @@ _ADDONS: Final = MappingProxyType(
             METRICS_SERVER: "v0.9.0-eksbuild.7",  # a public 1.35 cluster, 2026-08
         },
         "1.36": {
-            VPC_CNI: "v1.22.4-eksbuild.3",  # a public 1.36 cluster, 2026-10; so are the next six
+            VPC_CNI: "v1.22.4-eksbuild.3",  # a public 1.36 cluster, 2026-10, like all others below except FSx's
             POD_IDENTITY_AGENT: "v1.3.10-eksbuild.3",
             KUBE_PROXY: "v1.36.0-eksbuild.25",
             COREDNS: "v1.14.3-eksbuild.23",
@@ -161,7 +161,8 @@ _CLUSTER_AUTOSCALER: Final = MappingProxyType(
 
 
 def cluster_autoscaler(kubernetes_version: str) -> str:
-    """Return the autoscaler version. The minor version of its simulated scheduler must match the cluster's."""
+    """Return the autoscaler version. The autoscaler simulates the scheduler, so its minor version must match the
+    cluster's."""
     return _CLUSTER_AUTOSCALER[kubernetes_version]
 
 
@@ -202,7 +203,7 @@ def _kueue_crd(kind: str, sha256: str) -> Pinned:
     return _kueue(f"crd/bases/kueue.x-k8s.io_{kind}.yaml", sha256)
 
 
-# Kueue's Git tag contains only the parts of its one-file manifest. The long parts are fetched from there, and
+# Kueue's Git tag does not contain the one-file manifest, only its parts. The long parts are fetched from there, and
 # `infra.platform.kueue_upstream` and `infra.platform.queue` add what `config/default` would add.
 KUEUE_CRDS: Final = (
     _kueue_crd("admissionchecks", "ef8b9850a104a556c6328fc3506970ec4817d333923be1688fa75a6c33a08d0c"),

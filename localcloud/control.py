@@ -18,7 +18,7 @@ class ControlError(Exception):
 
 @dataclass(frozen=True)
 class Control:
-    """Control client of one local AWS: inspects the account and injects faults."""
+    """Client that inspects the account of one local AWS and injects faults."""
 
     url: str
 
@@ -54,11 +54,11 @@ class Control:
         return {name: entry["calls"] for name, entry in self.calls()["operations"].items() if not entry["read"]}
 
     def plan_fault(self, **fault: Any) -> None:
-        """Make matching calls fail. Keyword arguments: service, operation, code, message, times, match."""
+        """Make matching calls fail. Keyword arguments: the fields of faults.Fault, without `id`."""
         self._ask("POST", "faults", fault)
 
     def faults(self) -> list[dict[str, Any]]:
-        """Return the planned faults that have not been triggered yet."""
+        """Return the planned faults that are still active."""
         planned: list[dict[str, Any]] = self._ask("GET", "faults")
         return planned
 
@@ -71,7 +71,7 @@ class Control:
     def set_delays(self, factor: float, *only: str) -> None:
         """Set the delay factor: 0 disables delays, and 1 makes operations take as long as on AWS.
 
-        If `only` names kinds of operations, all other kinds have no delay.
+        If `only` lists kinds of operations, all other kinds have no delay.
         """
         self._ask("PUT", "delays", {"factor": factor, "only": only})
 

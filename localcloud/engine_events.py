@@ -1,5 +1,4 @@
-"""Reader that follows the Pulumi engine's event log and collects the durations of resource operations, the changes and
-the errors."""
+"""Follow the Pulumi engine's event log and collect changes, errors and the durations of resource operations."""
 
 import json
 import threading
@@ -61,7 +60,7 @@ class EventLog:
         self._thread.start()
 
     def running(self) -> list[str]:
-        """Return the names of the resources in progress, with the longest-running resource first."""
+        """Return the names of the resources in progress, longest-running first."""
         ended = {(step.urn, step.operation) for step in self.steps}
         began = (Step(urn, operation, 0, 0) for urn, operation in list(self._began) if (urn, operation) not in ended)
         return [step.name for step in began if not step.is_component]

@@ -38,12 +38,12 @@ from localcloud.processes import ROOT, Server, await_ready, load, save, spawn, s
 from localcloud.tools.build import Report
 
 PROJECT = "gpumpi"
-"""The `name` in Pulumi.yaml."""
+"""Project name, as in Pulumi.yaml."""
 PASSPHRASE = "local"
 """Passphrase of the local stacks. Their state contains no real secrets and is deleted when the local cloud stops."""
 PARALLEL = 32
 """Number of parallel resource operations; most of them only wait. The engine's default of four per core allows only
-eight on a small machine, where two namespaces that are slow to terminate would block all other operations."""
+eight on a small machine. There, two namespaces that are slow to terminate would block all other operations."""
 AWS_MODULE = "localcloud.aws"
 EMULATORS = {"aws": ("provider", "localcloud.engine.aws"), "kubernetes": ("kubernetes-provider", "localcloud.engine.kubernetes")}
 """Provider -> name and module of the server that emulates it."""
@@ -174,7 +174,7 @@ class LocalCloud:
                 self.kubernetes_folder.mkdir(mode=0o700)
             if hosts and installed.for_hosts():
                 self._hosts.mkdir(mode=0o700)
-            if shutil.which("go"):  # without Go, the official pulumi is used and manifests are fetched from upstream
+            if shutil.which("go"):  # without Go, use the official pulumi and fetch manifests from upstream
                 mirror.ensure(report)
             self._make_backend()
             try:
@@ -222,12 +222,12 @@ class LocalCloud:
 
     @property
     def has_kubernetes(self) -> bool:
-        """Whether EKS clusters run as Kubernetes clusters instead of being only API records."""
+        """Whether EKS clusters run as Kubernetes clusters rather than existing only as API records."""
         return (self.folder / "kubernetes").exists()
 
     @property
     def has_hosts(self) -> bool:
-        """Whether EC2 instances run as hosts instead of being only API records."""
+        """Whether EC2 instances run as hosts rather than existing only as API records."""
         return self._hosts.exists()
 
     def environment(self) -> dict[str, str]:
@@ -258,7 +258,7 @@ class LocalCloud:
         return without_foreign(os.environ) | self.environment()
 
     def _start_servers(self, delay_factor: float, account: str) -> None:
-        """Start the servers. Each one is recorded before it is ready, so that it can be stopped after a crash."""
+        """Start the servers. Record each server before it is ready, so that it can be stopped after a crash."""
         clean, logs = _environment_of_servers(), self.folder / "logs"
         files = ("--file-systems", str(self.folder / "file-systems"))
         alive = ("--kubernetes", str(self.kubernetes_folder)) if self.kubernetes_folder.exists() else ()
@@ -295,7 +295,7 @@ class LocalCloud:
         return True
 
     def _await_nothing_alive(self) -> None:
-        """Wait until clusters and hosts have stopped, which they do on their own after the account has been reset."""
+        """Wait until clusters and hosts have stopped. They stop by themselves after the account has been reset."""
         some_left = Retrying(retry=retry_if_result(bool), wait=wait_fixed(0.05), stop=stop_after_delay(RESET_SECONDS))
         try:
             some_left(lambda: [*self.clusters(), *self.hosts()])
@@ -347,7 +347,7 @@ def _environment_of_servers() -> dict[str, str]:
 
 
 def _is_still(path: Path, descriptor: int) -> bool:
-    """Whether the open file still exists at `path`: the previous holder of the lock may have deleted it."""
+    """Return whether the open file still exists at `path`: the previous holder of the lock may have deleted it."""
     return path.exists() and os.path.samestat(path.stat(), os.fstat(descriptor))
 
 

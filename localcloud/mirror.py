@@ -17,7 +17,7 @@ MODULES: Final = {
     "kubernetes-sigs/jobset": "sigs.k8s.io/jobset",
     "kubernetes-sigs/kueue": "sigs.k8s.io/kueue",
 }
-"""Go module that contains the files of each GitHub repository."""
+"""GitHub repository -> Go module that contains its files."""
 
 
 def folder() -> Path:

@@ -94,7 +94,7 @@ class LocalStack:
         return stack_file.read(self.config_file).region
 
     def prepare(self) -> None:
-        """Copy the current stack file and create the stack in the local backend if it does not exist."""
+        """Copy the current stack file, and create the stack if it is missing in the local backend."""
         source = self.source
         self.cloud.must_run()
         self._copy(source)
@@ -154,7 +154,7 @@ class LocalStack:
         backup = state.with_name(f"{state.name}.bak")
         if not _is_whole(state) and _is_whole(backup):
             shutil.copy2(backup, state)
-        # The backend writes a file of attributes next to each file, and can read the file without it:
+        # The backend writes an attributes file next to each file, but can read the file without its attributes:
         # https://github.com/google/go-cloud/blob/master/blob/fileblob/attrs.go
         for attributes in (self.cloud.folder / "backend").rglob("*.attrs"):
             if not _is_whole(attributes):
@@ -170,7 +170,7 @@ class LocalStack:
         self._pulumi("stack", "rm", "--yes", "--preserve-config", "--stack", self.name)
 
     def run(self, verb: Verb, *extra: str, stream: TextIO | None = None, color: bool = False, watch: Watch | None = None) -> Run:
-        """Run a Pulumi operation to its end. Write its output to `stream` live and call `watch` every second."""
+        """Run a Pulumi operation to completion. Write its output to `stream` live and call `watch` every second."""
         started = time.monotonic()
         with (
             self.started(verb, *extra, color=color) as (process, events),
@@ -239,7 +239,7 @@ class LocalStack:
         return result.stdout
 
     def _copy_if_missing(self) -> None:
-        """Copy the stack file if there is no copy yet, which is the case after plain `pulumi` commands."""
+        """Copy the stack file if there is no copy yet, for example after plain `pulumi` commands."""
         if not self.config_file.exists():
             self._copy(self.source)
 

@@ -34,14 +34,14 @@ DIGITS_FILE: Final = "sklearn/datasets/data/digits.csv.gz"
 
 
 def pack(to: IO[bytes], report: Report) -> None:
-    """Write an archive of the packages, which are fetched only once, and the current programs. Raises BuildError."""
+    """Write an archive of the packages and the current programs. Packages are fetched only once. Raises BuildError."""
     with tarfile.open(fileobj=to, mode="w|") as archive:
         for path in [*sorted(ensure(report).iterdir()), *PROGRAMS]:
             archive.add(path, path.name, filter=_anybody)
 
 
 def ensure(report: Report) -> Path:
-    """Return the folder that contains the packages and the digits, fetching them once. Raises BuildError."""
+    """Return the folder of the packages and the digits; fetch them if they are not cached. Raises BuildError."""
     folder = cache_folder().parent / "workloads"
     target = folder / f"mnist-{_digest(LOCK)}"
     with only_one(folder / "locks" / target.name):

@@ -1,6 +1,4 @@
-"""EKS clusters that tests create with boto3 in a local cloud, and a search for what clusters leave behind on this
-machine.
-"""
+"""EKS clusters that tests create with boto3 in a local cloud, and a search for their leftovers on this machine."""
 
 import json
 import os
@@ -78,7 +76,7 @@ class Running:
         return found
 
     def settled(self, passing: str) -> dict[str, Any]:
-        """Wait until the cluster leaves the status; return its description."""
+        """Wait until the cluster's status is no longer `passing`; return the cluster's description."""
         return wait_while(self.describe, lambda record: record["status"] == passing)
 
     def update(self, operation: str, **what: Any) -> str:
@@ -132,7 +130,7 @@ class Running:
 
 
 def remains(cloud: LocalCloud) -> list[str]:
-    """Return what a cloud's clusters left on this machine: namespaces, processes, mounts, cgroups."""
+    """Return the leftovers of a cloud's clusters on this machine: namespaces, processes, mounts, cgroups."""
     mark = namespace_of(cloud.folder / "kubernetes", 0).removesuffix("-0")
     found = [f"namespace {path.name}" for path in network.RUN.glob(f"{mark}*")] if network.RUN.exists() else []
     found += [

@@ -44,7 +44,7 @@ class Done:
 
 @dataclass(frozen=True)
 class JobCluster:
-    """The cluster, as a user accesses it from a shell."""
+    """A cluster, accessed as a user would from a shell."""
 
     cloud: LocalCloud
     kubeconfig: Path

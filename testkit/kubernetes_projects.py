@@ -20,7 +20,7 @@ opts = pulumi.ResourceOptions(provider=provider)
 
 @dataclass
 class KubernetesProject:
-    """A project whose program first creates a Kubernetes provider and `opts`, the resource options that select it."""
+    """A project whose program first creates a Kubernetes provider and `opts`, resource options with this provider."""
 
     project: Project
     objects: Objects

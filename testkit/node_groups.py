@@ -52,7 +52,7 @@ class NodeGroup:
         return done
 
     def scale(self, size: int) -> None:
-        """Scale through EKS, then wait until exactly that many nodes exist."""
+        """Set the size through EKS, then wait until exactly that many nodes exist and are ready."""
         self.update("update_nodegroup_config", scalingConfig={"minSize": 0, "maxSize": 4, "desiredSize": size})
         wait_while(self.nodes, lambda nodes: len(nodes) != size or not all(map(is_ready, nodes)))
 
@@ -150,7 +150,7 @@ def pods(cluster: Running, *wanted: Object) -> Iterator[None]:
 
 
 def pod_in(cluster: Running, name: str, *phases: str) -> Object:
-    """Wait until the pod is in one of the phases; return it."""
+    """Wait until the pod is in one of the phases; return the pod."""
     found: Object = wait_while(
         lambda: cluster.api.get(pod_path(name)), lambda each: each["status"]["phase"] not in phases, seconds=LIMIT_SECONDS
     )

@@ -17,18 +17,18 @@ settings.load_profile("untimed")
 
 LONGEST_FIRST = ("jobs", "kubernetes", "hosts", "packer", "job-images", "killed", "platform-changes", "demo", "faults", "checkov")
 """Groups that take minutes, longest first (docs/measurements.md). If a long group started last, one worker would run
-it while the others are idle.
+it while the other workers were idle.
 """
 SKIP_CHECKPOINTS = "PULUMI_SKIP_CHECKPOINTS"
-"""Makes the engine save its state only at the end. Saving it before and after each step takes up half the duration of
-an `up`.
+"""Makes the engine save its state only at the end. Saving it before and after each step would take half the time of an
+`up`.
 """
 
 
 def pytest_configure(config: pytest.Config) -> None:
     # A shell without job control starts background commands with SIGINT ignored, and children inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    config.option.loadscopereorder = False  # xdist would start with the group that has the most tests
+    config.option.loadscopereorder = False  # otherwise xdist would start with the group that has the most tests
     config.option.randomly_reset_seed = False  # otherwise the next test would draw the same random names
 
 
@@ -68,7 +68,7 @@ def pytest_runtestloop() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Set the variable before any fixture runs, because module-scoped fixtures also start Pulumi engines."""
+    """Set or clear the variable before any fixture runs, because module-scoped fixtures also start Pulumi engines."""
     if item.get_closest_marker("checkpoints"):
         os.environ.pop(SKIP_CHECKPOINTS, None)
     else:

@@ -2,9 +2,9 @@
 
     mpiexec -n 2 python3 device_buffers.py [--memory host] [--bytes 65536,16777216] [--repeats 20] [--json FILE]
 
-Two ranks exchange and sum GPU buffers and check every received byte. For each size, the program then times
-a transfer of the GPU buffer by MPI, a copy within GPU memory without MPI, and a transfer through host memory by MPI, with
-a copy before and after it. `--memory host` uses host memory instead, for machines without a GPU; the figures then do not
+Two ranks exchange and sum GPU buffers and check every received byte. For each size, the program then times a transfer of
+the GPU buffer by MPI and a copy within GPU memory without MPI. It also times an MPI transfer through host memory, with a
+copy before and after it. `--memory host` uses host memory instead, for machines without a GPU; the figures then do not
 describe GPU performance.
 
 Requires numpy and mpi4py. GPU memory also requires the CUDA runtime library, from the CUDA toolkit or from
@@ -138,7 +138,7 @@ class DeviceBuffer:
 
     def _copy(self, to: Any, source: Any, kind: int) -> None:
         self.cuda.call("cudaMemcpy", to, source, self.bytes, kind)
-        self.cuda.call("cudaDeviceSynchronize")  # a copy within the GPU is asynchronous
+        self.cuda.call("cudaDeviceSynchronize")  # copies within the GPU are asynchronous
 
 
 @dataclass(frozen=True)

@@ -2,4 +2,4 @@
 
 
 class NotImportable(Exception):
-    """The file contains no job that a job file could describe. The message contains the reason and the fix."""
+    """The file cannot be converted into a job file. The message contains the reason and the fix."""

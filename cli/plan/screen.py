@@ -19,7 +19,7 @@ STYLES = {"yes": "green", "no": "red", "unknown": "yellow"}
 
 
 def screen(report: Report, *, strict: bool) -> RenderableType:
-    """Render the whole screen."""
+    """Render the report of `plan`."""
     return Group(*_parts(report, strict=strict))
 
 

@@ -1,4 +1,4 @@
-"""The part of an EKS cluster's status that only AWS reports: desired sizes and failed launches."""
+"""Read the part of an EKS cluster's status that only AWS reports: desired sizes and failed launches."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True)
 class EksDescription:
-    """Response of DescribeCluster."""
+    """An EKS cluster, as described by DescribeCluster."""
 
     name: str
     state: str
@@ -59,7 +59,7 @@ class EksAccount:
         )
 
     def status(self, cluster: EksDescription) -> Status:
-        """Return the current status."""
+        """Return the status that AWS reports."""
         pools: dict[str, PoolStatus] = {}
         for group in self._node_groups():
             pool = self._pool(group)
@@ -88,7 +88,7 @@ class EksAccount:
         try:
             found: Mapping[str, Any] = eks.describe_nodegroup(clusterName=self.name, nodegroupName=name)["nodegroup"]
         except eks.exceptions.ResourceNotFoundException:
-            return None  # deleted in the meantime
+            return None  # the node group was deleted after it was listed
         return found
 
     def _pool(self, group: Mapping[str, Any]) -> PoolStatus:
@@ -150,7 +150,7 @@ def _issues(described: Mapping[str, Any]) -> Iterable[str]:
 
 
 def _together(one: PoolStatus, other: PoolStatus) -> PoolStatus:
-    """Combine the status of a pool's two node groups while the new one replaces the old one."""
+    """Combine the statuses of a pool's old and new node groups during a replacement."""
     launches = [launch for launch in (one.failed_launch, other.failed_launch) if launch]
     return PoolStatus(
         name=one.name,

@@ -1,4 +1,4 @@
-"""Read the status of an EC2 cluster from AWS and from what its nodes uploaded to the key bucket."""
+"""Read the status of an EC2 cluster from AWS and from the files that its nodes uploaded to the key bucket."""
 
 from collections.abc import Iterable
 
@@ -9,7 +9,7 @@ from infra.naming import SHARED_CLAIM
 
 
 def read(cluster: DeployedEc2Cluster) -> Status:
-    """Return the current status. Raises CommandError."""
+    """Return the status of the cluster. Raises CommandError."""
     group, nodes = cluster.group(), cluster.nodes()
     notices = {node.id: cluster.notice(node) for node in nodes if node.profile_arn}
     head_nodes = [node for node in nodes if node.is_head_node]

@@ -1,4 +1,4 @@
-"""Read the part of a status that needs only a kubeconfig. Failed queries are listed and do not end the verb."""
+"""Read the part of a status that needs only a kubeconfig. The status lists failed queries; they do not end the verb."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence

@@ -73,7 +73,7 @@ class PoolStatus:
     block: BlockStatus | None = None
 
     def merged(self, other: "PoolStatus") -> "PoolStatus":
-        """Merge with the status from another source. If both have a value, the value of `self` is kept."""
+        """Merge with the status from another source. If both have a value, keep the value of `self`."""
         known = {name: value for name, value in vars(self).items() if value not in (None, "", ())}
         problems = tuple(dict.fromkeys((*self.problems, *other.problems)))
         return replace(other, **{**known, "problems": problems})
@@ -172,7 +172,7 @@ class Status:
     cluster: str
     kind: Kind = ""
     state: str = ""
-    """EKS: the reported state (`ACTIVE`). EC2 cluster: `ready`, or what the cluster is waiting for."""
+    """EKS: the state that AWS reports, such as `ACTIVE`. EC2 cluster: `ready`, or what the cluster is waiting for."""
     version: str = ""
     """Kubernetes version."""
     address: str = ""
@@ -187,7 +187,7 @@ class Status:
     aws_time: datetime | None = None
     """Current time in AWS, to which dates of Capacity Blocks and launches refer. The local AWS has its own calendar."""
     problems: tuple[str, ...] = ()
-    """Problems of the whole cluster."""
+    """Problems of the cluster as a whole; pools list their own."""
     unknown: tuple[str, ...] = ()
     """What could not be queried, and why."""
 

@@ -73,7 +73,7 @@ def _nodes(number: int) -> str:
 
 
 def _gpus_held(pod: Object) -> int:
-    """Count the GPUs that a pod holds as the scheduler does; a pod that has ended holds none.
+    """Count the GPUs of a pod in the same way as the scheduler. A pod that has ended holds none.
 
     The result is the sum over the containers or the value of the largest init container, whichever is greater.
     """

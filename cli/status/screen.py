@@ -17,7 +17,7 @@ GOOD, BAD, DOUBTFUL = "green", "red", "yellow"
 
 
 def screen(status: Status, now: datetime) -> RenderableType:
-    """Render the whole screen."""
+    """Render the status as one screen."""
     return Group(*_parts(status, now))
 
 

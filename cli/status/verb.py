@@ -137,7 +137,7 @@ def _kubernetes_look(raw: RawStack, access: Access, kind: str) -> Look:
 
 
 class _EksLook:
-    """Queries AWS and Kubernetes. If one of them is unreachable, only what the other reports is shown."""
+    """Queries AWS and Kubernetes. If either is unreachable, the status contains only what the other reports."""
 
     def __init__(self, raw: RawStack, access: Access, scratch: Path) -> None:
         if not raw.region:
@@ -167,7 +167,7 @@ class _EksLook:
         return replace(merged, version=kubernetes.version or aws.version), OK
 
     def _connected(self, found: EksDescription | None) -> Cluster:
-        """Connect with the given kubeconfig, or else one built from what AWS reports, or else the default one."""
+        """Connect with the given kubeconfig. Without one, build it from what AWS reports, or use the default."""
         if self._cluster is None:
             if found is None or self._access.kubeconfig or self._access.context:
                 self._cluster = self._access.connect()

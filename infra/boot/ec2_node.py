@@ -71,10 +71,10 @@ class LustreMount:
 
 
 def cluster_file(cluster: ClusterInfo, role: NodeRole, *, slots: int, idle_slots: int, join_seconds: int) -> dict[str, object]:
-    """Return the file that the join service reads (amis/join/gpumpi_join/cluster_file.py). `join_seconds`: the workers'
-    time limit from launch to join.
+    """Return the content of the file that the join service reads (amis/join/gpumpi_join/cluster_file.py).
+    `join_seconds`: the workers' time limit from launch to join.
 
-    The keys start with `master_` because published AMIs expect that.
+    The key `master_role_id` keeps its name because published AMIs expect it.
     """
     return {
         "stack": cluster.stack,
@@ -171,7 +171,7 @@ def _own(mount: LustreMount) -> str:
 
 
 def _mount(mount_path: str, line: str, limit_seconds: object) -> str:
-    """Mount the file system through /etc/fstab, so that the mount survives reboots.
+    """Mount the file system through /etc/fstab, so that it is mounted again after reboots.
 
     The DNS name of a new mount target takes a minute or two to resolve
     (https://docs.aws.amazon.com/efs/latest/ug/mounting-fs-mount-cmd-dns-name.html), and a missing security group rule

@@ -18,7 +18,7 @@ LARGEST_LIMIT: Final = 2**63
 the real RLIM_INFINITY (2**64 - 1) up to 2**64, and containerd rejects that. 2**63 is exact."""
 
 OPEN_FILES: Final = {"type": "RLIMIT_NOFILE", "soft": 65536, "hard": 1048576}
-"""nodeadm's default, repeated because a list in NodeConfig replaces the default list."""
+"""nodeadm's default. It must be repeated because a list in NodeConfig replaces the default list."""
 
 HUGE_PAGES: Final = 5128
 """Number of 2 MiB pages to reserve for libfabric's EFA provider; AWS's EFA driver pre-allocates the same number:
@@ -46,8 +46,8 @@ def node_config(
     taints: Sequence[Taint] = (),
     max_pods: int | None = None,
 ) -> dict[str, object]:
-    """Return a NodeConfig with only what differs from EKS's defaults. `cluster`, `labels` and `taints` are for custom
-    AMIs."""
+    """Return a NodeConfig with only the settings that differ from EKS's defaults. `cluster`, `labels` and `taints` are
+    for custom AMIs."""
     spec: dict[str, object] = {}
     # This must be a flag: EKS's own NodeConfig comes later and sets maxPods in the kubelet's configuration file. Flags
     # take precedence over that file, and nodeadm appends the flags of all parts. NOT VERIFIED on AWS (2026-11-23).

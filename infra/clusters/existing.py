@@ -1,4 +1,4 @@
-"""An existing Kubernetes cluster: `pulumi up` installs the platform and the stack's jobs into it, and nothing else."""
+"""An existing Kubernetes cluster: `pulumi up` installs only the platform and the stack's jobs into it."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING

@@ -14,7 +14,7 @@ from infra.plan.efa_interfaces import Interface
 from infra.plan.specs import HeadNodeSpec
 
 TYPE: Final = f"{COMPONENT}:Ec2Master"
-"""Recorded in users' state: a different token would replace the head node."""
+"""Type token recorded in users' state. Changing it would replace the head node."""
 
 SSH: Final = 22
 PRIMARY: Final = Interface(0, 0, "interface")
@@ -39,8 +39,8 @@ class Ec2HeadNodeArgs:
 
 class Ec2HeadNode(pulumi.ComponentResource):
     """Creates:
-    - a launch template: interfaces, encrypted disk, IMDSv2, user data
-    - the head node; a changed template replaces it, because user data only runs at first boot
+    - a launch template with interfaces, an encrypted disk, IMDSv2 and user data
+    - the head node; changing the template replaces it, because user data only runs at first boot
     - if SSH is open: a security group for the given addresses only, and an Elastic IP address
     """
 
@@ -113,7 +113,7 @@ class Ec2HeadNode(pulumi.ComponentResource):
             profile_arn=args.profile_arn,
             tagged=("volume", "network-interface"),
         )
-        # A changed tag would create a template version, and Pulumi would replace the head node.
+        # Changing a tag would create a template version, and Pulumi would replace the head node.
         opts = pulumi.ResourceOptions(parent=self, ignore_changes=["tagSpecifications"])
         return launch_template.create(f"{self._name}-launch-template", launch, opts)
 

@@ -29,8 +29,8 @@ class Ec2WorkersArgs:
 
 class Ec2Workers(pulumi.ComponentResource):
     """Creates:
-    - a launch template: interfaces, encrypted disk, IMDSv2, reservation and placement, user data
-    - an Auto Scaling group; a worker is in service once it has joined the cluster, and is replaced if it cannot join
+    - a launch template with interfaces, an encrypted disk, IMDSv2, reservation, placement and user data
+    - an Auto Scaling group, which puts a worker into service once it has joined, and replaces it if it cannot join
     """
 
     def __init__(self, name: str, args: Ec2WorkersArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -71,7 +71,7 @@ class Ec2Workers(pulumi.ComponentResource):
             vpc_zone_identifiers=list(args.subnet_ids),
             # No instance refresh, because it would interrupt jobs on running instances.
             launch_template={"id": template.id, "version": template.latest_version.apply(str)},
-            # Created with the group: the first workers could be in service before a separate hook exists.
+            # Created with the group, because the first workers could be in service before a separate hook exists.
             initial_lifecycle_hooks=[
                 {
                     "name": HOOK,
@@ -82,7 +82,7 @@ class Ec2Workers(pulumi.ComponentResource):
             ],
             health_check_type="EC2",
             wait_for_capacity_timeout="0",  # `scripts/cluster wait` waits and reports why a node fails
-            force_delete=True,  # a worker that is still joining would block the deletion until its time limit
+            force_delete=True,  # otherwise, a joining worker blocks the deletion until its time limit
             tags=[{"key": key, "value": value, "propagate_at_launch": key != PLACEMENT_TAG} for key, value in tags.items()],
             opts=pulumi.ResourceOptions(
                 parent=self,

@@ -26,7 +26,7 @@ class Addon:
 
 
 def needed_by_nodes(wanted: Mapping[str, str]) -> tuple[Addon, ...]:
-    """Return the add-ons that nodes need to become Ready, and that pods need to get credentials. `wanted` maps add-ons
+    """Return the add-ons that nodes need to become Ready and pods need to get credentials. `wanted` maps add-ons
     to versions."""
     return (
         Addon(
@@ -34,8 +34,8 @@ def needed_by_nodes(wanted: Mapping[str, str]) -> tuple[Addon, ...]:
             wanted[versions.VPC_CNI],
             {
                 "enableNetworkPolicy": "true",
-                # Allocate a few addresses at a time. By default each node reserves a whole spare interface, which is 50
-                # addresses on a p5: forty idle nodes exhaust a subnet.
+                # Allocate a few addresses at a time. By default, each node reserves a whole spare interface (50 addresses
+                # on a p5), so forty idle nodes exhaust a subnet.
                 # https://docs.aws.amazon.com/eks/latest/best-practices/vpc-cni.html
                 "env": {"MINIMUM_IP_TARGET": "12", "WARM_IP_TARGET": "4"},
             },
@@ -64,7 +64,7 @@ def run_on_nodes(wanted: Mapping[str, str], *, shared_storage: bool, lustre: boo
         Addon(
             versions.NODE_MONITORING_AGENT,
             wanted[versions.NODE_MONITORING_AGENT],
-            # By default its GPU agent has no tolerations and does not run on GPU nodes (aws/containers-roadmap#2567).
+            # By default, its GPU agent has no tolerations, so it does not run on GPU nodes (aws/containers-roadmap#2567).
             {"dcgmAgent": {"tolerations": [gpu_toleration]}},
         ),
         Addon(versions.METRICS_SERVER, wanted[versions.METRICS_SERVER]),
@@ -83,7 +83,7 @@ class EksAddonsArgs:
 
 class EksAddons(pulumi.ComponentResource):
     """Creates managed add-ons with pinned versions. They get AWS permissions through Pod Identity, never from the
-    node."""
+    node role."""
 
     def __init__(self, name: str, args: EksAddonsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(f"{COMPONENT}:EksAddons", name, None, opts)
@@ -109,7 +109,7 @@ class EksAddons(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(
                 parent=self,
                 depends_on=[*args.after, *([role.permission] if role else [])],
-                delete_before_replace=True,  # a cluster has one add-on per name
+                delete_before_replace=True,  # a cluster cannot have two add-ons with the same name
             ),
         )
 

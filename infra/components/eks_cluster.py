@@ -26,7 +26,7 @@ class EksClusterArgs:
     service_cidr: str
     """Address range of Kubernetes services."""
     subnet_ids: Sequence[pulumi.Input[str]]
-    """Subnets in at least two zones, in which EKS creates the network interfaces of the control plane."""
+    """Subnets in at least two zones. EKS creates the control plane's network interfaces in them."""
     # access
     admins: Sequence[str]
     """IAM users and roles with cluster-admin."""
@@ -131,7 +131,7 @@ class EksCluster(pulumi.ComponentResource):
 
     @property
     def version(self) -> pulumi.Output[str]:
-        """Version that the control plane runs. Resources that use this output wait for a control plane upgrade."""
+        """Kubernetes version of the control plane. Resources that use this output wait for a control plane upgrade."""
         return self._cluster.version
 
     @property
@@ -140,7 +140,7 @@ class EksCluster(pulumi.ComponentResource):
 
     @property
     def certificate_authority(self) -> pulumi.Output[str]:
-        """Base64-encoded certificate authority, as kubeconfigs and nodes expect it."""
+        """Base64-encoded certificate authority, in the form that kubeconfigs and nodes expect."""
         return self._cluster.certificate_authority.data.apply(lambda data: data or "")
 
     @property

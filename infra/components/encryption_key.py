@@ -9,8 +9,8 @@ import pulumi_aws as aws
 from infra.naming import COMPONENT, Naming
 
 DELETION_WINDOW_DAYS: Final = 30
-"""Period in which a deleted key, and with it the backups it encrypted, can be restored. A key pending deletion
-costs nothing."""
+"""Period during which a deleted key can be restored, and with it the backups that it encrypted. A key pending
+deletion costs nothing."""
 
 
 @dataclass(frozen=True)

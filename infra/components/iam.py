@@ -1,7 +1,7 @@
 """IAM, bucket, file system and key policies as pure functions, with least privilege. Trust policies are in
 `trust_policies.py`, endpoint policies in `endpoint_policies.py`.
 
-Policies that AWS prescribes have a link to its documentation. `tests/pure/test_iam.py` evaluates every policy.
+Policies that AWS prescribes link to its documentation. `tests/pure/test_iam.py` evaluates every policy.
 """
 
 import json
@@ -28,8 +28,8 @@ class Account:
 
     @property
     def root(self) -> str:
-        """Root of the account. In a key policy, it stands for every principal that an IAM policy of the account
-        allows."""
+        """ARN of the account root. As the principal in a key policy, it lets the account's IAM policies grant access to
+        the key."""
         return f"arn:{self.partition}:iam::{self.id}:root"
 
     def managed_policy(self, name: str) -> str:
@@ -42,7 +42,7 @@ SESSION_MANAGER: Final = "AmazonSSMManagedInstanceCore"
 
 NODE_KEYS: Final = "nodes"
 JOB_KEYS: Final = "jobs"
-"""Prefixes of the key bucket: public SSH keys of nodes and of job pods."""
+"""Prefixes in the key bucket: public SSH keys of nodes and of job pods."""
 
 _KEY_ADMINISTRATION: Final = (
     "kms:CancelKeyDeletion",
@@ -127,7 +127,7 @@ def _administered_by_account(account: Account) -> Statement:
 
 
 def secrets_key(account: Account) -> Policy:
-    """Key policy for Kubernetes secrets. The principal that creates the cluster grants EKS the use of the key.
+    """Key policy for Kubernetes secrets. The principal that creates the cluster grants EKS permission to use the key.
 
     EKS supports no condition on that grant: https://docs.aws.amazon.com/eks/latest/userguide/enable-kms.html
     """
@@ -283,7 +283,7 @@ def use_buckets(account: Account, paths: Sequence[BucketPath]) -> Policy:
 
 
 def find_members() -> Policy:
-    """Allow looking up which instances belong to the cluster. Nodes trust AWS for that, not each other."""
+    """Allow looking up which instances belong to the cluster. Nodes trust AWS for this list, not each other."""
     actions = ["autoscaling:DescribeAutoScalingGroups", "autoscaling:DescribeAutoScalingInstances", "ec2:DescribeInstances"]
     return document({"Sid": "FindMembers", "Effect": "Allow", "Action": actions, "Resource": "*"})
 
@@ -353,7 +353,7 @@ def encrypted_file_system(file_system_arn: str) -> Policy:
 
 
 def scale_groups(account: Account, cluster: str, autoscaler_tag: str) -> Policy:
-    """Allow resizing this cluster's node groups, identified by their tag, and reading what scaling decisions need.
+    """Allow resizing this cluster's node groups, identified by their tag, and reading the data for scaling decisions.
 
     https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/cloudprovider/aws/README.md
     """

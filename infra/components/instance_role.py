@@ -51,7 +51,7 @@ class InstanceRole(pulumi.ComponentResource):
 
     @property
     def unique_id(self) -> pulumi.Output[str]:
-        """Unique ID of the role (AROA...). The user ID of each instance with this role starts with it."""
+        """Unique ID of the role (AROA...). The `aws:userid` of every instance with this role starts with this ID."""
         return self._role.unique_id
 
     @property
@@ -60,5 +60,5 @@ class InstanceRole(pulumi.ComponentResource):
 
     @property
     def permissions(self) -> Sequence[pulumi.Resource]:
-        """Policies of the role. They must exist before an instance boots and until the last instance is deleted."""
+        """Policies of the role. They must be created before the first instance and deleted after the last one."""
         return self._permissions

@@ -11,7 +11,7 @@ from infra.components import iam
 from infra.naming import COMPONENT, WORKDIR_DAYS, WORKDIR_KEYS, Naming
 
 EXPIRY_DAYS: Final = 1
-"""Keys are exchanged within minutes, and running nodes publish their keys again."""
+"""One day is enough: nodes and pods exchange keys within minutes, and running nodes publish their keys again."""
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ TaggedKind = Literal["instance", "volume", "network-interface"]
 
 @dataclass(frozen=True)
 class LaunchTemplateArgs:
-    """Everything that differs between launch templates."""
+    """Settings that differ between launch templates."""
 
     description: str
     tags: Mapping[str, str]
@@ -73,8 +73,8 @@ def create(name: str, args: LaunchTemplateArgs, opts: pulumi.ResourceOptions) ->
 
 
 def interface(one: Interface, security_groups: Sequence[pulumi.Input[str]]) -> NetworkInterface:
-    """Return an interface without a subnet (the group sets it) and without a public address setting, which EC2 rejects
-    if there is more than one interface."""
+    """Return an interface without a subnet, which the group sets. It does not set a public address, because EC2 rejects
+    this setting if there is more than one interface."""
     return {
         "network_card_index": one.network_card,
         "device_index": one.device,

@@ -35,7 +35,7 @@ class Subnets(Protocol):
 
     @property
     def reachable_prefix_lists(self) -> Mapping[str, pulumi.Input[str]]:
-        """Prefix lists of AWS services that nodes may also reach, by service name."""
+        """Prefix lists of AWS services that nodes can also reach, by service name."""
         ...
 
     @property
@@ -46,7 +46,7 @@ class Subnets(Protocol):
 
 @dataclass(frozen=True)
 class ExistingNetwork:
-    """Existing VPC. The stack changes nothing in it and assumes that it provides the egress that nodes need."""
+    """Existing VPC, which the stack does not change. It must already provide the egress that nodes need."""
 
     vpc_id: str
     private_subnets: Mapping[str, Sequence[str]]

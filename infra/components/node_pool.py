@@ -16,7 +16,7 @@ from infra.plan.node_user_data import encoded_user_data
 from infra.plan.specs import NodePoolSpec
 
 ROOT_DEVICE: Final = "/dev/xvda"
-"""Root device of Amazon Linux 2023 and of EKS's AMIs built on it."""
+"""Root device of Amazon Linux 2023 and of the EKS AMIs based on it."""
 
 UNCHANGED: Final = -1
 """Value for a size that a scheduled action leaves unchanged."""
@@ -37,7 +37,7 @@ class NodePoolArgs:
 
 class NodePool(pulumi.ComponentResource):
     """Creates:
-    - a launch template: interfaces, encrypted disks, IMDSv2, reservation and placement, tags, user data
+    - a launch template with interfaces, encrypted disks, IMDSv2, reservation, placement, tags and user data
     - a managed node group with node auto repair; its desired size is ignored if the autoscaler owns it
     - tags on its Auto Scaling group for cost allocation, and for the autoscaler to scale from zero
     - in a Capacity Block: scheduled actions that start the nodes when the block starts, and drain them before it ends
@@ -75,7 +75,7 @@ class NodePool(pulumi.ComponentResource):
             reservation=spec.reservation,
             placement_group=self._args.placement_group,
         )
-        # A changed tag would create a template version, and EKS would replace every node of the pool. Instances get
+        # Changing a tag would create a template version, and EKS would replace every node of the pool. Instances get
         # their tags from the Auto Scaling group.
         opts = pulumi.ResourceOptions(parent=self, ignore_changes=["tagSpecifications"])
         return launch_template.create(f"{self._name}-launch-template", args, opts)
@@ -118,8 +118,8 @@ class NodePool(pulumi.ComponentResource):
                 parent=self,
                 depends_on=list(args.after),
                 ignore_changes=["scalingConfig.desiredSize"] if spec.sizes.autoscaler_owns_desired else None,
-                # Without this, the next `pulumi up` would only clear the failure. If this were always set, a failed
-                # resize would replace a running group.
+                # Replace a group that EKS failed to create; otherwise, the next `pulumi up` would only clear the failure.
+                # If this were always set, a failed resize would replace a running group.
                 replace_on_changes=["#initerror"] if spec.failed else None,
                 # EKS cannot switch an existing group between templates with and without an AMI.
                 replacement_trigger="own AMI" if custom_ami else "AMI of EKS",

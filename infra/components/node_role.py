@@ -27,8 +27,8 @@ class NodeRoleArgs:
 
 
 class NodeRole(pulumi.ComponentResource):
-    """Creates the role of all nodes with the policies that EKS requires, Session Manager, and the exchange of public
-    keys."""
+    """Creates the role of all nodes, with the policies that EKS requires and with permissions for Session Manager and
+    for exchanging public keys."""
 
     def __init__(self, name: str, args: NodeRoleArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(f"{COMPONENT}:NodeRole", name, None, opts)
@@ -61,5 +61,5 @@ class NodeRole(pulumi.ComponentResource):
 
     @property
     def attachments(self) -> Sequence[pulumi.Resource]:
-        """Policy attachments. They must exist before a node starts and until the last node is deleted."""
+        """Policy attachments. They must be created before the first node and deleted after the last one."""
         return self._attachments

@@ -93,5 +93,5 @@ class NodeSecurityGroup(pulumi.ComponentResource):
 
     @property
     def rules(self) -> Sequence[pulumi.Resource]:
-        """Rules of the group. They must exist before a node starts and until the last node is deleted."""
+        """Rules of the group. They must be created before the first node and deleted after the last one."""
         return self._rules

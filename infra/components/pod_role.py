@@ -85,5 +85,5 @@ class PodRole(pulumi.ComponentResource):
 
     @property
     def permission(self) -> pulumi.Resource:
-        """Policy of the role, without which its pods have no permissions."""
+        """Policy of the role. Without it, the pods have no permissions."""
         return self._permission

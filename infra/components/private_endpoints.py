@@ -23,7 +23,7 @@ class PrivateEndpointsArgs:
 class PrivateEndpoints(pulumi.ComponentResource):
     """Creates:
     - an interface endpoint in every zone for each service that nodes and their pods call
-    - the endpoints' security group, open to nodes on 443 only
+    - the endpoints' security group, open only to nodes, on port 443
     """
 
     def __init__(self, name: str, args: PrivateEndpointsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -66,6 +66,6 @@ class PrivateEndpoints(pulumi.ComponentResource):
 
     @property
     def endpoints(self) -> Sequence[pulumi.Resource]:
-        """VPC endpoints and their ingress rule. In a private network, they must exist before a node starts and until the last
-        node is deleted."""
+        """VPC endpoints and their ingress rule. In a private network, they must be created before the first
+        node and deleted after the last one."""
         return self._endpoints

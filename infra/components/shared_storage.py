@@ -160,7 +160,7 @@ class SharedStorage(pulumi.ComponentResource):
 
 
 def _lifecycle(days: int | None) -> list[aws.efs.FileSystemLifecyclePolicyArgsDict]:
-    """Move files to cheaper storage after this many days without a read, and back on the next read."""
+    """Return rules that move files to cheaper storage after `days` days without a read, and back on the next read."""
     if days is None:
         return []
     unit = "DAY" if days == 1 else "DAYS"

@@ -102,12 +102,12 @@ def _form_of(value: object) -> str:
 LONGEST_QUOTE = 60
 
 SIMILAR, TYPO = 0.6, 0.9
-"""difflib ratios. Messages suggest names with a ratio of at least SIMILAR, but only the best one if its ratio is at
-least TYPO."""
+"""difflib ratios. Messages suggest names with a ratio of at least SIMILAR. If the best match has a ratio of at least
+TYPO, they suggest only that match."""
 
 
 def shown(value: object) -> str:
-    """Quote a value in a message: shortened, and never a secret."""
+    """Format a value for a message. Long strings are shortened, and secrets are never shown."""
     if isinstance(value, str):
         if kind_of_secret(value):
             return "a secret"

@@ -19,7 +19,7 @@ def leaf_types(annotation: Any) -> list[Any]:
 
 
 def models_for(types: list[Any], value: object) -> list[type[BaseModel]]:
-    """Return the models that are valid here. If the value has a `kind`, return only the matching model of a union."""
+    """Return the models among the types. If the value's `kind` matches a model of a union, return only that model."""
     models = [leaf for leaf in types if isinstance(leaf, type) and issubclass(leaf, BaseModel)]
     if isinstance(value, Mapping) and "kind" in value:
         named = [model for model in models if value["kind"] in kinds([model])]

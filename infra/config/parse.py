@@ -1,4 +1,4 @@
-"""Parse raw values into models. Every type error becomes one sentence. Placeholders replace unusable values, so that
+"""Parse raw values into models, and describe each type error in one sentence. Placeholders replace unusable values, so
 the rules can be checked in the same run."""
 
 from collections.abc import Iterator, Mapping
@@ -18,11 +18,11 @@ ModelType = TypeVar("ModelType", bound=BaseModel)
 Path = tuple[str | int, ...]
 
 ROUNDS = 4
-"""Maximum number of attempts. A placeholder can reveal another error: a wrong `kind` hides all errors below it."""
+"""Maximum number of attempts. Replacing a value can reveal more errors: a wrong `kind` hides all errors below it."""
 
 
 FURTHER_KINDS = "furtherKinds"
-"""Key in a field's `json_schema_extra`. Its value lists kinds that are valid here but belong to another model."""
+"""Key in a field's `json_schema_extra`. Its value lists kinds that the field accepts but another model defines."""
 
 SAID_ELSEWHERE = {"region": "write aws:region", "stack": "it comes from the file name"}
 
@@ -38,7 +38,7 @@ class Parsed(NamedTuple, Generic[ModelType]):
     """A stack file or job as far as it could be parsed."""
 
     model: ModelType | None
-    """None if too little could be parsed. With problems, it may hold placeholder values."""
+    """None if too little could be parsed. If there are problems, it may hold placeholder values."""
     problems: list[Problem]
     placeholders: frozenset[str]
     """Paths of placeholders. The results of rules about these paths are unreliable (`problems.is_unreliable`)."""
@@ -171,13 +171,13 @@ class Fault:
         return wrong_value(self.value, expected, choices, tags, key=path_text(self.path), example=example)
 
     def _keys(self) -> list[str]:
-        """Return the keys that are valid here."""
+        """Return the valid keys of the mapping that contains the value."""
         models = models_for(self.holder_types, self.holder)
         return [str(field.alias) for model in models for field in model.model_fields.values() if not field.exclude]
 
     @property
     def placeholders(self) -> set[str]:
-        """Paths with an unknown value: this path and, for a typo, the path that the user probably meant."""
+        """Paths whose value is unknown: this path and, for a typo, the path that the user probably meant."""
         meant = nearest(str(self.path[-1]), self._keys()) if self.kind == "extra_forbidden" else []
         meant = [key for key in meant if key not in self.holder]  # if both keys are present, it is not a typo
         return {path_text(self.path), *(path_text((*self.path[:-1], key)) for key in meant)}

@@ -29,13 +29,13 @@ class Examined(Generic[SettingsType, FactsType]):
     """A stack as far as it could be parsed, with its errors and warnings in the order of the settings table."""
 
     settings: SettingsType | None
-    """None if too little could be parsed. With errors, it may hold placeholder values."""
+    """None if too little could be parsed. If there are errors, it may hold placeholder values."""
     facts: FactsType | None = None
     problems: tuple[Problem, ...] = ()
     """Errors, which stop `pulumi up`."""
     not_queried: str | None = None
-    """Reason why neither AWS nor the cluster was queried. In that case, only the rules that need just the file were
-    applied."""
+    """Reason why neither AWS nor the cluster was queried. In that case, only the rules that need no queries
+    were applied."""
     warnings: tuple[Problem, ...] = ()
 
     @property
@@ -61,7 +61,7 @@ class TargetChecks(Generic[SettingsType, FactsType]):
 
 
 def examine_aws(raw: RawStack, *, offline: bool = False) -> Examined[Settings, Facts]:
-    """Check a stack in AWS against every rule that applies, even when an earlier rule already failed."""
+    """Check a stack in AWS against every rule that applies, even if an earlier rule failed."""
     checks = TargetChecks(Settings, gather, validation.check_offline, validation.check)
     return judge(raw, checks, offline=offline or not names.is_region(raw.region), stack=raw.stack, region=raw.region)
 
@@ -78,7 +78,7 @@ def examine_existing(raw: RawStack, *, offline: bool = False) -> Examined[Existi
 def judge(
     raw: RawStack, checks: TargetChecks[SettingsType, FactsType], *, offline: bool, **known: str
 ) -> Examined[SettingsType, FactsType]:
-    """Parse a stack and check it. `known` contains the fields that do not come from the settings in the file."""
+    """Parse a stack and check it. `known` contains the fields whose values do not come from the file's settings."""
     if not raw.is_readable:
         return Examined(None, problems=raw.problems)
     settings, form, placeholders = parse(checks.model, raw.values, **known)
@@ -102,7 +102,7 @@ def judge(
 
 
 def _place(problem: Problem, model: Any) -> list[int]:
-    """Sort key: the position of the problem's path in the settings, which is the order of the settings table."""
+    """Return a sort key: the position of the problem's path in the settings. The settings table has the same order."""
     place: list[int] = []
     types: list[Any] = [model]
     for step in re.findall(r"[^.\[\]]+", problem.path):

@@ -66,7 +66,7 @@ JUDGED_TOGETHER: tuple[frozenset[str], ...] = (
     frozenset({"vpcId", "subnetIds"}),
     frozenset({"instanceType", "efa", "amiId"}),
 )
-"""Sets of sibling settings that a rule compares: a problem with one of them depends on the others."""
+"""Sets of sibling settings that a rule compares: a wrong value of one can cause a problem with another."""
 
 
 def is_unreliable(path: str, placeholders: Iterable[str]) -> bool:

@@ -1,4 +1,4 @@
-"""Detect secrets in plain text. Stack files that contain one are rejected, and messages never quote one."""
+"""Detect secrets in plain text. Stack files that contain a secret are rejected, and messages never quote secrets."""
 
 import re
 

@@ -27,7 +27,7 @@ class RawStack:
 
     stack: str
     region: str
-    """Value of `aws:region`. Empty for an existing cluster. Also empty if it is missing, which is reported as a
+    """Value of `aws:region`. Empty for an existing cluster. Also empty if the key is missing, which is reported as a
     problem."""
     values: Mapping[str, object]
     """Values of the keys in namespace `gpumpi`, without the namespace."""
@@ -78,14 +78,14 @@ def read(path: Path) -> RawStack:
 
 
 def _user_path(path: tuple[str | int, ...]) -> str:
-    """Return a path in the file in the form that problem messages use."""
+    """Convert a path in the file to the form that problem messages use."""
     if path[0] == "config" and len(path) > 1:
         path = (str(path[1]).removeprefix(f"{NAMESPACE}:"), *path[2:])
     return path_text(path)
 
 
 def _as_engine(value: Any) -> Any:
-    """Convert a value to what the engine would pass on: JSON types, with encrypted values marked."""
+    """Convert a value as the engine would: to JSON types, with encrypted values marked."""
     if isinstance(value, dict):
         if set(value) == {"secure"}:
             return Encrypted()

@@ -1,4 +1,4 @@
-"""YAML loader that reports what parsers usually hide: duplicate keys, recursive aliases, files that are not text."""
+"""YAML loader that reports problems most parsers ignore: duplicate keys, recursive aliases, and non-text files."""
 
 import re
 from collections.abc import Iterator

@@ -66,7 +66,7 @@ def quotas_needed(settings: Settings) -> tuple[dict[str, Quota], list[str]]:
 
 
 def is_limited(capacity: object) -> bool:
-    """True if launching instances uses vCPU quota. Reserved instances already used quota when they were reserved."""
+    """True if launching instances uses vCPU quota. Capacity reservations use quota when they are created."""
     return isinstance(capacity, OnDemand | Spot)
 
 

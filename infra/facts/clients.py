@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 CONNECT_SECONDS = 3
 READ_SECONDS = 20
 ATTEMPTS = 6
-"""AWS throttles Describe calls in busy accounts; adaptive retries back off until a call succeeds."""
+"""Maximum attempts per call. AWS throttles Describe calls in busy accounts, so adaptive retries back off."""
 
 _DENIED = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "AuthorizationError"}
 _BAD_CREDENTIALS = {
@@ -34,7 +34,7 @@ _LOG_IN = "Log in (`aws sso login`, or set AWS_PROFILE) and check with `aws sts 
 
 
 class Denied(Exception):
-    """The caller lacks the permission for an API call."""
+    """The caller lacks permission for an API call."""
 
 
 class Clients:
@@ -71,7 +71,7 @@ class Clients:
 
     @cached_property
     def sts(self) -> Any:
-        return self._client("sts", attempts=2)  # the first call: fail fast on bad credentials or no network
+        return self._client("sts", attempts=2)  # the first call should fail fast without a network or valid credentials
 
     @cached_property
     def ec2(self) -> Any:
@@ -139,7 +139,7 @@ class Clients:
 
 
 def query(region: str, call: Callable[[], Result]) -> Result:
-    """Call AWS and return the result. Raises Denied if the caller lacks the permission, FactsError on other errors."""
+    """Call AWS and return the result. Raises Denied if the caller lacks permission, FactsError on other errors."""
     from botocore.exceptions import (
         BotoCoreError,
         ClientError,

@@ -35,8 +35,8 @@ def zones(clients: Clients) -> tuple[Zone, ...]:
 
 
 def instance_types(clients: Clients, names: Collection[str]) -> dict[str, InstanceType]:
-    """Return the instance types with these names that exist. A filter, unlike `InstanceTypes`, ignores unknown
-    names."""
+    """Return the instance types with these names. Uses a filter, which ignores unknown names, unlike the parameter
+    `InstanceTypes`."""
     described = _all(clients.ec2, "describe_instance_types", "InstanceTypes", Filters=[_is_one_of("instance-type", names)])
     return {one["InstanceType"]: InstanceType.from_ec2(one) for one in described if one["InstanceType"] in names}
 
@@ -71,7 +71,7 @@ def vpc(clients: Clients, vpc_id: str) -> Vpc | None:
 
 
 def subnets(clients: Clients, ids: Collection[str]) -> dict[str, Subnet]:
-    """Return the subnets with these IDs that exist."""
+    """Return the subnets with these IDs. Omits IDs that do not exist."""
     described = _all(clients.ec2, "describe_subnets", "Subnets", Filters=[_is_one_of("subnet-id", ids)])
     vpcs = sorted({subnet["VpcId"] for subnet in described})
     tables = _all(clients.ec2, "describe_route_tables", "RouteTables", Filters=[_is_one_of("vpc-id", vpcs)]) if vpcs else []
@@ -114,7 +114,7 @@ def _leads_out(route: Any) -> bool:
 
 
 def endpoints(clients: Clients, vpc_id: str) -> frozenset[str]:
-    """Return the services with an available VPC endpoint: `ecr.api` for `com.amazonaws.us-west-2.ecr.api`."""
+    """Return the services with an available VPC endpoint: `ecr.api` stands for `com.amazonaws.us-west-2.ecr.api`."""
     described = _all(clients.ec2, "describe_vpc_endpoints", "VpcEndpoints", Filters=[_is_one_of("vpc-id", [vpc_id])])
     names = [one["ServiceName"] for one in described if one["State"].lower() == "available"]
     return frozenset(name.partition(f".{clients.region}.")[2] for name in names)
@@ -139,7 +139,7 @@ def stack_zones(clients: Clients, tag: str, stack: str) -> tuple[str, ...]:
 
 
 def stack_vpcs(clients: Clients, tag: str, stack: str) -> tuple[OwnVpc, ...]:
-    """Return the stack's VPCs. An interrupted operation can leave a second VPC until the next `up`."""
+    """Return the stack's VPCs. After an interrupted operation, there can be two until the next `up`."""
     found = _all(clients.ec2, "describe_vpcs", "Vpcs", Filters=[_is_one_of(f"tag:{tag}", [stack])])
     return tuple(OwnVpc(vpc["VpcId"], vpc["CidrBlock"]) for vpc in found)
 
@@ -180,19 +180,19 @@ def _reservation(described: Any, read_at: datetime) -> CapacityReservation:
 
 
 def placement_groups(clients: Clients, names: Collection[str]) -> dict[str, str]:
-    """Return the placement groups with these names that exist, with their strategies."""
+    """Return the strategies of the placement groups with these names. Omits names that do not exist."""
     found = clients.ec2.describe_placement_groups(Filters=[_is_one_of("group-name", names)])["PlacementGroups"]
     return {group["GroupName"]: group["Strategy"] for group in found if group["State"] == "available"}
 
 
 def images(clients: Clients, ids: Collection[str]) -> dict[str, Architecture]:
-    """Return the AMIs with these IDs that exist, with their architectures."""
+    """Return the architectures of the AMIs with these IDs. Omits IDs that do not exist."""
     found = clients.ec2.describe_images(Filters=[_is_one_of("image-id", ids)])["Images"]
     return {image["ImageId"]: image["Architecture"] for image in found}
 
 
 def _is_one_of(name: str, values: Iterable[str]) -> dict[str, Any]:
-    """Return a filter for exact values. `*` and `?` are wildcards in filters and must be escaped."""
+    """Return a filter for exact values. Escapes `*` and `?`, which are wildcards in filters."""
     return {"Name": name, "Values": sorted(value.replace("*", "\\*").replace("?", "\\?") for value in values)}
 
 

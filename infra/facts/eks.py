@@ -36,7 +36,7 @@ def kubernetes_versions(clients: Clients) -> Versions:
 
 
 def addon_versions(clients: Clients, kubernetes_version: str, addons: Collection[str]) -> dict[str, frozenset[str]]:
-    """Return the versions of the named add-ons for a Kubernetes version. Add-ons that EKS does not offer are absent."""
+    """Return the versions of these add-ons for a Kubernetes version. Omits add-ons that EKS does not offer."""
     with ThreadPoolExecutor(PARALLEL) as threads:
         answers = threads.map(lambda addon: (addon, _versions(clients, kubernetes_version, addon)), sorted(addons))
         return {addon: versions for addon, versions in answers if versions}

@@ -1,4 +1,4 @@
-"""What an existing cluster reports at plan time, read with the user's kubeconfig."""
+"""Facts about an existing cluster at plan time, read with the user's kubeconfig."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -53,7 +53,7 @@ class Node:
 
 @dataclass(frozen=True)
 class ClusterFacts:
-    """What the cluster's API server reports."""
+    """Facts that the cluster's API server reports."""
 
     server: str
     context: str
@@ -73,7 +73,7 @@ def kubeconfig_file(wanted: Kubeconfig) -> Path | None:
 
 
 def gather(settings: ExistingSettings) -> ClusterFacts:
-    """Query the cluster for what the settings need. Raises FactsError."""
+    """Query the cluster for the facts that the settings require. Raises FactsError."""
     connection = _connect(settings.target.kubeconfig)
     api = _Api(connection)
     version = api.version()

@@ -1,4 +1,4 @@
-"""Runs all plan-time queries to AWS and upstream in parallel, because each takes a network round trip."""
+"""Runs all plan-time queries in parallel (AWS, upstream manifests), because each takes a network round trip."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -66,7 +66,7 @@ class _Queries:
 
 
 def gather(settings: Settings) -> Facts:
-    """Query AWS for what the settings need. Raises FactsError."""
+    """Query AWS for the facts that the settings require. Raises FactsError."""
     clients = query(settings.region, lambda: Clients(settings.region))
     caller = account.caller(clients)
     has_admins = settings.is_eks and bool(settings.eks.admins)

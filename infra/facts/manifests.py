@@ -37,7 +37,7 @@ class Unavailable(Exception):
 
 @dataclass(frozen=True)
 class Manifests:
-    """Loaded manifests by path, and the reason why each missing one could not be loaded."""
+    """Loaded manifests by path, and the reason for each manifest that could not be loaded."""
 
     objects: Mapping[str, Objects]
     missing: Mapping[str, str]

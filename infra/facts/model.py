@@ -35,7 +35,7 @@ class Subnet:
     is_public: bool
     """True if its route table has a route to an internet gateway."""
     has_route_out: bool = True
-    """True if its route table has a route out of the VPC that is not an internet gateway, such as NAT or peering."""
+    """True if its route table has a route out of the VPC other than an internet gateway, such as NAT or peering."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class CapacityReservation:
     total: int
     available: int
     placement_group: str | None = None
-    """Name of the placement group that it was created in."""
+    """Name of the placement group in which it was created."""
     start: datetime | None = None
     end: datetime | None = None
     read_at: datetime = field(default=_LONG_AGO, compare=False)
@@ -170,10 +170,9 @@ class ExistingPool:
     instance_type: str | None = None
     """None if only the launch template specifies the type."""
     placement: str | None = None
-    """What `placementGroup: auto` resolved to when the pool was created; None if the pool has no tag that records the
-    choice."""
+    """Value that `placementGroup: auto` resolved to when the pool was created; None if no tag records it."""
     failed: bool = False
-    """True if EKS failed to create it, so that it never had nodes."""
+    """True if EKS failed to create it, so it never had nodes."""
     join_seconds: int | None = None
     """Time limit of the hook that waits for a new worker of an EC2 cluster to join."""
     node_group: str | None = None
@@ -223,7 +222,7 @@ class Caller:
 
 @dataclass(frozen=True)
 class Facts:
-    """What AWS reports. Values that could not be read are omitted and listed in `unchecked`; none is guessed."""
+    """Facts that AWS reports. Values that could not be read are omitted and listed in `unchecked`, never guessed."""
 
     region: str
     partition: str
@@ -231,7 +230,7 @@ class Facts:
     zones: tuple[Zone, ...]
     """Zones of the Region that EKS can use, sorted by name."""
     instance_types: Mapping[str, InstanceType]
-    """Instance types in the stack file that exist, by name."""
+    """Existing instance types among those in the stack file, by name."""
     type_names: frozenset[str]
     """All instance types of the Region; empty unless the stack file names an unknown type."""
     offerings: Mapping[str, frozenset[str]]
@@ -241,7 +240,7 @@ class Facts:
     kubernetes_versions: tuple[str, ...]
     """Versions that EKS offers for new clusters, oldest first."""
     addon_versions: Mapping[str, frozenset[str]]
-    """EKS add-on -> versions on offer for the stack's Kubernetes version."""
+    """EKS add-on -> versions available for the stack's Kubernetes version."""
     extended_support: frozenset[str] = frozenset()
     """Kubernetes versions that EKS offers, but only in extended support."""
     vpc: Vpc | None = None

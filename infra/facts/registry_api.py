@@ -30,7 +30,7 @@ LARGEST: Final = 4 * 1024 * 1024
 
 
 class NotAnswered(Exception):
-    """The registry did not report whether the image exists. The message is the reason."""
+    """The registry did not report whether the image exists. The message gives the reason."""
 
 
 def configuration(image: str, architecture: str, scheme: str = "https") -> Mapping[str, Any] | None:

@@ -1,4 +1,4 @@
-"""Cluster description for jobs. `pulumi up` stores it in a ConfigMap of the cluster, so users need only a kubeconfig to
+"""Cluster description for jobs. `pulumi up` stores it in a ConfigMap in the cluster, so users need only a kubeconfig to
 submit jobs."""
 
 from typing import Annotated, Final, Literal
@@ -58,20 +58,20 @@ class PoolDescription(_Described):
     cpu_millis: int
     """CPU per node for job pods in millicores, before `cpu_request_factor` is applied."""
     labels: dict[str, str] = {}
-    """Labels of the nodes. If the pool label is among them, it is enough to select the nodes."""
+    """Labels of the nodes. If they include the pool label, this label is enough to select the nodes."""
     taints: tuple[TaintDescription, ...] = ()
     max_size: int
     """Maximum size of the pool."""
     line_rate_gbps: float | None = None
     """Network bandwidth per node that EC2 guarantees, in Gbit/s; None if it guarantees none."""
     transport: Transport = "tcp"
-    """Transport of MPI between nodes. The smoke job fails if MPI uses a different one."""
+    """MPI transport between nodes. The smoke job fails if MPI uses a different one."""
     nccl: Transport | None = None
-    """Transport of NCCL between nodes; None in descriptions by older versions."""
+    """NCCL transport between nodes; None in descriptions from older versions."""
 
     @property
     def nccl_transport(self) -> Transport:
-        """Transport of NCCL between nodes; older versions had one for both."""
+        """NCCL transport between nodes. Descriptions from older versions have one transport for MPI and NCCL."""
         return self.nccl or self.transport
 
     @property
@@ -104,14 +104,14 @@ class NamespaceDescription(_Described):
     priority_classes: tuple[str, ...] = ()
     """Priority classes that jobs may set as `priority`."""
     key_bucket: bool = False
-    """True if pods with the service account may exchange public keys through the S3 bucket that a ConfigMap in the
-    namespace names."""
+    """True if pods with the service account may exchange public keys through the S3 bucket specified in a ConfigMap in
+    the namespace."""
     workdir_bucket: bool = False
     """True if pods with the service account may read the folders that `submit` puts into the same bucket."""
 
 
 class ClusterDescription(_Described):
-    """Content of the ConfigMap."""
+    """Description of a cluster for jobs: the content of its ConfigMap."""
 
     version: Annotated[int, Field(ge=1)] = VERSION
     cluster: str

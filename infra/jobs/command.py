@@ -1,4 +1,4 @@
-"""Command line with which the launcher starts the ranks."""
+"""Command line that the launcher uses to start the ranks."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ def mpirun(job: Job, namespace: str, slots: int, forwarded: Sequence[str]) -> li
     if job.needs_horovodrun_options:
         return _horovodrun(job, namespace, slots)
     names = [hostfile.host(job.name, namespace, number) for number in job.hosts or ()]
-    # Open MPI rejects `-np` with `-npersocket` unless it matches the number of sockets, which only the node knows.
+    # Open MPI rejects `-np` with `-npersocket` unless it matches the number of sockets, which is known only on the node.
     number = [] if job.per_socket is not None and job.ranks is None else ["-np", str(ranks(job, slots))]
     head = ["mpirun", *number]
     if job.mpi_implementation == "OpenMPI":

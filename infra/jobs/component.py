@@ -48,10 +48,10 @@ class StackJobsArgs:
 
 
 class StackJobs(pulumi.ComponentResource):
-    """Creates:
-    - the objects of every job in the stack, without waiting until they are ready; they exist until the job is removed
-      from the stack file
-    - all objects of a job again if the job changes, so that the changed job runs
+    """Creates the objects of every job in the stack, without waiting until they are ready.
+
+    They exist until the job is removed from the stack file. If a job changes, all of its objects are recreated, so the
+    changed job runs.
     """
 
     def __init__(self, name: str, args: StackJobsArgs, opts: pulumi.ResourceOptions | None = None) -> None:

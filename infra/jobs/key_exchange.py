@@ -15,7 +15,7 @@ from infra.jobs.quantities import mib
 from infra.naming import KEY_BUCKET_CONFIG, KEY_BUCKET_KEY
 
 KEY_FILES: Final = (("ssh-privatekey", "id_rsa"), ("ssh-publickey", "id_rsa.pub"), ("ssh-publickey", "authorized_keys"))
-"""Key in the Secret -> file in ~/.ssh, as with mpi-operator, so that one image works with both launchers."""
+"""Key in the Secret -> file in ~/.ssh. Same names as with mpi-operator, so that one image works with both launchers."""
 
 KEYS: Final = "/keys"
 """Directory where init containers store the keys of their pod."""
@@ -60,8 +60,8 @@ def _in_bucket(placed: PlacedJob, verb: str, name: str, **more: object) -> Manif
 
 
 def _sidecar() -> Manifest:
-    """Return the fields that make a container a sidecar. The containers after it start once the keys of all workers
-    exist.
+    """Return the fields that make a container a sidecar. The containers after the sidecar start once the keys of
+    all workers exist.
 
     https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/
     """
@@ -89,5 +89,5 @@ def secret(placed: PlacedJob, keys: KeyPair) -> Manifest:
 
 
 def folder(placed: PlacedJob) -> str:
-    """Return the directory of the key pair on the job's volume. It exists only while the job runs."""
+    """Return the directory of the key pair on the job's volume. The directory exists only while the job runs."""
     return f"{writable_path(placed.job, placed.namespace)}/.gpumpi/ssh/{placed.namespace.name}.{placed.job.name}"

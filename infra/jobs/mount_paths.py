@@ -8,7 +8,7 @@ SYSTEM_FOLDERS = frozenset(
         *("/var/lib/kubelet", "/var/run"),
     }
 )
-"""A volume mounted here would hide files that programs, the container runtime or the kernel need."""
+"""A volume mounted at one of these paths would hide files that programs, the container runtime or the kernel need."""
 _PLAIN = re.compile(r"(/[A-Za-z0-9_.-]+)+/?")
 
 

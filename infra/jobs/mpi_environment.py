@@ -1,8 +1,8 @@
 """Environment variables for each MPI implementation: hosts of the ranks, how to reach them, and the transport.
 
 Open MPI 4 reads OMPI_MCA_*. Open MPI 5 starts ranks through PRRTE, which reads PRTE_MCA_* and silently ignores the old
-names: with only those set, every rank runs on the launcher (https://github.com/kubeflow/mpi-operator/issues/842). Both
-are always set, so images may contain either version."""
+names. If only the old names are set, every rank runs on the launcher
+(https://github.com/kubeflow/mpi-operator/issues/842). Both are always set, so images may contain either version."""
 
 import re
 from collections.abc import Mapping
@@ -48,7 +48,7 @@ def _open_mpi(slots: int) -> dict[str, str]:
         "PRTE_MCA_prte_keep_fqdn_hostnames": "true",
         "OMPI_MCA_orte_set_default_slots": str(slots),
         "PRTE_MCA_prte_set_default_slots": str(slots),
-        # No core binding: pods may share a node and do not know which cores other pods have bound.
+        # Disable core binding, because pods may share a node and cannot see which cores other pods have bound.
         "OMPI_MCA_hwloc_base_binding_policy": "none",
         "PRTE_MCA_hwloc_default_binding_policy": "none",
         # A lost node does not close its connections; only keepalives detect the loss.
@@ -62,12 +62,12 @@ def _open_mpi(slots: int) -> dict[str, str]:
 
 
 _YIELD: Final = {"OMPI_MCA_mpi_yield_when_idle": "true"}
-"""When ranks share cores, a polling rank starves the others."""
+"""Ranks that share cores must yield, because a polling rank starves the others."""
 
 
 _COPIED_TWICE: Final = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
-"""For ranks in the same pod, whose seccomp profile forbids reading another process's memory. Open MPI 4 tries anyway,
-logs each failure, and then falls back to what this option selects:
+"""For ranks in the same pod, whose seccomp profile forbids reading another process's memory. Without this option,
+Open MPI 4 tries to read it, logs each failure, and falls back to the mechanism that this option selects:
 https://github.com/open-mpi/ompi/issues/4948"""
 
 

@@ -83,7 +83,7 @@ class PlacedJob:
 def container(placed: PlacedJob, name: str, command: Sequence[str], env: Mapping[str, str], **more: object) -> Manifest:
     """Return a container with the job's image, volumes and environment."""
     job = placed.job
-    # Programs look up the user's name, and images of others have no entry for user 1000.
+    # Programs look up the user's name, and third-party images have no entry for user 1000.
     user = {"HOME": job.home, "USER": job.user, "LOGNAME": job.user}
     variables: list[Manifest] = [{"name": key, "value": value} for key, value in {**user, **env, **job.env}.items()]
     variables += [
@@ -125,15 +125,15 @@ def shared_memory() -> Manifest:
 
 
 STARTED_SECONDS: Final = 300
-"""Time in which a worker must accept a connection; otherwise Kubernetes restarts it."""
+"""Time limit for a worker to accept a connection, after which Kubernetes restarts it."""
 
 
 def ssh_probes() -> Manifest:
     """Return a startup probe: a worker is ready, and has a DNS name, once it accepts a connection.
 
     There are no other probes: sshd starts a process per connection, probes included, and the pod ends if sshd ends.
-    Without a readiness probe, a container is ready as soon as it has started. With one, if the kubelet started less than
-    one probe period ago, the container is ready only after a random part of the period.
+    Without a readiness probe, a container is ready as soon as it has started. With a readiness probe, if the kubelet
+    started less than one probe period ago, the container is ready only after a random part of the period.
     https://kubernetes.io/docs/concepts/configuration/liveness-readiness-startup-probes/
     https://github.com/kubernetes/kubernetes/blob/v1.35.0/pkg/kubelet/prober/worker.go (run)"""
     connect = {"tcpSocket": {"port": SSH_PORT}, "timeoutSeconds": 5}
@@ -178,7 +178,7 @@ def on_pool(placed: PlacedJob, containers: Sequence[Manifest], **more: object) -
 
 
 def launcher_pod(placed: PlacedJob, containers: Sequence[Manifest], volumes: Sequence[Manifest] = (), **more: object) -> Manifest:
-    """Return the spec of a pod that runs no ranks; it runs on the launcher pool if there is one."""
+    """Return the spec of a pod that runs no ranks. The pod runs on the launcher pool if there is one."""
     return _pod(placed, placed.launcher_pool or placed.pool, containers, volumes, **more)
 
 

@@ -1,4 +1,4 @@
-"""Environment variables of ranks that do not depend on the MPI: how NCCL communicates, and where libraries cache files."""
+"""Environment variables of ranks for every MPI implementation: NCCL's network and the libraries' cache folders."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -23,11 +23,11 @@ https://docs.nvidia.com/cuda/cuda-c-programming-guide/#cuda-environment-variable
 https://matplotlib.org/stable/install/environment_variables_faq.html"""
 
 _SOCKETS: Final[Mapping[str, str]] = {
-    # Bootstrap and sockets: not the interfaces of containers, of Amazon's VPC CNI (eni*) or of Pod Identity (pod-id-link0).
+    # Keep bootstrap and sockets off interfaces of containers, Amazon's VPC CNI (eni*) and Pod Identity (pod-id-link0).
     # https://github.com/aws-samples/aws-do-eks/issues/54
     "NCCL_SOCKET_IFNAME": "^lo,docker,veth,eni,pod-id-link",
-    # Pods may not bind memory to NUMA nodes. Ranks on which NCCL notices this and ranks on which it does not would use
-    # different paths and fail: https://github.com/NVIDIA/nccl/issues/2190
+    # Pods may not bind memory to NUMA nodes. If NCCL detects this in some ranks but not in others, they use different
+    # paths and fail: https://github.com/NVIDIA/nccl/issues/2190
     "NCCL_CUMEM_HOST_ENABLE": "0",
 }
 
@@ -38,7 +38,7 @@ def of_ranks(pool: PoolDescription) -> dict[str, str]:
 
 
 def _nccl_network(pool: PoolDescription) -> dict[str, str]:
-    """Name NCCL's network, so that NCCL fails where it would otherwise fall back to TCP without an error.
+    """Set NCCL's network explicitly, so that NCCL fails instead of silently falling back to TCP.
 
     `Libfabric` is the name of the aws-ofi-nccl plugin: nccl_ofi_interface_nvidia.cpp in
     https://github.com/aws/aws-ofi-nccl. `IB` is the name of NCCL's own network for InfiniBand and RoCE: ncclNetIb in

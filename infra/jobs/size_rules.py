@@ -63,7 +63,7 @@ def fits_the_slots(world: PlacedJob) -> Iterator[Problem]:
 
 
 def shares_gpus(world: PlacedJob) -> Iterator[Problem]:
-    """Warn if ranks share GPUs. Few programs intend this; most slow down or run out of GPU memory."""
+    """Warn if ranks share GPUs. Few programs are designed for this; most slow down or run out of GPU memory."""
     slots, gpus = world.size.slots, world.size.gpus
     if gpus and slots > gpus:
         gpus_text = f"{gpus} GPU{'' if gpus == 1 else 's'}"

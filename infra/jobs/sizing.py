@@ -38,8 +38,8 @@ class WorkerSize:
 
 
 def worker_size(job: Job, pool: PoolDescription) -> WorkerSize:
-    """Return the worker's resources: those set in the job or, by default, a share of the node in proportion to the
-    worker's GPUs or, on nodes without GPUs, its slots."""
+    """Return the worker's resources: those set in the job, or by default a share of the node. The share is proportional
+    to the worker's GPUs or, on nodes without GPUs, to its slots."""
     gpus = (job.gpus_per_worker or pool.gpus) if pool.gpus else 0
     slots = job.slots or gpus or pool.slots
     share = Fraction(gpus, pool.gpus) if pool.gpus else min(Fraction(slots, pool.slots), Fraction(1))
@@ -49,7 +49,7 @@ def worker_size(job: Job, pool: PoolDescription) -> WorkerSize:
         gpus=gpus,
         slots=slots,
         efa=int(pool.efa * share) if wanted.efa is None else wanted.efa,
-        # whole 2 MiB pages
+        # round down to whole 2 MiB pages
         hugepages_mib=int(pool.hugepages_mib * share) // 2 * 2 if wanted.hugepages_mib is None else wanted.hugepages_mib,
         memory_mib=memory,
         cpu_millis=millis_of(wanted.cpu) if wanted.cpu else int(pool.cpu_millis * share),

@@ -73,7 +73,7 @@ def expected(
     level: Level = "devices",
     emulated: Sequence[str] = (),
 ) -> Expected:
-    """Return the results that a healthy cluster must give for this job. `emulated`: nodes with `EMULATED_LABEL`."""
+    """Return the results that this job must produce on a healthy cluster. `emulated`: nodes with `EMULATED_LABEL`."""
     placed = PlacedJob.of(job, cluster)
     size, wanted = placed.size, transport or placed.pool.transport
     library = "mlx" if job.mpi_implementation == "Intel" else "ucx"

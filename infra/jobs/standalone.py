@@ -1,8 +1,8 @@
 """Manifests for `launcher: standalone`: an MPI job without an operator.
 
-The workers are a StatefulSet and the launcher is a Job. Another Job, the cleanup controller, deletes the workers at the
-end. It may only read pods: it waits until the launcher ends, then exits. Kubernetes deletes the finished Job at once, and
-with it the StatefulSet, which the Job owns. So the workers are deleted even if the launcher was killed or its node lost.
+The workers are a StatefulSet and the launcher is a Job. Another Job, the cleanup controller, owns the StatefulSet. The
+controller may only read pods: it waits until the launcher ends, then exits. Kubernetes deletes the finished Job at
+once, and the StatefulSet with it. So the workers are deleted even if the launcher was killed or its node was lost.
 
 Manifests call the controller `keeper`, because names of objects in users' clusters and state must not change.
 """
@@ -52,8 +52,8 @@ def workers(placed: PlacedJob) -> Manifest:
 
 
 def service(placed: PlacedJob) -> Manifest:
-    """Return the Service that gives workers DNS names. A name exists once its worker is ready, and the launcher waits
-    for all names."""
+    """Return the Service that gives workers DNS names. A worker's name exists once the worker is ready, and the
+    launcher waits for all names."""
     name = placed.job.name
     selector = job_labels(name, role="worker")
     spec = {"clusterIP": "None", "selector": selector, "ports": [{"name": "ssh", "port": SSH_PORT}]}

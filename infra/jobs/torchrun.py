@@ -1,4 +1,4 @@
-"""Manifests for `launcher: torchrun`: an Indexed Job. Its pods find the first one by DNS name, without MPI or SSH.
+"""Manifests for `launcher: torchrun`: an Indexed Job. Its pods find the first pod by DNS name, without MPI or SSH.
 
 https://docs.pytorch.org/docs/stable/elastic/run.html
 """
@@ -26,7 +26,7 @@ def torchrun_job(placed: PlacedJob) -> list[Manifest]:
 
 def _service(placed: PlacedJob) -> Manifest:
     """Return the Service. It also publishes names of pods that are not ready, because ranks look up the first pod while
-    it starts."""
+    that pod starts."""
     name = placed.job.name
     spec = {
         "clusterIP": "None",

@@ -1,4 +1,5 @@
-"""Validation of jobs before anything is created: pure rules for a job and its cluster, with all problems at once."""
+"""Rules that check a job and its cluster before anything is created. They are pure functions and report all problems at
+once."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -26,14 +27,15 @@ from infra.jobs.quantities import bytes_of, millis_of
 
 LABEL_LIMIT = 63
 STATEFUL_SET_LIMIT = 52
-"""Kubernetes puts the name and a hash into a label: https://github.com/kubernetes/kubernetes/issues/64023"""
+"""Kubernetes puts a StatefulSet's name and a hash into a label of at most 63 characters:
+https://github.com/kubernetes/kubernetes/issues/64023"""
 
 _DNS_LABEL = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def check(job: Job, cluster: ClusterDescription, path: str = "") -> list[Problem]:
-    """Return all problems of a job. `path` is its path in the stack file (`jobs[0]`)."""
+    """Return all problems of a job. `path` is the job's path in the stack file (`jobs[0]`)."""
     found = [problem for rule in ALONE for problem in rule(job)]
     found += [problem for rule in OF_CLUSTER for problem in rule(job, cluster)]
     wrong = {problem.path for problem in found if problem.is_error}
@@ -68,7 +70,7 @@ def name(job: Job) -> Iterator[Problem]:
 
 
 def _longest_names(job: Job) -> Iterator[tuple[str, int]]:
-    """Yield the longest names that are derived from the job's name, each with its limit; the tightest limit comes
+    """Yield the longest names derived from the job's name, each with its length limit. The tightest limit comes
     first."""
     last = max(0, job.workers - 1)
     if job.launcher == "torchrun":
@@ -321,7 +323,7 @@ OF_CLUSTER: tuple[Callable[[Job, ClusterDescription], Iterator[Problem]], ...] =
 
 
 def has_room_for_keys(world: PlacedJob) -> Iterator[Problem]:
-    """Check the worker's memory: the key exchange sidecar uses a part of it."""
+    """Check that the worker has enough memory for the key exchange sidecar."""
     least = 2 * keys.FOLLOWER_MEMORY_MIB
     if world.job.key_exchange == "s3" and world.size.memory_mib < least:
         fix = f"Raise it to {least}Mi, or use keyExchange: secret."

@@ -12,17 +12,17 @@ from infra.config.messages import did_you_mean, one_of, shown
 
 RETRIES: Final = 2
 TIMEOUT: Final = (5, 30)
-"""Seconds to connect and to wait for a response."""
+"""Connect timeout and read timeout in seconds."""
 READY_TIMEOUT: Final = (5, 5)
 """The same for `/readyz`, whose etcd check gives up after 2 seconds."""
 
 
 class Unusable(Exception):
-    """The kubeconfig cannot be used. The message is for the user."""
+    """The kubeconfig cannot be used. The message tells users why."""
 
 
 class NoAnswer(Exception):
-    """The API server does not respond. The message is the reason."""
+    """The API server does not respond. The message gives the reason."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class ApiConnection:
     ) -> Any:
         """Return the server's response (urllib3). Streams have no read timeout.
 
-        Raises NoAnswer, and `kubernetes.client.ApiException` for error responses.
+        Raises NoAnswer if there is no response, and `kubernetes.client.ApiException` for error responses.
         """
         import urllib3.exceptions
 
@@ -75,7 +75,7 @@ class ApiConnection:
     def websocket(self, path: str, query: Sequence[tuple[str, str]]) -> Any:
         """Open a WebSocket (websocket-client) of a subresource such as `exec`.
 
-        Raises NoAnswer, and `kubernetes.client.ApiException` for error responses.
+        Raises NoAnswer if there is no response, and `kubernetes.client.ApiException` for error responses.
         """
         import websocket
         from kubernetes.client.exceptions import ApiException
@@ -129,7 +129,7 @@ def load(kubeconfig: Path | None, context: str | None) -> ApiConnection:
 
 
 def files(kubeconfig: Path | None) -> str:
-    """Return the kubeconfig files that kubectl would use: one path, or several joined like PATH."""
+    """Return the kubeconfig files that kubectl would use: one path, or several separated by colons."""
     return str(kubeconfig) if kubeconfig else os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
 
 

@@ -78,8 +78,8 @@ def _last_reason(check: Callable[[ApiServer], str | None], server: ApiServer, pa
 
 
 def _unreachable(server: ApiServer) -> str | None:
-    """Open and close a connection, and check the certificate: only it identifies the cluster, because proxies accept any
-    address."""
+    """Open and close a connection, and check the certificate. Only the certificate identifies the cluster, because
+    proxies accept connections to any address."""
     connection = _connection(server)
     try:
         connection.connect()

@@ -1,1 +1,1 @@
-"""Make all decisions: turn settings and facts into specs for the components. Pure."""
+"""Turn settings and facts into specs for the components: all decisions are made here. Pure."""

@@ -10,7 +10,7 @@ from infra.facts.instance_types import InstanceType
 from infra.plan.pod_limits import default_pods
 
 USABLE_MEMORY: Final = 0.925
-"""Share of memory that the hypervisor and the kernel leave. Karpenter uses the same value
+"""Share of an instance's memory that the hypervisor and the kernel do not use. Karpenter uses the same value
 (VM_MEMORY_OVERHEAD_PERCENT)."""
 EVICTION_MIB: Final = 100
 """Source of this value and the KUBELET_ values below:
@@ -22,7 +22,8 @@ KUBELET_CPU_SHARE_OF_OTHERS: Final = 0.0025
 
 AGENTS_MIB: Final = 1024
 AGENTS_MILLIS: Final = 500
-"""Reserved for pods on every node: network, proxy, pod identity, storage driver, monitoring, device plugins."""
+"""Reserved for the agent pods on every node: network, proxy, pod identity, storage driver, monitoring, device
+plugins."""
 
 SYSTEM_PODS_MIB: Final = 512
 SYSTEM_PODS_MILLIS: Final = 300

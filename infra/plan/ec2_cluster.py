@@ -1,4 +1,4 @@
-"""Plan of an EC2 cluster: all decisions about its nodes, made before the first resource."""
+"""Plan of an EC2 cluster: all decisions about its nodes, made before the first resource is registered."""
 
 from dataclasses import dataclass
 

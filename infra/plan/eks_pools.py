@@ -1,4 +1,4 @@
-"""Plan of the node pools of an EKS cluster: all decisions about nodes, made before the first resource."""
+"""Plan of the node pools of an EKS cluster: all decisions about nodes, made before the first resource is registered."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ SYSTEM_ROOT_VOLUME_GIB = 50
 HUGE_PAGE_MIB = 2
 
 USABLE_DISK = 0.85
-"""Share of a node's disk that pods can use. The kubelet keeps 10 % free, and images use another part."""
+"""Share of a node's disk that pods can use. The kubelet keeps 10 % free, and images use part of the rest."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ def _capacity_type(capacity: Capacity) -> CapacityType:
 
 
 def reservation_of(capacity: Capacity) -> ReservationTarget | None:
-    """Return the capacity reservation that a pool's nodes are launched into, if it has one."""
+    """Return the capacity reservation that a pool's nodes are launched into, if any."""
     match capacity:
         case TargetedOdcr():
             return ReservationTarget(capacity.reservation_id, capacity.resource_group_arn)

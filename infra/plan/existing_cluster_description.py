@@ -11,8 +11,7 @@ from infra.settings.existing import ExistingSettings, LabeledPool
 from infra.settings.platform import JobNamespace
 
 MINIMUM_SHARE: Final = 0.5
-"""Minimum share of a node's memory and CPUs for jobs, even if the estimate for agents exceeds the rest on small
-nodes."""
+"""Minimum share of a node's memory and CPUs for jobs. On small nodes, the estimate for agents would leave less."""
 
 
 def describe(settings: ExistingSettings, facts: ClusterFacts) -> ClusterDescription:
@@ -72,7 +71,7 @@ def _pool(pool: LabeledPool, nodes: Sequence[Node], wanted: Literal["tcp", "infi
 
 
 def _available(nodes: Sequence[Node], agents_millis: int, agents_mib: int) -> tuple[int, int]:
-    """Return the CPU and memory requests that fit on each of the nodes, in millicores and MiB."""
+    """Return the CPU and memory that a pod can request on any of the nodes, in millicores and MiB."""
     cpu = min((node.cpu_millis for node in nodes), default=0)
     memory = min((node.memory_mib for node in nodes), default=0)
     return max(int(cpu * MINIMUM_SHARE), cpu - agents_millis), max(int(memory * MINIMUM_SHARE), memory - agents_mib)

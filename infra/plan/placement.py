@@ -1,6 +1,6 @@
 """Zones of the VPC, the control plane and the pools; sizes and placement groups of the pools. Pure.
 
-Earlier choices are kept: an explicit setting wins, then what the stack already uses, then what AWS offers now.
+Explicit settings take precedence, then what the stack already uses, then what AWS offers now.
 """
 
 from typing import NamedTuple
@@ -16,7 +16,7 @@ MINIMUM_ZONES = 2
 """EKS requires two: https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html"""
 MAXIMUM_ZONES = 4
 GROUP, APART = "group", "apart"
-"""Choices of `placementGroup: auto`, as recorded in tags of node groups."""
+"""What `placementGroup: auto` can resolve to, as recorded in tags of node groups."""
 
 
 class DesiredSize(NamedTuple):
@@ -28,7 +28,8 @@ class DesiredSize(NamedTuple):
 
 
 def vpc_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
-    """Return the zones of the VPC, by name: those of the given subnets, those in the settings, or chosen ones."""
+    """Return the zones of the VPC, sorted by name: those of the given subnets, those in the settings, or zones chosen
+    here."""
     network = settings.network
     if network.is_existing:
         return tuple(sorted({facts.subnets[one].zone for one in network.subnet_ids if one in facts.subnets}))
@@ -83,8 +84,8 @@ def control_plane_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
 
 
 def system_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
-    """Return the zones of the VPC, without zones that are newer than the system pool: changed subnets would replace the
-    pool's node group."""
+    """Return the zones of the VPC, except zones added after the system pool was created: a change of subnets would
+    replace the pool's node group."""
     zones, existing = vpc_zones(settings, facts), facts.existing.pools.get(settings.eks.system.name)
     return tuple(zone for zone in zones if existing and zone in existing.zones) or zones
 
@@ -114,8 +115,8 @@ def nat_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
 
 
 def bound_zone(pool: Pool, facts: Facts) -> str | None:
-    """Return the zone that a pool is bound to: the one in the settings, the existing one, or that of its
-    reservation."""
+    """Return the zone that a pool is bound to: the zone in the settings, the existing pool's zone, or the reservation's
+    zone."""
     if pool.zone is not None:
         return pool.zone
     if pool.name in facts.existing.pools:
@@ -134,7 +135,7 @@ def pool_zone(pool: Pool, settings: Settings, facts: Facts) -> str | None:
 
 
 def offering_zones(type_name: str, settings: Settings, facts: Facts) -> tuple[str, ...]:
-    """Return the zones of the VPC that offer an instance type, by name."""
+    """Return the zones of the VPC that offer an instance type, sorted by name."""
     offered = facts.offerings.get(type_name, frozenset())
     return tuple(zone for zone in vpc_zones(settings, facts) if zone in offered)
 
@@ -143,7 +144,7 @@ def desired_size(pool: Pool | SystemPool, settings: Settings, facts: Facts) -> D
     """Return the pool's desired size.
 
     A new pool starts with its initial size. An existing pool owned by the autoscaler keeps its size. If its minimum or
-    maximum changes, the size is set too, clamped between them, because EKS rejects bounds that exclude the desired
+    maximum changes, the size is clamped to the new bounds and set too: EKS rejects bounds that exclude the desired
     size."""
     if not settings.platform.autoscaler:
         return DesiredSize(pool.initial_size, ignore=False)
@@ -156,7 +157,7 @@ def desired_size(pool: Pool | SystemPool, settings: Settings, facts: Facts) -> D
 
 
 def has_efa(pool: Pool, instance_type: InstanceType) -> bool:
-    """True if the pool's nodes get EFA: whenever their type supports it, unless `efa: false` is set."""
+    """True if the pool's nodes get EFA: their type supports it, and `efa` is not false."""
     return instance_type.efa_maximum > 0 and pool.efa is not False
 
 
@@ -168,9 +169,9 @@ def wants_placement_group(pool: Pool, facts: Facts) -> bool:
 def placement_choice(pool: Pool, facts: Facts) -> str | None:
     """Return what `placementGroup: auto` resolves to: a placement group if the pool can have several nodes with EFA.
 
-    None if there is nothing to choose: another setting, no EFA, or reserved capacity, where a placement group would
-    reduce what can be launched. The choice made for an existing pool is kept, because a resize must not restart its
-    nodes."""
+    None if there is nothing to choose: another setting, no EFA, or reserved capacity. With reserved capacity, a
+    placement group would reduce what can be launched. The choice made for an existing pool is kept, because a resize
+    must not restart its nodes."""
     instance_type = facts.instance_types.get(pool.instance_type)
     if pool.placement_group != "auto" or pool.is_reserved or instance_type is None:
         return None

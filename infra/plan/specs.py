@@ -74,7 +74,7 @@ class NodePoolSpec:
     ami_id: str | None = None
     # hardware
     interfaces: Sequence[Interface] = ()
-    """EFA layout; empty without EFA."""
+    """Network interfaces for EFA; empty without EFA."""
     raid0: bool = False
     pinned_memory: bool = False
     huge_pages: int = 0
@@ -86,7 +86,7 @@ class NodePoolSpec:
     autoscaler_tags: Mapping[str, str] = field(default_factory=dict)
     # recorded for the next `pulumi up`
     placement: str | None = None
-    """Choice of `placementGroup: auto`; None for other settings."""
+    """What `placementGroup: auto` resolved to; None for other settings."""
     # updates and repair
     surge: bool = False
     """Whether an update starts new nodes before it deletes old ones. False for pools that may have no spare
@@ -115,7 +115,7 @@ class HeadNodeSpec:
     capacity_block: bool = False
     reservation: ReservationTarget | None = None
     interfaces: Sequence[Interface] = ()
-    """EFA layout; empty without EFA."""
+    """Network interfaces for EFA; empty without EFA."""
 
 
 Market = Literal["on-demand", "spot", "capacity-block"]
@@ -140,6 +140,6 @@ class WorkersSpec:
     market: Market = "on-demand"
     reservation: ReservationTarget | None = None
     interfaces: Sequence[Interface] = ()
-    """EFA layout; empty without EFA."""
+    """Network interfaces for EFA; empty without EFA."""
     placement: str | None = None
-    """Choice of `placementGroup: auto`; None for other settings."""
+    """What `placementGroup: auto` resolved to; None for other settings."""

@@ -30,7 +30,7 @@ definition exists: `waitForAPI` in kubernetes-sigs/kueue@v0.16.1:pkg/controller/
 """
 
 FEATURE_GATES: Final = {
-    # If the server of an aggregated API is down, no namespace can be deleted.
+    # This feature adds an aggregated API. If the server of such an API is down, no namespace can be deleted.
     "VisibilityOnDemand": False,
     # No flavor has a topology. Kueue 0.16.1 would still track the requests of every pod, and most of its known bugs are in
     # this feature (docs/operations.md). Kueue does not start if only the profile is enabled.
@@ -160,7 +160,8 @@ def cluster_queue(pools: Sequence[PoolDescription], cpu_request_factor: float, *
     return {
         "namespaceSelector": {"matchLabels": {JOBS_LABEL: "true"}},
         "queueingStrategy": "StrictFIFO" if strict else "BestEffortFIFO",
-        # An MPI job that loses a rank loses its work: priorities order the queue and never preempt running jobs.
+        # An MPI job that loses a rank loses its work, so priorities only order the queue and never preempt running
+        # jobs.
         "preemption": {"withinClusterQueue": "Never", "reclaimWithinCohort": "Never"},
         "resourceGroups": [{"coveredResources": covered, "flavors": flavors}],
     }

@@ -25,7 +25,7 @@ class ClusterAutoscalerArgs:
     region: str
     idle_minutes: int
     after: tuple[pulumi.Resource, ...] = ()
-    """Resources that the autoscaler's pod needs: nodes and its IAM role."""
+    """Node groups and the IAM role association that the autoscaler's pod needs."""
 
 
 class ClusterAutoscaler(pulumi.ComponentResource):
@@ -117,7 +117,7 @@ class ClusterAutoscaler(pulumi.ComponentResource):
             # autoscaler then queries DescribeInstanceTypes; private clusters have an endpoint for EC2.
             "--aws-use-static-instance-list=false",
             "--expander=least-waste",
-            "--skip-nodes-with-local-storage=false",  # job pods use /dev/shm; running ones are marked unsafe to evict
+            "--skip-nodes-with-local-storage=false",  # job pods use /dev/shm; running job pods are marked unsafe to evict
             f"--scale-down-unneeded-time={args.idle_minutes}m",
             f"--scale-down-delay-after-add={args.idle_minutes}m",
             f"--max-node-provision-time={NODE_MINUTES}m",

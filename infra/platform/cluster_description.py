@@ -23,7 +23,7 @@ class DescribedClusterArgs:
 class DescribedCluster(pulumi.ComponentResource):
     """Creates:
     - a ConfigMap with pools, namespaces, queue and volumes, in its own namespace
-    - read permission for every user of the cluster; it contains no secret
+    - read permission on the ConfigMap for every user of the cluster; it contains no secrets
     """
 
     def __init__(self, name: str, args: DescribedClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:

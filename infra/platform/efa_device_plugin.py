@@ -70,7 +70,7 @@ class EfaDevicePlugin(pulumi.ComponentResource):
             "node_selector": {EFA_LABEL: "true"},
             "affinity": NOT_IN_AUTO_MODE,
             "tolerations": EVERY_TAINT,
-            "host_network": True,  # it reads the node's network interfaces
+            "host_network": True,  # the plugin reads the node's network interfaces
             "security_context": {"seccomp_profile": {"type": "RuntimeDefault"}},
             "containers": [
                 {

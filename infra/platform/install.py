@@ -81,7 +81,7 @@ class JobKeys:
 
     bucket: pulumi.Input[str]
     permissions: Sequence[pulumi.Resource]
-    """IAM roles and associations of job pods. Pods created before them never get credentials."""
+    """IAM roles and associations of job pods. Pods created before the associations never get credentials."""
 
 
 @dataclass(frozen=True)

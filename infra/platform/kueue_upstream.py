@@ -1,4 +1,4 @@
-"""The Kueue objects that this program uses. Kueue's `config/default` builds its objects from the same files. Pure."""
+"""Kueue objects that this program installs, built from the same files as Kueue's `config/default`. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -63,7 +63,7 @@ def cluster_roles(manifests: Manifests) -> list[Object]:
     (manager,) = of_kind(manifests.of(KUEUE_ROLE), "ClusterRole")
     manager["metadata"]["name"] = "kueue-manager-role"
     manager["rules"] = [rule for rule in manager["rules"] if not GROUPS_NOT_MANAGED.intersection(rule["apiGroups"])]
-    # Kueue authorizes clients that read its metrics.
+    # Kueue needs these permissions to authorize clients that read its metrics.
     metrics = _role(
         "ClusterRole",
         "kueue-metrics-auth-role",

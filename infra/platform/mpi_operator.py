@@ -30,7 +30,7 @@ class MpiOperatorArgs:
     site: Site
     manifests: Manifests
     after: tuple[pulumi.Resource, ...] = ()
-    """Resources that the operator's pod needs: nodes."""
+    """Node groups that the operator's pod needs."""
 
 
 class MpiOperator(pulumi.ComponentResource):

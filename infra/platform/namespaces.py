@@ -22,7 +22,7 @@ from infra.platform import admission
 from infra.platform.site import Site
 
 INSTANCE_METADATA: Final = "169.254.169.254/32"
-"""Address of instance metadata, which includes the credentials of the node role."""
+"""Address of the instance metadata service, which returns the credentials of the node role."""
 
 SMALL_CPU_MILLIS: Final = 100
 SMALL_MEMORY: Final = "256Mi"
@@ -114,8 +114,8 @@ class Namespaces(pulumi.ComponentResource):
         return created
 
     def _create_network_policy(self, namespace: str, inside: pulumi.ResourceOptions) -> None:
-        """Allow traffic among jobs of a namespace, because MPI uses arbitrary ports, and egress (data sets, packages,
-        AWS) except to the instance metadata service, which returns the node's credentials."""
+        """Allow traffic among the jobs of a namespace, because MPI uses arbitrary ports. Allow egress (data sets,
+        packages, AWS) except to the instance metadata service, which returns the node's credentials."""
         kubernetes.networking.v1.NetworkPolicy(
             f"{self._name}-{namespace}-network-policy",
             metadata={"name": "jobs-among-themselves", "namespace": namespace},

@@ -32,7 +32,7 @@ def _snake(camel: str) -> str:
 
 
 def of_kind(objects: Iterable[Mapping[str, Any]], kind: str) -> list[Object]:
-    """Return copies of the objects of a kind, which the caller may modify."""
+    """Return copies of the objects of this kind. The caller may modify them."""
     return [copy.deepcopy(dict(one)) for one in objects if one["kind"] == kind]
 
 
@@ -63,7 +63,7 @@ def without_descriptions(definition: Mapping[str, Any]) -> Object:
 
 
 def _without_descriptions(node: Any, *, names: bool = False) -> Any:
-    """Remove descriptions. `names`: the keys of this mapping are property names, not keywords of the schema."""
+    """Remove descriptions. With `names`, the keys of this mapping are property names, not schema keywords."""
     if isinstance(node, Mapping):
         return {
             key: _without_descriptions(value, names=key == "properties" and not names)

@@ -18,7 +18,7 @@ RESTRICTED_CONTAINER: Final[dict[str, Any]] = {
     "capabilities": {"drop": ["ALL"]},
 }
 AGENT_CONTAINER: Final[dict[str, Any]] = {**RESTRICTED_CONTAINER, "run_as_user": 0}
-"""Agents access a kubelet directory owned by root, and have no other privileges."""
+"""Agents run as root, because they access a kubelet directory owned by root. They have no other privileges."""
 
 CONFIGURATION_FILE: Final = "controller_manager_config.yaml"
 CERTIFICATES: Final = "/tmp/k8s-webhook-server/serving-certs"

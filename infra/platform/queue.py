@@ -36,7 +36,7 @@ class QueueArgs:
     start_attempts: int
     """0 for no limit."""
     after: tuple[pulumi.Resource, ...] = ()
-    """Resources that the controller's pod needs: nodes."""
+    """Node groups that the controller's pod needs."""
 
 
 class Queue(pulumi.ComponentResource):
@@ -121,7 +121,7 @@ class Queue(pulumi.ComponentResource):
                 "replicas": 1,
                 "selector": {"match_labels": LABELS},
                 "template": {
-                    # restarts the controller if the configuration changes
+                    # The hash restarts the controller if the configuration changes.
                     "metadata": {
                         "labels": LABELS,
                         "annotations": {"gpumpi.io/configuration": hashlib.sha256(text.encode()).hexdigest()[:16]},

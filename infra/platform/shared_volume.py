@@ -1,4 +1,4 @@
-"""Shared volumes of jobs: one in each job namespace and, on EFS, a storage class for separate ones."""
+"""Shared volumes for jobs: one volume in each job namespace and, on EFS, a storage class for separate volumes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

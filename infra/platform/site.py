@@ -18,7 +18,7 @@ class Site:
     image_registry: str | None = None
     cpu_request_factor: float = 1.0
     system_nodes: Mapping[str, str] = field(default_factory=lambda: {POOL_LABEL: SYSTEM_POOL})
-    """Selector of nodes for system pods; empty selects all nodes."""
+    """Selector of nodes for system pods; an empty selector selects all nodes."""
 
     def image(self, name: str) -> str:
         """Return the image reference to pull. `name` includes the registry."""
@@ -43,9 +43,9 @@ class Site:
     ) -> pulumi.ResourceOptions:
         """Return resource options for objects of a component in this cluster.
 
-        `inside` is the objects' namespace, with which they are deleted. Deleting a claim alone would wait for the pods that
-        use it, and only deleting the namespace ends those pods. Create workload controllers after their namespace, not
-        inside it. Otherwise their pods are deleted last, after their permissions, and Kubernetes checks for remaining
-        pods only every five seconds."""
+        `inside` is the objects' namespace. Deleting it also deletes the objects. Deleting a claim alone would wait for
+        the pods that use it, and only deleting the namespace ends those pods. Create workload controllers after their
+        namespace, not inside it. Otherwise their pods are deleted last, after their permissions, and Kubernetes checks
+        for remaining pods only every five seconds."""
         needs = [*after, *([inside] if inside else [])]
         return pulumi.ResourceOptions(parent=parent, provider=self.provider, depends_on=needs, deleted_with=inside)

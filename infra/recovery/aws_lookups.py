@@ -15,12 +15,13 @@ class Found:
     """A resource that exists in AWS."""
 
     id: str
-    """Pulumi's ID of the resource."""
+    """The resource's ID in Pulumi."""
     status: str = ""
 
 
 Look = Callable[[Client, Inputs], Iterator[Found]]
-"""Yields every resource that the inputs may have created. Raises AWS's not-found error (`MISSING`) if there is none."""
+"""Yields every resource that a create with these inputs may have left. Raises AWS's not-found error (`MISSING`) if
+there is none."""
 
 MISSING: Final = (
     "404",

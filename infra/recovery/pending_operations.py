@@ -1,8 +1,8 @@
 """Pending operations of a killed Pulumi process: find their outcome in AWS and record it in the state.
 
-Pulumi records a create before it starts. The record has the inputs, and thus the name or tags of the AWS resource. After
-an interruption the record stays in the state. The next run only warns and repeats the create, which AWS either rejects or
-performs a second time.
+Pulumi records a create before it starts. The record contains the inputs, including the name or tags of the AWS
+resource. After an interruption the record stays in the state. The next run only warns and repeats the create, which AWS
+either rejects or performs a second time.
 https://www.pulumi.com/docs/support/troubleshooting/common-issues/interrupted-updates/
 """
 
@@ -79,7 +79,8 @@ def _identified(update: Operation, id: str | None) -> Operation:
 
 
 def made(creation: Operation, state: State, client: Client, report: Report) -> list[Found]:
-    """Return what a create produced in AWS but not in the state; several resources if it was started several times.
+    """Return the resources that a create left in AWS but not in the state: several if the create was started several
+    times.
 
     Waits while AWS is still working on them. Raises Unknown.
     """
@@ -158,9 +159,10 @@ def identified(creation: Operation) -> Found:
 
 
 def settled(state: State, found: Mapping[str, Iterable[Found]]) -> State:
-    """Return the state with the resources found (by URN of the create) and without pending operations.
+    """Return the state without pending operations and with the resources in `found` (URN of the create -> resources).
 
-    Resources that AWS failed to create are marked for replacement, and duplicates of a resource in the state for deletion.
+    Resources that AWS failed to create are marked for replacement, and duplicates of a resource in the state are marked
+    for deletion.
     """
     after = copy.deepcopy(state)
     deployment = after["deployment"]
@@ -181,7 +183,7 @@ def _put(resources: list[dict[str, Any]], creation: Operation, found: Found) -> 
     places = [index for index, one in enumerate(resources) if one["urn"] == creation.urn and not one.get("delete")]
     if not places:
         resources.append(new)
-    elif resources[places[0]].get("pendingReplacement"):  # the old resource was deleted; only the create remained
+    elif resources[places[0]].get("pendingReplacement"):  # the old resource was deleted, but the create was interrupted
         resources[places[0]] = new
     else:
         resources.append({**new, "delete": True})

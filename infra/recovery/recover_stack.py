@@ -25,7 +25,7 @@ PARALLEL = 16
 
 
 class Pulumi(Protocol):
-    """Runs `pulumi` with arguments and with `text` on standard input; returns its output."""
+    """Runs `pulumi` with these arguments and `text` on standard input; returns its output."""
 
     def __call__(self, *arguments: str, text: str | None = None) -> str: ...
 
@@ -44,8 +44,8 @@ class Recovered(NamedTuple):
 
 
 def recover(pulumi: Pulumi, stack: str, clients: Callable[[str], Client], report: Report) -> Recovered:
-    """Settle every interrupted operation of a stack that no other Pulumi operation uses. `clients` takes a region and
-    returns its clients.
+    """Settle every interrupted operation of a stack. No other Pulumi operation may be using the stack. `clients` takes
+    a region and returns its clients.
 
     Raises pending_operations.Unknown if an outcome cannot be determined, and FactsError if AWS could not be queried.
     """

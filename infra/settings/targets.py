@@ -79,7 +79,7 @@ class EksTarget(Model):
 
     @property
     def head_type(self) -> str:
-        """Instance type of the nodes that belong to no pool."""
+        """Instance type of the system nodes."""
         return self.system.instance_type
 
 
@@ -129,7 +129,7 @@ class Ec2Target(Model):
 
     @property
     def head_type(self) -> str:
-        """Instance type of the nodes that belong to no pool."""
+        """Instance type of the head node."""
         return self.head_node_type
 
 

@@ -59,7 +59,7 @@ OFFLINE: Offline = (
     tags.cost_center,
     tags.extra,
 )
-"""Rules for all stacks in AWS, EKS and EC2 clusters alike."""
+"""Rules for all AWS stacks, both EKS and EC2 clusters."""
 
 OFFLINE_EKS: Offline = (
     cluster.known_version,
@@ -144,7 +144,7 @@ WITH_FACTS_EC2: WithFacts = (ec2_cluster.ami, ec2_cluster.head_node_zone)
 
 
 def check_offline(settings: Settings) -> list[Problem]:
-    """Return the errors and warnings that need only the stack file."""
+    """Return the errors and warnings that can be found in the stack file alone."""
     rules = (*OFFLINE, *(OFFLINE_EKS if settings.is_eks else OFFLINE_EC2))
     return without_echoes(problem for rule in rules for problem in rule(settings))
 

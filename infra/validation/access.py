@@ -63,7 +63,8 @@ def admins(settings: Settings) -> Iterator[Problem]:
 
 
 def caller(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    """EKS grants access only to IAM users and roles, so the caller must be one to install anything in the cluster."""
+    """Check that the caller is an IAM user or role. EKS grants access to no other principals, and installing anything
+    in the cluster requires access."""
     identity = facts.caller
     if identity.is_root:
         yield Problem("caller", f"{identity.arn} is the account's root user, which EKS does not accept. Use an IAM user or role.")
@@ -73,7 +74,7 @@ def caller(settings: Settings, facts: Facts) -> Iterator[Problem]:
 
 
 def admins_exist(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    """EKS accepts an access entry only for a principal that exists, by its exact ARN."""
+    """Check that the admins exist: EKS accepts an access entry only with the exact ARN of an existing principal."""
     for index, arn in enumerate(settings.eks.admins):
         principal = _PRINCIPAL.fullmatch(arn)
         if principal is None:

@@ -107,7 +107,8 @@ def _type_and_zone(path: str, pool: Pool, reservation: CapacityReservation, fact
 
 
 def _group(path: str, pool: Pool, reservation: CapacityReservation) -> Iterator[Problem]:
-    """A reservation created in a placement group serves only instances in that group."""
+    """Check that the pool uses its reservation's placement group: such a reservation serves only instances in that
+    group."""
     if reservation.placement_group is None:
         if pool.own_placement_group:
             yield _not_in_group(path, pool)
@@ -135,7 +136,8 @@ def reservation_sizes(settings: Settings, facts: Facts) -> Iterator[Problem]:
 
 
 def _head_nodes(settings: Settings, pool: Pool) -> int:
-    """A head node of the workers' instance type uses one instance of their reservation."""
+    """Return 1 if the head node has the workers' instance type, because it then uses one instance of their
+    reservation."""
     return int(not settings.is_eks and settings.ec2.head_node_type == pool.instance_type)
 
 
@@ -160,7 +162,7 @@ def _at_creation(path: str, pool: Pool, reservation: CapacityReservation, facts:
 
 def _too_early(where: str, first: int, reservation: CapacityReservation, head_nodes: int) -> Problem:
     state = f"{reservation.id} is {reservation.state}"
-    if head_nodes:  # it is created with the cluster
+    if head_nodes:  # the head node is created with the cluster
         fix = "Create the cluster when it is active, or choose a type of another size: the head node then only launches jobs."
         return Problem("target.headNodeType", f"{shown(reservation.instance_type)} cannot start while {state}. {fix}")
     return Problem(where, f"{first} nodes cannot start while {state}. Use 0 until it is active.")

@@ -38,7 +38,8 @@ def open_to_everyone(path: str, texts: Sequence[str], fix: str) -> Iterator[Prob
 
 
 def documentation(path: str, texts: Sequence[str]) -> Iterator[Problem]:
-    """Warn about example addresses left in the settings: no machine has such an address, so it gives no user access."""
+    """Warn about example addresses left in the settings. No machine has such an address, so allowing it gives nobody
+    access."""
     for index, text in enumerate(texts):
         block = parsed(text, "")
         if isinstance(block, IPv4Network) and any(block.subnet_of(example) for example in DOCUMENTATION):

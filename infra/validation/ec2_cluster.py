@@ -18,9 +18,9 @@ from infra.validation.pool_paths import account, pools_with_paths, pools_with_ty
 _USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 _SYSTEM_USERS = frozenset({"root", "admin", "daemon", "nobody", "sshd", "ubuntu", "debian", "ec2-user", "ssm-user"})
 _SECURITY_KEY = re.compile(r"sk-[a-z0-9-]+@openssh\.com [A-Za-z0-9+/]{40,}={0,3}( .*)?")
-"""Keys on FIDO security keys, which the cryptography package cannot load."""
+"""Public keys of FIDO security keys, which the cryptography package cannot load."""
 MOST_USER_DATA_KEYS = 20
-"""User data is limited to 16 KB."""
+"""User data contains the keys and is limited to 16 KB."""
 
 
 def without_kubernetes(settings: Settings) -> Iterator[Problem]:
@@ -73,7 +73,7 @@ def public_keys(settings: Settings) -> Iterator[Problem]:
 
 
 def _is_public_key(text: str) -> bool:
-    """True for one valid line of a `.pub` file. User data writes it to authorized_keys."""
+    """True if the text is one valid line of a `.pub` file. User data writes this line to authorized_keys."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import load_ssh_public_key  # slow to import, and only needed here
 
@@ -142,7 +142,8 @@ def ami(settings: Settings, facts: Facts) -> Iterator[Problem]:
 
 
 def head_node_zone(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    """The head node runs in the workers' zone: AWS bills cross-zone traffic, and a placement group is in one zone."""
+    """Check that the workers' zone offers the head node's type. The head node runs there, because AWS bills cross-zone
+    traffic and a placement group is in one zone."""
     name = settings.ec2.head_node_type
     for pool in settings.pools[:1]:
         zone, offered = pool_zone(pool, settings, facts), facts.offerings.get(name, frozenset())

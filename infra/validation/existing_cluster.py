@@ -21,7 +21,7 @@ MOST_GPUS = 64
 
 
 def check_offline(settings: ExistingSettings) -> list[Problem]:
-    """Return the errors and warnings that need only the stack file."""
+    """Return the errors and warnings that can be found in the stack file alone."""
     return without_echoes(problem for rule in OFFLINE for problem in rule(settings))
 
 

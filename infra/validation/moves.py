@@ -15,7 +15,7 @@ OR_ANOTHER = "or create another stack."
 
 
 def vpc(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    """A cluster cannot leave its VPC, and a VPC cannot change its CIDR."""
+    """Reject another VPC or CIDR: a cluster cannot leave its VPC, and the CIDR of a VPC cannot change."""
     network, now, own = settings.network, facts.existing.cluster_vpc_id, facts.existing.own_vpc
     if now is None:
         return
@@ -31,7 +31,7 @@ def vpc(settings: Settings, facts: Facts) -> Iterator[Problem]:
 
 
 def zones(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    """The control plane needs a subnet in each zone in which it was created."""
+    """Check that there is still a subnet in each zone in which the control plane was created."""
     network, fixed = settings.network, facts.existing.cluster_zones
     missing = [zone for zone in fixed if zone not in vpc_zones(settings, facts)]
     if not missing or any(True for _ in vpc(settings, facts)) or any(one in facts.not_found for one in network.subnet_ids):

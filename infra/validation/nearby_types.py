@@ -1,4 +1,4 @@
-"""Suggests instance types in place of one that a Region does not offer."""
+"""Suggest replacements for an instance type that a Region does not offer."""
 
 import re
 from collections.abc import Collection

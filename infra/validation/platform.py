@@ -151,7 +151,7 @@ def manifest_mirror(settings: AnyStack) -> Iterator[Problem]:
 
 
 def will_be_installed(settings: Settings) -> Iterator[Problem]:
-    """Warn if `pulumi up` skips the platform by default, which users who only want to run jobs do not expect."""
+    """Warn if `pulumi up` skips the platform by default, because users who only want to run jobs do not expect that."""
     if settings.platform.install is None and not settings.installs_platform:
         reason = "the Kubernetes API has no public endpoint, so `pulumi up` does not install the platform and jobs cannot run"
         fix = (

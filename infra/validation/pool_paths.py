@@ -45,7 +45,7 @@ def pools_with_types(settings: Settings, facts: Facts) -> Iterator[tuple[str, Po
 
 
 def head_path(settings: Settings) -> str:
-    """Return the setting with the instance type of the nodes that belong to no pool."""
+    """Return the path of the setting for the instance type of the system nodes or head node."""
     return "target.system.instanceType" if settings.is_eks else "target.headNodeType"
 
 

@@ -94,7 +94,8 @@ def images(settings: Settings, facts: Facts) -> Iterator[Problem]:
 
 
 def stale_placement(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    """`placementGroup: auto` is resolved once, when the pool is created: a resize must not restart its nodes."""
+    """Warn if `placementGroup: auto` was resolved for a single node, but the pool can now have several. It is resolved
+    only once, because a resize must not restart nodes."""
     for path, pool in pools_with_paths(settings):
         if pool.max_size > 1 and placement_choice(pool, facts) == APART:
             decided = f"{pool.name} was created with maxSize 1, so auto keeps its nodes out of a cluster placement group"

@@ -74,7 +74,7 @@ def routes_out(settings: Settings, facts: Facts) -> Iterator[Problem]:
 
 
 def _endpoints_needed(settings: Settings) -> frozenset[str]:
-    """Return the VPC endpoints without which nodes of a private cluster cannot join or cannot run jobs."""
+    """Return the VPC endpoints that nodes of a private cluster need to join and to run jobs."""
     needed = {*essential(settings, FOR_EKS if settings.is_eks else FOR_EC2), "s3"}
     if settings.storage.efs == "none":
         needed.discard("elasticfilesystem")
@@ -117,7 +117,8 @@ def _maximum_nodes(settings: Settings, facts: Facts, zone: str) -> Counter[str]:
 
 
 def _free_addresses(settings: Settings, facts: Facts, zone: str) -> int | None:
-    """Return the addresses free for nodes in a zone; None if the CIDR is unusable, which another rule reports."""
+    """Return the number of addresses that are free for nodes in a zone; None if the CIDR is unusable, which another
+    rule reports."""
     if settings.network.is_existing:
         return sum(subnet.free_addresses for subnet in facts.subnets.values() if subnet.zone == zone)
     try:

@@ -48,7 +48,7 @@ def _of_reservation(where: str, found: CapacityReservation, settings: Settings, 
 
 
 def _kept(where: str, pool: Pool, facts: Facts) -> Iterator[Problem]:
-    """Check the zone of an existing pool's nodes if the instance type changes."""
+    """If an existing pool's instance type changes, check that the pool's zone offers the new type."""
     zone = bound_zone(pool, facts)
     if facts.existing.pools[pool.name].instance_type == pool.instance_type:
         return
@@ -71,7 +71,8 @@ def _nowhere(
 
 
 def of_system(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    """Check the system nodes of an EKS cluster. The head node of an EC2 cluster runs in its workers' zone."""
+    """Check that a zone of the VPC offers the type of an EKS cluster's system nodes. An EC2 cluster's head node runs in
+    the workers' zone, which `ec2_cluster.head_node_zone` checks."""
     name, zones = settings.target.head_type, vpc_zones(settings, facts)
     if zones and name in facts.instance_types and not offering_zones(name, settings, facts):
         yield Problem(

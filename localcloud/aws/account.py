@@ -10,7 +10,8 @@ USER_NAME = "local-engineer"
 USER_ARN = f"arn:aws:iam::{ACCOUNT}:user/{USER_NAME}"
 ACCESS_KEY_ID = "AKIALOCALCLOUDENGINE"
 SECRET_ACCESS_KEY = "local"
-"""Must match localcloud/environment.py. Kubernetes tokens are verified with this secret; AWS calls accept any value."""
+"""Must match localcloud/environment.py. The local cloud verifies Kubernetes tokens with this secret. AWS calls accept
+any secret."""
 
 ADMINISTRATOR_ACCESS = "arn:aws:iam::aws:policy/AdministratorAccess"
 """Policy of the default user. Detach it to see what other policies permit."""

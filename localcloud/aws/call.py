@@ -31,7 +31,7 @@ def parsed_response(operation: OperationModel, response: Response) -> dict[str, 
 
 @dataclass
 class Call:
-    """Parsed AWS API call, which the handler of its operation answers."""
+    """Parsed AWS API call, passed to the handler of its operation."""
 
     service: str
     """boto3's service name."""
@@ -48,7 +48,7 @@ class Call:
     forward: Callable[[], Response] = field(repr=False)
 
     def moto(self) -> dict[str, Any]:
-        """Let moto answer, and return its response with boto3's names.
+        """Let moto handle the call, and return its response with boto3's names.
 
         Raise `Refused` if moto returns an error. The gateway sends that error to the client unless the handler catches
         it.

@@ -190,9 +190,10 @@ def schedule(
     raises, the operation has failed: `fail` sets the state in which AWS leaves the resource, so that waiting clients
     stop. Requests of other clients are not affected.
 
-    Values become final at the next request or later, even with factor 0: create calls return CREATING, as on AWS.
-    A new transition of the same attribute replaces the pending one, as when a resource is deleted during its creation.
-    Transitions that `then` schedules start at the time when their predecessor was due, not when a client polls.
+    Values become final at the next request or later, even with factor 0, so create calls return CREATING, as on AWS. A
+    new transition of the same attribute replaces the pending one, for example when a resource is deleted during its
+    creation. Transitions that `then` schedules start at the time when their predecessor was due, not when a client
+    polls.
     """
     with _lock:
         _drop(target, attribute)

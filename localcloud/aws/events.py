@@ -66,7 +66,7 @@ _failures: dict[Key, str] = {}
 def register(realizer: Realizer, query: Query | None = None) -> Callable[[], None]:
     """Register a realizer, which is called with each event, in order. Call the returned function to unregister it.
 
-    The call happens during the request that caused the event, so do long work in the realizer's own thread.
+    The call happens during the request that caused the event, so do long-running work in the realizer's own thread.
     Resources stay in states like CREATING or DELETING until `query` reports that the realizer is done.
     """
     _realizers.append(realizer)

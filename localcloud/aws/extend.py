@@ -49,7 +49,7 @@ def install() -> None:
 def _configure_moto() -> None:
     """Set moto's environment variables and settings.
 
-    moto reads most variables on import, so settings are set directly too.
+    moto reads most variables on import, so also change the settings directly.
     """
     os.environ["MOTO_IAM_LOAD_MANAGED_POLICIES"] = "true"
     os.environ["MOTO_EC2_ENABLE_INSTANCE_TYPE_VALIDATION"] = "true"
@@ -64,7 +64,7 @@ def _configure_moto() -> None:
     settings.ENABLE_KEYPAIR_VALIDATION = True
     # moto warns about error codes that botocore's model of a service lacks, but AWS uses many such codes.
     vars(errors)["warn"] = lambda *_, **__: None
-    # moto inspects a class's methods on every request, which takes a quarter of the request's time.
+    # moto inspects a class's methods on every request, which takes a quarter of the request time.
     vars(responses)["method_names_from_class"] = functools.cache(method_names_from_class)
 
 

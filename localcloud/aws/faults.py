@@ -39,7 +39,7 @@ class Fault:
     message: str = "Fault injected into the local cloud."
     times: int = 1
     match: Mapping[str, Any] = field(default_factory=dict)
-    """Parameter path -> value that a call must have to match. String values may contain wildcards.
+    """Parameter path -> value that a matching call must have. String values may contain wildcards.
 
     Examples of paths: `nodegroupName`, `resourcesVpcConfig.subnetIds.0`.
     """
@@ -66,7 +66,7 @@ def clear() -> None:
 
 
 def pending() -> list[Fault]:
-    """Return the faults that will still make calls fail."""
+    """Return the faults that are still active."""
     with _lock:
         return list(_faults)
 

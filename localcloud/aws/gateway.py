@@ -1,4 +1,4 @@
-"""Handling of every request, in-process and in the server: parse it, inject faults, let an extension or moto answer."""
+"""Handle requests, in-process and in the server: parse, inject faults, and let an extension or moto answer."""
 
 import json
 import logging
@@ -39,7 +39,7 @@ _CREDENTIAL = re.compile(r"Credential=(?P<key>[^/]+)/[^/]+/(?P<region>[^/]+)/(?P
 
 @cache
 def boto_name(moto_name: str) -> str:
-    """Return boto3's name of a moto service ("servicequotas" -> "service-quotas")."""
+    """Return boto3's name for a moto service ("servicequotas" -> "service-quotas")."""
     return {"awslambda": "lambda"}.get(moto_name) or service_name_from_moto_package_name(moto_name)
 
 
@@ -54,7 +54,7 @@ def _router(service: str) -> Any:
 
 
 def handle(moto_service: str, request: Request, forward: Callable[[], Response]) -> Response:
-    """Answer a request. `forward` is called to let moto answer it."""
+    """Answer a request. `forward` returns moto's response."""
     with LOCK:
         started = time.perf_counter()
         durations.taken()

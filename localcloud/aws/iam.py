@@ -20,7 +20,7 @@ ROLES = "L-FE177D64"
 
 _NAME = re.compile(r"[\w+=,.@-]+", re.ASCII)
 _DESCRIPTION = re.compile("[\t\n\r -~\u00a1-\u00ff]*")
-"""Descriptions can only contain Latin-1 characters, so no en or em dashes.
+"""Descriptions can contain only Latin-1 characters, so no en or em dashes.
 
 https://docs.aws.amazon.com/IAM/latest/APIReference/API_CreateRole.html
 """

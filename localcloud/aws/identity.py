@@ -97,7 +97,7 @@ def _default_version(policy: Any) -> str:
 
 
 def context_of(call: Call) -> dict[str, str]:
-    """Return the condition keys about the caller.
+    """Return the condition keys that describe the caller.
 
     https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html
     """

@@ -85,7 +85,7 @@ def _get_key_policy(call: Call) -> dict[str, Any]:
 
 
 def _check_policy(call: Call) -> None:
-    """Check that the policy is valid, names existing principals, and lets the caller change it later."""
+    """Check that the policy is valid, has only existing principals, and lets the caller change the policy later."""
     try:
         document = policy_documents.parse(call.params["Policy"])
         for statement in policy_documents.statements(document):
@@ -169,7 +169,7 @@ def _check_alias(call: Call) -> None:
 
 
 def _key(call: Call, parameter: str = "KeyId") -> Any | None:
-    """Return the key that the call names, or None if it does not exist (moto then returns AWS's error)."""
+    """Return the key specified in the call, or None if it does not exist (moto then returns AWS's error)."""
     try:
         return call.backend.keys.get(call.backend.any_id_to_key_id(call.params[parameter]))
     except (AttributeError, TypeError):

@@ -1,4 +1,4 @@
-"""Addresses on which this process listens. Clients sign their requests for these hosts."""
+"""Addresses that this process listens on. Clients sign their requests for these hosts."""
 
 import socket
 from collections.abc import Callable
@@ -19,7 +19,7 @@ def remove(host: str, port: int) -> None:
 
 
 def is_ours(host: str) -> bool:
-    """Return whether this process listens on `host`, which has the format of a Host header: port 80 is omitted."""
+    """Return whether this process listens on `host`. As in a Host header, `host` omits port 80."""
     return host in _addresses
 
 

@@ -6,7 +6,7 @@
         ...
         return {"FileSystemId": ..., ...}
 
-Service and operation names are those of boto3 ("efs", "service-quotas"; "CreateFileSystem"). Requests are parsed with
+Use boto3's service and operation names ("efs", "service-quotas"; "CreateFileSystem"). Requests are parsed with
 botocore's model before moto's URL patterns apply, so an operation that moto lacks needs no URL. `call.params` is the
 request and the returned dict is the response, both in boto3's format (None for an empty response). Reject calls with
 `raise AwsError(code, message)`. Exceptions from moto's backends are also returned as AWS errors. To extend a moto

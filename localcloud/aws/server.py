@@ -47,7 +47,7 @@ class _Handler(MotoRequestHandler):
 
 
 class Application:
-    """WSGI application for control requests and AWS requests. The request's signature names the AWS service."""
+    """WSGI application for control requests and AWS requests. The request's signature identifies the AWS service."""
 
     def __init__(self, control_paths: tuple[str, ...]) -> None:
         """`control_paths`: prefixes of the control paths that clients may use."""
@@ -85,7 +85,7 @@ class Application:
 
 
 class Server:
-    """Server for the application on a port, with one thread per connection."""
+    """Server that runs the application on a port, with one thread per connection."""
 
     def __init__(self, port: int = 0) -> None:
         self._server: BaseWSGIServer = make_server(
@@ -123,7 +123,7 @@ class Server:
         return end
 
     def stop(self) -> None:
-        """Stop accepting requests. Call this from a thread that is not running `serve`."""
+        """Stop accepting requests. Call this from a thread other than the one that runs `serve`."""
         self._stopping.set()
         self._server.shutdown()
 

@@ -18,7 +18,7 @@ from localcloud.aws.patching import operation
 from localcloud.aws.policy_evaluation import Request, allows, document
 
 Open = Callable[[str, int], tuple[str, str] | None]
-"""Function that opens a connection to a port of the instance with that id.
+"""Function that opens a connection to an instance, given the instance id and a port.
 
 It returns the connection's URL and token, or None if the instance cannot be reached.
 """

@@ -103,7 +103,7 @@ def _get_session_token(call: Call) -> dict[str, Any]:
 def _get_caller_identity(call: Call) -> dict[str, Any]:
     """Return the caller's identity, also for temporary keys and presigned URLs.
 
-    moto does not know the owner of a GetSessionToken key or the signer of a URL.
+    moto cannot determine the owner of a GetSessionToken key or the signer of a URL.
     """
     if not call.access_key:
         return call.moto()

@@ -1,4 +1,4 @@
-"""Dispatch to moto's handlers: by full URL in-process, by path in the server, both in the order of moto's tables."""
+"""Dispatch requests to moto's handlers in the order of moto's tables: by full URL in-process, by path in the server."""
 
 import re
 from collections.abc import Callable
@@ -58,7 +58,7 @@ def _forward(table: list[tuple[re.Pattern[str], _Handler]], request: Request, su
 
 
 def _process_request(_: BotocoreStubber, request: AWSPreparedRequest) -> Response | None:
-    """Handle requests of botocore clients in this process, in place of moto's handler."""
+    """Handle requests from botocore clients in this process, in place of moto's handler."""
     parsed, _host = get_equivalent_url_in_aws_domain(request.url)
     url = f"{parsed.scheme}://{parsed.netloc}{parsed.path}"
     for service, pattern in backend_url_patterns:

@@ -1,6 +1,6 @@
 """Pulumi language host for Python programs. Like `pulumi-language-python`, it implements LanguageRuntime.
 
-The engine starts the `pulumi-language-python` on PATH, which in turn starts this host. The engine reads the port from
+The engine starts `pulumi-language-python` from PATH, which then starts this host. The engine reads the port from
 the first line of the output. https://github.com/pulumi/pulumi/blob/master/proto/pulumi/language.proto
 Like the official host, it runs programs with Pulumi's own script:
 pulumi/pulumi@v3.246.0:sdk/python/cmd/pulumi-language-python
@@ -81,7 +81,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         )
 
     def InstallDependencies(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
-        """Return an error, because the make targets of the project install its pinned dependencies."""
+        """Return an error, because the project's make targets install its pinned dependencies."""
         context.abort(grpc.StatusCode.UNIMPLEMENTED, "dependencies are not installed here. Run pip install -r requirements.txt")
         yield from ()
 

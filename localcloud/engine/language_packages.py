@@ -28,7 +28,7 @@ def interpreter(root: str, virtualenv: str) -> Path:
 def plugins(python: Path) -> list[Plugin]:
     """Return the plugins required by the installed packages.
 
-    The official host runs pip to list the packages. Reading the metadata files of the packages gives the same result.
+    The official host runs pip to list the packages. Reading the packages' metadata files gives the same result.
     """
     found = []
     for folder in _package_folders(python):

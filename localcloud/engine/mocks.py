@@ -1,4 +1,4 @@
-"""Pulumi mocks that call an in-process local AWS, so that unit tests fail on requests that AWS would refuse.
+"""Pulumi mocks that call an in-process local AWS, so unit tests fail on requests that AWS would reject.
 
 with MotoMocks("us-west-2") as mocks:
     pulumi.runtime.set_mocks(mocks, project="gpumpi", stack="test")
@@ -37,7 +37,7 @@ FOREIGN_VARIABLES = ("AWS_ENDPOINT_URL", "AWS_PROFILE", "AWS_SESSION_TOKEN")
 
 
 class MockFailed(Exception):
-    """The program uses an unsupported resource, or AWS or Kubernetes would refuse it. The message contains the
+    """The program uses a resource that is unsupported or that AWS or Kubernetes would reject. The message contains the
     reason."""
 
 
@@ -56,10 +56,10 @@ class Created:
 
 
 class MotoMocks(Mocks):
-    """Context manager that provides Pulumi mocks with an empty AWS account. Names and ids are reproducible."""
+    """Pulumi mocks with an empty AWS account, as a context manager. Names and ids are reproducible."""
 
     def __init__(self, region: str = "us-west-2", *, preview: bool = False) -> None:
-        """`preview`: the same value as passed to `set_mocks`, which the threads that call the mocks cannot see."""
+        """`preview`: must equal the value passed to `set_mocks`, which the threads that call the mocks cannot see."""
         self.region = region
         self.preview = preview
         self.resources: list[Created] = []

@@ -34,7 +34,7 @@ def version_of(package: str) -> str:
 
 
 def start(provider: provider_pb2_grpc.ResourceProviderServicer, name: str, port: int) -> tuple[grpc.Server, int]:
-    """Start a gRPC server whose threads have this name prefix. Return the server and its port."""
+    """Start a gRPC server and return it with its port. `name`: name prefix of its threads."""
     server = grpc.server(ThreadPoolExecutor(MAX_REQUESTS, thread_name_prefix=name), options=_GRPC_CHANNEL_OPTIONS)
     provider_pb2_grpc.add_ResourceProviderServicer_to_server(provider, server)
     bound = server.add_insecure_port(f"127.0.0.1:{port}")
@@ -51,8 +51,7 @@ def options(module: str, about: str | None) -> argparse.Namespace:
 
 
 def serve(given: argparse.Namespace, begin: Callable[[int], tuple[grpc.Server, int]]) -> int:
-    """Serve until SIGTERM, then exit the process. Only if the server cannot start, the function returns, with the exit
-    code."""
+    """Serve until SIGTERM, then exit the process. If the server cannot start, return the exit code."""
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("localcloud").setLevel(given.log_level)
     stop_requested = threading.Event()

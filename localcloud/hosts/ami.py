@@ -1,7 +1,7 @@
-"""Builds of the EC2 cluster AMI in a local cloud, with the same Packer template as on AWS: `packer build amis`.
+"""Build the EC2 cluster AMI in a local cloud, with the same Packer template as on AWS: `packer build amis`.
 
-Provisioners that check components of the base AMI on AWS (driver, EFA, NCCL) are among those skipped by name; the
-manifest lists all skipped provisioners.
+The build skips some provisioners by name, including those that check components of the base AMI on AWS (driver, EFA,
+NCCL). The manifest lists all skipped provisioners.
 """
 
 import json
@@ -69,7 +69,7 @@ def environment(cloud: LocalCloud, region: str, report: Report, output: Path, su
         "region": region,
         "subnet_id": subnet,
         "custom_endpoint": cloud.server("aws").url,
-        "base_user": "debian",  # the user of the root that emulates AWS's Deep Learning AMI
+        "base_user": "debian",  # the user in the root file system that emulates AWS's Deep Learning AMI
         "openmpi_origin": "debian",
         "openmpi_flags": OPENMPI_FLAGS,
         "debian_mirror": debian_mirror(),
@@ -95,7 +95,7 @@ def build(
     """Build the AMI and return its id. `report` gets each line of Packer's output. Raises BuildError with the last
     lines of the output.
 
-    Builds of all local clouds on this machine run one at a time, so that each can reuse the compiled Open MPI.
+    All local clouds on this machine share one build lock, so each build can reuse the compiled Open MPI.
     """
     if cloud.is_running() and not cloud.has_hosts:
         raise BuildError("Packer needs a build instance, but this local cloud has no hosts. Start it as root, without --no-hosts")
@@ -185,14 +185,14 @@ def _run(variables: Mapping[str, str], series: Series, frameworks: Sequence[str]
             _cancel(process)
             raise
     if process.returncode:
-        # show the lines that end with the first error; Packer logs its cleanup after the error
+        # show the lines up to the first error; Packer logs its cleanup after that
         wrong = next((number for number, line in enumerate(lines) if _WRONG.search(line)), len(lines))
         tail = "\n".join(lines[max(0, wrong - 15) : wrong + 1])
         raise BuildError(f"packer build ended with exit code {process.returncode}:\n{tail}")
 
 
 def _cancel(packer: "subprocess.Popen[str]") -> None:
-    """Stop Packer after it has terminated the build instance. If it takes too long, kill Packer and its plugin."""
+    """Let Packer terminate the build instance and exit. If this takes too long, kill Packer and its plugin."""
     packer.terminate()
     try:
         with suppress(subprocess.TimeoutExpired):
@@ -217,7 +217,7 @@ def plugins(report: Report) -> Path:
 
 
 def _pip_settings(cache: Path) -> list[str]:
-    """Return environment variables that make pip on hosts use this machine's certificates and package index for pip."""
+    """Return environment variables that make pip on hosts use this machine's certificates and pip index."""
     trusted = os.environ.get("PIP_CERT") or ssl.get_default_verify_paths().cafile
     settings = []
     if trusted and Path(trusted).exists():
@@ -229,7 +229,7 @@ def _pip_settings(cache: Path) -> list[str]:
 
 
 def debian_mirror() -> str:
-    """Return the Debian mirror that apt uses on this machine, else the mirror of Debian itself."""
+    """Return the Debian mirror that apt uses on this machine, or Debian's own mirror if there is none."""
     default = "https://deb.debian.org/debian"
     if shutil.which("apt-get") is None:
         return default

@@ -42,7 +42,7 @@ def examine() -> Capability:
 
 
 def limit(environment: Mapping[str, str] = os.environ, memory: int | None = None) -> int:
-    """Return the maximum number of hosts. Instances beyond this number are only records. Raises BadLimit."""
+    """Return the maximum number of hosts. Instances beyond this number exist only as API records. Raises BadLimit."""
     text = environment.get(VARIABLE, "")
     if text and not text.isdecimal():
         raise BadLimit(f"{VARIABLE}={text!r} is not a number. Set it to the maximum number of hosts, e.g. 4")

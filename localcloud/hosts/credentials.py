@@ -1,4 +1,4 @@
-"""Credentials of instance roles. They are sessions of the local STS that are named after the instance, as in EC2.
+"""Credentials of instance roles: sessions of the local STS, named after the instance as in EC2.
 
 https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_use_switch-role-ec2_instance-profiles.html
 """

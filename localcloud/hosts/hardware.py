@@ -1,4 +1,4 @@
-"""Overlay layer with files that come from the platform rather than from the AMI on EC2.
+"""Overlay layer with the files that, on EC2, come from the platform rather than the AMI.
 
 Because of this layer, software on a host detects EC2 as the platform and as the cloud-init data source, and uses the
 local AWS endpoint.
@@ -18,7 +18,7 @@ NO_GPU = "local hosts have no GPU and share the kernel of this machine"
 NO_EFA = "local hosts have no EFA"
 
 _MASKED = ("systemd-modules-load.service", "systemd-remount-fs.service", "systemd-udev-trigger.service", "fstrim.timer")
-"""Masked units that manage the kernel or disks. A host shares the kernel and disks of this machine."""
+"""Masked units. They manage the kernel or disks, which hosts share with this machine."""
 
 
 def write(layer: Path, region: str, file_systems: Path) -> None:

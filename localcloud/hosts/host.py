@@ -1,5 +1,5 @@
-"""A local host: a systemd-nspawn container with an overlay root, in a network namespace that is connected to the bridge
-of its VPC."""
+"""A local host: a systemd-nspawn container with an overlay root, in a network namespace connected to its VPC's
+bridge."""
 
 import os
 import shlex
@@ -129,7 +129,7 @@ class Host:
         return subprocess.run(inside, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
 
     def _boot(self) -> "subprocess.Popen[bytes]":
-        """Run systemd-nspawn in a loop. Exit code 133 of systemd-nspawn means that the system wants to reboot."""
+        """Run systemd-nspawn in a loop. Exit code 133 means that the system requests a reboot."""
         enter = "".join(f"echo $$ >{shlex.quote(str(group / 'cgroup.procs'))}; " for group in self._groups)
         loop = enter + 'while :; do "$@"; code=$?; [ $code = 133 ] || exit $code; done'
         with self.console_log.open("ab") as output:
@@ -145,8 +145,8 @@ class Host:
         return process
 
     def _make_groups(self) -> None:
-        """Create the host's own cgroups. If hosts shared cgroups, each systemd would remove the cgroups of the services
-        on other hosts."""
+        """Create the host's own cgroups. If hosts shared cgroups, each systemd would remove the cgroups of services on
+        other hosts."""
         for group in self._groups:
             self.vpc.ledger.add("cgroup", group)
         for group in self._groups:

@@ -1,4 +1,4 @@
-"""Conversion of EC2 instance descriptions to the data that IMDS reports."""
+"""Convert EC2 instance descriptions to the data that IMDS reports."""
 
 import base64
 from collections.abc import Mapping

@@ -1,10 +1,9 @@
-"""AMIs and disks as overlay layers. An AMI consists of the changes that a host made and the layers from which that host
-started.
+"""AMIs and disks as overlay layers. An AMI consists of a host's changes and the layers that the host started from.
 
 `<folder>/images/<image id>/` contains the layers of an AMI created here; 0 is the lowest. `base` lists the cached roots
 below them.
 `<folder>/disks/<instance id>/` contains the changes of an instance (upper), the overlay's work directory (work), the
-mount point (root), and links to the layers of its AMI (below), which outlive the AMI's deregistration.
+mount point (root), and links to the layers of its AMI (below). The links keep the layers after the AMI is deregistered.
 """
 
 import json
@@ -68,7 +67,7 @@ class Layers:
         return [*own, *map(Path, json.loads((image / BASE).read_text()))]
 
     def of_disk(self, disk: Disk, image_id: str) -> list[Path]:
-        """Return the AMI's layers, hard-linked into the disk's folder so that a host can restart after its AMI is
+        """Return the AMI's layers, hard-linked into the disk's folder so that the host can restart after the AMI is
         deregistered."""
         found = []
         for number, layer in enumerate(self.of_image(image_id)):
@@ -93,7 +92,7 @@ class Layers:
         part.rename(image)
 
     def copy(self, source_id: str, image_id: str) -> None:
-        """Copy an AMI to another id."""
+        """Copy an AMI under a new id."""
         below = self.of_image(source_id)
         made_here = [layer for layer in below if layer.is_relative_to(self.folder)]
         part = self._image(f".{image_id}")

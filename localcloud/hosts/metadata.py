@@ -184,7 +184,7 @@ def answer(
 
 
 def _token(machine: Machine, sessions: Sessions, path: str, headers: Mapping[str, str]) -> Answer:
-    """Issue a session token, but reject requests that a proxy has forwarded:
+    """Issue a session token, but reject requests forwarded by a proxy:
     https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-metadata-v2-how-it-works.html"""
     if path.rstrip("/") != "/latest/api/token":
         return Answer(404)

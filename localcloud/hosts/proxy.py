@@ -1,4 +1,4 @@
-"""Forward proxy (HTTP and CONNECT) for package managers, which replaces the NAT gateway of a VPC.
+"""Forward proxy (HTTP and CONNECT) for package managers, in place of a VPC's NAT gateway.
 
 It can connect to every address that this machine can reach, except loopback and link-local addresses.
 """

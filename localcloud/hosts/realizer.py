@@ -340,7 +340,7 @@ class Realizer:
 
 
 def prefix_of(folder: Path) -> str:
-    """Return the prefix of all network namespace names in a local cloud, given the folder of its hosts."""
+    """Return the prefix of a local cloud's network namespace names. `folder`: folder of its hosts."""
     return f"gpumpi-{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}-h"
 
 

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from localcloud.hosts.proxy import pump
 
 VERSION = "1.2.764.0"
-"""Version that the emulator reports. It is the oldest version that the AWS CLI does not report as outdated."""
+"""Version that the emulator reports: the oldest one that the AWS CLI does not consider outdated."""
 CHUNK = 1 << 16
 
 

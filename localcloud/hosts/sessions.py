@@ -1,4 +1,4 @@
-"""Server on 127.0.0.1 that connects Session Manager sessions to ports of hosts. Clients authenticate with a token.
+"""Server on 127.0.0.1 that connects Session Manager sessions to ports on hosts. Clients authenticate with a token.
 
 A connection starts with the token and a line feed. After that, the server forwards bytes in both directions.
 """

@@ -1,4 +1,4 @@
-"""File with the state of all hosts, so that other processes can read it."""
+"""State of all hosts, in a file that other processes can read."""
 
 import json
 from collections.abc import Iterable

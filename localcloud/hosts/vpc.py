@@ -78,8 +78,8 @@ class Vpc:
         self._reload()
 
     def remove(self, machine: Machine) -> None:
-        """Remove the host and its DHCP lease. Edit the lease file, since otherwise dnsmasq would not release the
-        address."""
+        """Remove the host and its DHCP lease. dnsmasq does not release the address by itself, so edit the lease
+        file."""
         with self._lock:
             self._machines.pop(machine.address, None)
             self._write_names()
@@ -104,8 +104,8 @@ class Vpc:
         _replace(self.folder / "dns-hosts", (f"{one.address} {one.hostname}" for one in machines))
 
     def _start_dns(self) -> None:
-        """Start dnsmasq as the VPC's DHCP server and, at the base address of the VPC CIDR plus two, as its resolver.
-        The resolver resolves only names in the VPC; the proxy resolves all other names."""
+        """Start dnsmasq as the VPC's DHCP server and resolver. The resolver's address is the base of the VPC CIDR plus
+        two. It resolves only names in the VPC; the proxy resolves all other names."""
         domain = f"{self.region}.compute.internal"
         options = [
             "--no-daemon",

@@ -1,4 +1,4 @@
-"""Reading and writing of images in the OCI image layout, which is a folder of blobs named after their digests:
+"""Read and write images in the OCI image layout, a folder of blobs named after their digests:
 https://github.com/opencontainers/image-spec/blob/v1.1.0/image-layout.md"""
 
 import hashlib

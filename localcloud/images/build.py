@@ -1,4 +1,4 @@
-"""Builds of cached images. Each layer is built once per recipe. Concurrent builds are safe.
+"""Build and cache images. Each layer is built once per recipe. Concurrent builds are safe.
 
 Contents of the cache folder, by default `~/.cache/gpumpi/images`:
 
@@ -133,7 +133,7 @@ def _make(image: Image, layer: Layer, below: Sequence[Path], bench: "_Bench", ta
 
 
 class _Bench:
-    """Folder for building the layers of an image. The root that was used for one layer is reused for the next."""
+    """Folder for building the layers of an image. All layers are built in the same root."""
 
     def __init__(self, work: Path) -> None:
         self._work, self._root = work, work / "root"
@@ -183,7 +183,7 @@ class _Bench:
 
 
 def downloads() -> Path:
-    """Download wheels for the provisioners with the pip of the running Python, which uses this machine's mirrors and
+    """Download wheels for the provisioners with the running Python's pip, which uses this machine's mirrors and
     certificates."""
     pins = versions()
     wanted = "".join(

@@ -83,7 +83,7 @@ _INTEL = {"I_MPI_ROOT": "/opt/mpi", "FI_PROVIDER_PATH": "/opt/mpi/lib/libfabric/
 """Environment variables for jobs that run hydra without `mpirun`."""
 PYTHON = ("install-python.sh", "install-mpi4py.sh")
 SSH = ("install-openssh.sh", "create-user.sh", "configure-pod-ssh.sh")
-"""Provisioners that every job image uses, together with `PYTHON`. The MPI implementation is the last layer of the
+"""Provisioners of every job image, in addition to `PYTHON`. The MPI implementation is the last layer of the
 image."""
 PY_SPY = Provisioned(("install-py-spy.sh",))
 """Layer with py-spy, which the job controller uses to read the Python stacks of ranks."""
@@ -124,7 +124,7 @@ def _with_boto3(name: str, job: Image) -> Image:
 
 
 def _pi(tag: str, job: Image) -> Image:
-    """Return an emulator of mpi-operator's example image `pi`, which contains a Python program instead of the compiled
+    """Return an emulator of mpi-operator's example image `pi`. It contains a Python program instead of a compiled
     one."""
     return Image(
         f"docker.io/mpioperator/mpi-pi:{tag}",
@@ -319,7 +319,7 @@ IMAGES = (
     *JOB_IMAGES,
     MPI_RECIPE,
     OPENMPI_5_BOTO3,
-    # Not Open MPI 5: the operator's variables have no effect on it, so it would start all ranks on the launcher.
+    # Not Open MPI 5, which ignores the operator's variables and would start all ranks on the launcher.
     _pi("openmpi", OPENMPI_4),
     _pi("intel", INTEL_MPI),
     _pi("mpich", MPICH),
@@ -328,7 +328,7 @@ IMAGES = (
 
 
 REGISTRIES = frozenset(image.name.partition("/")[0] for image in IMAGES if "/" in image.name)
-"""Registries that occur in image names. Any other registry is treated as a mirror of all these registries."""
+"""Registries in image names. Any other registry is treated as a mirror of all these registries."""
 
 _REPOSITORY = re.compile(
     r"(?:[0-9]{12}\.dkr\.ecr\.[a-z0-9-]+\.amazonaws\.com(?:\.cn)?/gpumpi-[a-z0-9-]+"

@@ -1,4 +1,4 @@
-"""Downloads of Python packages for images. They use the pip of the running Python, with this machine's mirrors and
+"""Download Python packages for images with the running Python's pip, which uses this machine's mirrors and
 certificates."""
 
 import os
@@ -18,7 +18,7 @@ ONLY_SOURCE: Final = ("chainer", "horovod")
 BUILT_WITH: Final = "setuptools<70"
 """setuptools constraint for builds from source: the last version with pkg_resources, which `setup.py` needs."""
 ROOT_PYTHON: Final = ("--python-version", "3.11", "--implementation", "cp")
-"""pip options for the Python version in the root, which may differ from the running version."""
+"""pip options for the root's Python version, which may differ from the running one."""
 
 
 def fetch(lock: str, folder: Path) -> None:
@@ -64,6 +64,6 @@ def _for_wheels() -> list[str]:
 
 
 def _building(constraints: Path) -> dict[str, str]:
-    """Return the environment variables with the constraints for isolated builds. Older pip versions read the first
-    variable, and newer versions read the second."""
+    """Return the environment variables that pass the constraints to isolated builds. Older pip versions read the first
+    variable; newer versions read the second."""
     return {name: str(constraints) for name in ("PIP_CONSTRAINT", "PIP_BUILD_CONSTRAINT")}

@@ -46,7 +46,7 @@ def snapshot(root: Path) -> Snapshot:
 
 
 def write_difference(root: Path, before: Snapshot, target: Path) -> None:
-    """Write a layer with the changes that were made to a root since the snapshot. With an empty snapshot, write the
+    """Write a layer with the changes to a root since the snapshot. With an empty snapshot, write the
     whole root."""
     after = snapshot(root)
     changed = [path for path, stamp in after.items() if before.get(path) != stamp and not _is_same_folder(path, before, stamp)]

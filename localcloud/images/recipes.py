@@ -34,14 +34,13 @@ class Root:
 
 @dataclass(frozen=True)
 class Provisioned:
-    """Layer with the changes that provisioners in `amis/` make."""
+    """Layer with the changes made by provisioners from `amis/`."""
 
     scripts: tuple[str, ...]
     environment: tuple[tuple[str, str], ...] = ()
 
     def recipe(self) -> str:
-        """Return the contents of the scripts and of the files that they use, and the version pins that these files
-        reference."""
+        """Return the contents of the scripts and the files they use, and the version pins referenced there."""
         texts = {path.name: path.read_text() for path in self._sources()}
         named = {key: value for key, value in versions().items() if any(key in text for text in texts.values())}
         return repr((self.scripts, self.environment, texts, named))

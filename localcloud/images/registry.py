@@ -1,7 +1,7 @@
 """Read-only registry of the local cloud's images. containerd uses it as a mirror for all registries.
 
 It implements the pull operations in https://github.com/opencontainers/distribution-spec/blob/v1.1.0/spec.md. Requests
-for unknown images return 404, so that pods with such images fail with ErrImagePull, as with the real registry.
+for unknown images return 404. As with the real registry, pods with such images fail with ErrImagePull.
 """
 
 import json
@@ -33,8 +33,7 @@ _RANGE = re.compile(r"bytes=(\d+)-(\d*)")
 
 
 class NotKnown(Exception):
-    """The resource is not found. The message is an error code from the specification; the registry returns it with
-    status 404."""
+    """The resource does not exist. The message is an error code from the specification, returned with status 404."""
 
 
 Refuse = Callable[[str, str, bool], str]
@@ -44,7 +43,7 @@ Refuse = Callable[[str, str, bool], str]
 
 
 class PullRefused(Exception):
-    """The client could not reach the registry on AWS. The message is the reason."""
+    """On AWS, the client would not be able to reach the registry. The message contains the reason."""
 
 
 class Registry:

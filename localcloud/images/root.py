@@ -20,7 +20,7 @@ MOMENT = 1767225600
 """2026-01-01, the timestamp of generated files. It is fixed so that builds are reproducible."""
 
 MMDEBSTRAP = Package("mmdebstrap", ("mmdebstrap", "mmtarfilter"))
-"""mmdebstrap runs mmtarfilter to exclude some files of packages."""
+"""mmdebstrap runs mmtarfilter to exclude files from packages."""
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 _PREFERENCE = "etc/apt/preferences.d/no-usrmerge"
@@ -43,7 +43,7 @@ OPTIONS = ("--variant=minbase", *_HOOKS, *_NOT_READ, "--dpkgopt=path-include=/us
 _WITH_US = ("setpriv", "--pdeathsig", "TERM")
 """Command prefix that terminates the started program if the builder is killed."""
 
-# Runs in new mount, PID and UTS namespaces, so that a failed build leaves no mounts behind.
+# Runs in new mount, PID and UTS namespaces, so a failed build leaves no mounts behind.
 _ENTER = """
 set -e
 root=$1 amis=$2 downloads=$3; shift 3
@@ -78,7 +78,7 @@ def require() -> None:
 
 
 def make(folder: Path, suite: str, report: Report, packages: Sequence[str] = ()) -> None:
-    """Build a minimal Debian system with these additional packages in a new folder."""
+    """Build a minimal Debian system in a new folder, with these additional packages."""
     try:
         programs = debian.ensure(MMDEBSTRAP, report)
     except BuildError as error:

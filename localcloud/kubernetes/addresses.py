@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
 
 AWS_ADDRESS = IPv4Address("169.254.100.1")
-"""Address at which nodes and pods reach the local AWS and the image registry. It is link-local, so it is in no VPC."""
+"""Address at which nodes and pods reach the local AWS and the image registry. It is link-local, so no VPC contains
+it."""
 AWS_PORT = 4566
 CONTROL_ADDRESS = IPv4Address("127.0.0.1")
 CONTROL_PORT = 4567

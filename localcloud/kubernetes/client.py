@@ -29,7 +29,7 @@ Json = dict[str, Any]
 
 
 class ApiError(Exception):
-    """The API server rejected a request. The message is the API server's own."""
+    """The API server rejected a request. The message comes from the API server."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)

@@ -50,7 +50,7 @@ P = TypeVar("P")
 
 
 class Cluster:
-    """A local cluster. Its own thread executes all requests in order."""
+    """A local cluster. Each cluster executes its requests in order in its own thread."""
 
     def __init__(
         self,
@@ -138,7 +138,8 @@ class Cluster:
         return self.folder / "api-server.away"
 
     def listen(self, address: str, port: int) -> socket.socket:
-        """Listen until the cluster stops, inside the namespace or, without one, on a free port of 127.0.0.1."""
+        """Listen inside the namespace until the cluster stops. Without a namespace, listen on a free port of
+        127.0.0.1."""
         if self.namespace is None:
             address, port = "127.0.0.1", 0
         listener = network.listen(self.namespace, address, port)
@@ -199,7 +200,7 @@ class Cluster:
         self._enqueue(change)
 
     def end(self) -> None:
-        """Abandon the current work, then stop and remove the whole cluster in its own thread."""
+        """Abandon the current work, then stop and remove the whole cluster in the cluster's thread."""
         if not self._is_ending:
             self._is_ending = True
             self.supervisor.close()
@@ -298,7 +299,7 @@ class Cluster:
         self._closers.append(self._serve(control, ("efs/mounts", "fsx/mounts", f"kubernetes/{self.region}/{self.name}/")))
 
     def _open_or_close_loopback(self) -> None:
-        """Start or stop the proxy on 127.0.0.1. It runs only if the endpoint is public."""
+        """Start the proxy on 127.0.0.1 if the endpoint is public; otherwise stop the proxy."""
         if self.namespace is None:
             return
         if not self.is_public:
@@ -390,7 +391,7 @@ class Cluster:
 def namespace_of(folder: Path, number: int) -> str:
     """Return the name of a cluster's network namespace.
 
-    It is derived from the local cloud's folder and the cluster's number.
+    The name is derived from the local cloud's folder and the cluster's number.
     """
     return f"{PREFIX}-{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}-{number}"
 

@@ -25,7 +25,8 @@ ETCD, API_SERVER, CONTROLLER_MANAGER, SCHEDULER = "etcd", "kube-apiserver", "kub
 DAEMONS = (ETCD, API_SERVER, CONTROLLER_MANAGER, SCHEDULER)
 READY_SECONDS = 120.0
 RESTART_SECONDS = 2.0
-"""How long a restart waits for running requests to finish. It cuts off watches, but clients restart them anyway."""
+"""How long a restart waits for running requests to finish. A restart cuts off watches, but clients restart them
+anyway."""
 ETCD_QUOTA_BYTES = 4 << 30
 """Size limit of the etcd database. A benchmark with a thousand nodes exceeds the default of 2 GiB."""
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -42,7 +43,7 @@ NAMES = (
 
 @dataclass(frozen=True)
 class Ports:
-    """Ports of the daemons: the standard ports inside a namespace, and free ports if there is no namespace."""
+    """Ports of the daemons: the standard ports inside a namespace, free ports otherwise."""
 
     etcd: int = 2379
     etcd_peer: int = 2380
@@ -98,7 +99,7 @@ class ControlPlane:
             self._cluster.away_file.unlink(missing_ok=True)
 
     def _establish_definitions(self) -> None:
-        """Establish CRDs whose names were accepted just before the restart, as another API server does on EKS.
+        """Establish CRDs whose names were accepted just before the restart. On EKS, another API server does this.
 
         An API server queues a CRD only when its names are accepted, so a restart at that moment delays the CRD until
         the next resync, five minutes later: `QueueCRD` in
@@ -179,7 +180,7 @@ class ControlPlane:
             "--kubelet-preferred-address-types=InternalIP",  # node names do not resolve here
             *_front_proxy(folder / "front-proxy"),
             "--enable-aggregator-routing=true",  # call webhooks at pod IPs, because no kube-proxy runs here
-            "--max-requests-inflight=1600",  # EKS has several API servers
+            "--max-requests-inflight=1600",  # EKS spreads requests over several API servers
             "--max-mutating-requests-inflight=800",
             "--shutdown-delay-duration=0s",
             *self._options,

@@ -1,4 +1,5 @@
-"""CoreDNS of one cluster, at the address in every pod's resolv.conf and behind the `kube-dns` service, as on EKS.
+"""CoreDNS of one cluster. As on EKS, it runs at the address in every pod's resolv.conf and behind the `kube-dns`
+service.
 
 It runs in the VPC's network namespace, which has no route to the internet, so external names do not resolve.
 """
@@ -33,7 +34,8 @@ def start(cluster: RunningCluster) -> None:
 
 
 def corefile_text(router: str, service: str, kubeconfig: str, region: str) -> str:
-    """Return the Corefile. It resolves pods and services from the API server. A node's name contains its address."""
+    """Return the Corefile. CoreDNS resolves pods and services from the API server, and node names from the address they
+    contain."""
     zone = "ec2.internal" if region == "us-east-1" else f"{region}.compute.internal"
     return f"""\
 .:53 {{

@@ -1,4 +1,4 @@
-"""The registry from which a cluster's nodes pull all images, at a link-local address inside the VPC."""
+"""Image registry of a cluster, at a link-local address inside the VPC. The nodes pull all images from it."""
 
 import logging
 

@@ -2,9 +2,9 @@
 
 `python -m localcloud.kubernetes.loopback --namespace NAME --to ADDRESS:PORT --ready-file FILE --away-file FILE`
 
-EKS has a load balancer, so while one API server restarts, another one answers. The proxy emulates that: new connections
-wait while the file named by --away-file exists. The process first opens its listening socket and then enters the
-namespace permanently, so that it connects to the API server from inside.
+EKS has a load balancer, which sends requests to another API server while one restarts. The proxy emulates that by
+holding new connections while the file in --away-file exists. The process opens its listening socket first. It then
+enters the namespace permanently and connects to the API server from inside.
 """
 
 import argparse
@@ -59,7 +59,7 @@ async def _serve(listener: socket.socket, address: str, port: int, away: Path) -
 
 
 async def _wait_while_away(away: Path) -> None:
-    """Wait for at most AWAY_SECONDS until the API server has restarted."""
+    """Wait until the API server has restarted, but at most AWAY_SECONDS."""
     for _ in range(int(AWAY_SECONDS / POLL_SECONDS)):
         if not away.exists():
             return
@@ -67,7 +67,7 @@ async def _wait_while_away(away: Path) -> None:
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Copy one direction until its sender closes the stream. The other direction may continue."""
+    """Copy data in one direction until the sender closes its stream. The other direction may stay open."""
     try:
         while data := await reader.read(CHUNK):
             writer.write(data)

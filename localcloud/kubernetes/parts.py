@@ -1,4 +1,4 @@
-"""List of the parts that each cluster has."""
+"""The parts of every cluster."""
 
 from localcloud.kubernetes.access.part import Access
 from localcloud.kubernetes.efs_csi.part import EfsCsi

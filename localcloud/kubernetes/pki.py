@@ -26,7 +26,7 @@ class Certificate:
 
 
 class Authority:
-    """A certificate authority with its own folder, created on first use."""
+    """A certificate authority, created in `folder` unless the folder already contains one."""
 
     def __init__(self, folder: Path, common_name: str = "kubernetes") -> None:
         self.folder = folder

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 Key = tuple[str, str, str]
 _realizers: list["Realizer"] = []
-"""Realizers in this process. There is at most one."""
+"""The realizer of this process, if there is one."""
 _broken_ranks = ranks.BrokenRanks()
 
 
@@ -39,7 +39,7 @@ class Realizer:
         self._capability = capability.examine()
         self._clusters: dict[Key, Cluster] = {}
         self._start_errors: dict[Key, str] = {}
-        """Why the local cluster of an EKS cluster failed to start. EKS then reports that its creation failed."""
+        """EKS cluster -> reason why its local cluster failed to start. EKS then reports that the creation failed."""
         self._instances: dict[str, Key] = {}
         self._ending: list[Cluster] = []
         self._shown: dict[str, tuple[str, list[str]]] = {}
@@ -66,7 +66,7 @@ class Realizer:
             cluster.wait()
 
     def end_all(self) -> None:
-        """Stop all clusters in parallel, in their own threads: they may need the lock that the caller holds."""
+        """Stop all clusters in parallel, each in its own thread: they may need the lock that the caller holds."""
         for cluster in self.clusters():
             self._end(cluster)
         self._clusters.clear()
@@ -74,7 +74,7 @@ class Realizer:
         self._instances.clear()
 
     def handle(self, event: Event) -> None:
-        """Handle an event without blocking, because an AWS request is waiting: clusters work in their own threads."""
+        """Handle an event without blocking the AWS request that caused it: clusters work in their own threads."""
         match event.kind:
             case "cluster":
                 self._handle_cluster(event)

@@ -1,4 +1,4 @@
-"""Interface through which the parts use a running cluster."""
+"""Interface that the parts use to access a running cluster."""
 
 import socket
 from pathlib import Path
@@ -14,7 +14,8 @@ P = TypeVar("P")
 
 
 class RunningCluster(Protocol):
-    """Members of `Cluster` that the control plane, DNS and parts use. cluster.py imports them, not vice versa."""
+    """Members of `Cluster` that the control plane, DNS and parts use. They cannot import cluster.py: it imports their
+    modules."""
 
     id: str
     name: str

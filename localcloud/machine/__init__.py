@@ -4,5 +4,5 @@
 `cgroups.py` creates and removes cgroups.
 `network.py` creates, enters and removes network namespaces.
 `supervisor.py` starts and monitors processes and reports crashes.
-`ledger.py` records each resource that will need cleanup, before the resource is created.
+`ledger.py` records resources before they are created, for cleanup after a crash.
 """

@@ -9,8 +9,8 @@ from localcloud.machine import network
 
 
 def obstacles(who: str, uses: str, *checks: Callable[[], str]) -> tuple[str, ...]:
-    """Return the reasons why `who` (clusters or hosts) cannot run on this machine. The checks run only as root on Linux
-    and change nothing."""
+    """Return the reasons why `who` (clusters or hosts) cannot run on this machine. The checks run only on Linux and
+    only as root. They change nothing."""
     if sys.platform != "linux":
         return (f"{who} need Linux, this is {sys.platform}",)
     if os.geteuid() != 0:

@@ -58,12 +58,12 @@ def _inherit_cpus(folder: Path) -> None:
 
 def remove_tree(top: Path, seconds: float = END_SECONDS) -> None:
     """Remove a cgroup and its descendants, children first. Raises OSError if any cgroup remains busy for `seconds`."""
-    for path, _, _ in os.walk(top, topdown=False):  # ignores cgroups that disappear in the meantime
+    for path, _, _ in os.walk(top, topdown=False):  # os.walk ignores cgroups that disappear in the meantime
         _remove_folder(Path(path), seconds)
 
 
 def _remove_folder(folder: Path, seconds: float) -> None:
-    """Remove one cgroup, with retries, since it remains busy for a moment after its last process exits."""
+    """Remove one cgroup. Retry, because it remains busy for a moment after its last process exits."""
     for attempt in Retrying(
         retry=retry_if_exception_type(OSError), wait=wait_fixed(0.05), stop=stop_after_delay(seconds), reraise=True
     ):

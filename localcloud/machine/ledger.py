@@ -1,5 +1,5 @@
-"""Cleanup ledger of a cluster or VPC. It records each resource outside the folder of the cluster or VPC before the
-resource is created.
+"""Cleanup ledger of a cluster or VPC. It records every resource that is outside the cluster's or VPC's folder, before
+the resource is created.
 
 After a crash, the next start removes all resources that are in the ledger.
 """
@@ -33,7 +33,7 @@ class Entry:
 
 
 class StillThere(Exception):
-    """A recorded resource cannot be removed. The message names it."""
+    """A recorded resource cannot be removed. The message says which one."""
 
 
 class Ledger:
@@ -51,7 +51,7 @@ class Ledger:
         self._write("-", Entry(kind, str(name)))
 
     def entries(self) -> list[Entry]:
-        """Return the entries of resources that are not yet removed, oldest first."""
+        """Return the entries of resources that have not been removed, oldest first."""
         if not self._file.exists():
             return []
         held: dict[Entry, None] = {}
@@ -103,8 +103,7 @@ def remove_trace(path: Path) -> None:
 
 
 def process_name(pid: int, started: float) -> str:
-    """Return the name under which the ledger records a process. It includes the start time because the kernel reuses
-    pids."""
+    """Return the name of a process in the ledger. It includes the start time because the kernel reuses pids."""
     return f"{pid} {started!r}"
 
 
@@ -145,7 +144,7 @@ def _family(name: str) -> Iterator[int]:
 
 
 def _group_members(folder: Path) -> Iterator[int]:
-    for path, _, _ in os.walk(folder):  # ignores cgroups that disappear in the meantime
+    for path, _, _ in os.walk(folder):  # os.walk ignores cgroups that disappear in the meantime
         try:
             yield from (int(line) for line in Path(path, "cgroup.procs").read_text().split())
         except OSError:  # removed meanwhile

@@ -1,6 +1,6 @@
 """Network namespaces. The namespace of a cluster has one bridge, which acts as its VPC.
 
-Code that must run in a namespace runs in a short-lived thread, so that no other code of this process is affected.
+Code that must run in a namespace gets its own short-lived thread, so the rest of the process is not affected.
 """
 
 import ctypes
@@ -64,7 +64,7 @@ def try_out() -> None:
 
 
 def remove(name: str) -> None:
-    """Remove a namespace. The kernel removes the links and addresses in it once its last process has exited."""
+    """Remove a namespace. The kernel removes the namespace's links and addresses after its last process exits."""
     unmount(path_of(name))
     try:
         path_of(name).unlink(missing_ok=True)
@@ -114,7 +114,7 @@ def make_bridge(name: str, addresses: Iterable[IPv4Interface]) -> None:
 
 
 def listen(name: str | None, address: str, port: int) -> socket.socket:
-    """Return a TCP socket that listens inside the namespace. Any thread of this process can use it."""
+    """Return a TCP socket that listens inside the namespace. Any thread of this process can use the socket."""
 
     def make() -> socket.socket:
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)

@@ -1,4 +1,4 @@
-"""Supervision of the processes of one cluster: starts the processes and reports unexpected exits."""
+"""Starts the processes of one cluster and reports unexpected exits."""
 
 import logging
 import os
@@ -33,7 +33,7 @@ class Crash:
 
     name: str
     code: int
-    """Exit code. A negative value is the negated number of the signal that terminated the process."""
+    """Exit code; -N means that signal N terminated the process."""
     log: str
     last_words: str
     """Last lines of the log."""
@@ -141,8 +141,8 @@ class Supervisor:
     def await_ready(self, name: str, check: Callable[[], bool], seconds: float, *, needs: Sequence[str] = ()) -> None:
         """Wait until the readiness check of a process returns true.
 
-        Raises StartError, with the end of the log, on a timeout or if the process or a process in `needs` has exited
-        unexpectedly.
+        Raises StartError on a timeout, or if the process or one in `needs` has exited unexpectedly. The message
+        contains the end of the log.
         """
 
         def state() -> str:

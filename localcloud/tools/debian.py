@@ -102,7 +102,7 @@ def _must_be_debian(package: Package) -> None:
 
 
 def _fetch(package: Package, root: Path, downloads: Path) -> None:
-    """Unpack the package and those of its required libraries that are not installed on this machine."""
+    """Download and unpack the package and any required libraries that are not installed on this machine."""
     for folder in (root, downloads):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
@@ -172,7 +172,7 @@ def _make_program(path: Path, program: Path, libraries: list[Path]) -> None:
     plugins = [f'XTABLES_LIBDIR="{folder / "xtables"}"' for folder in libraries if (folder / "xtables").exists()]
     ways = ":".join(str(folder) for folder in libraries)
     settings = " ".join([f'LD_LIBRARY_PATH="{ways}"', *plugins])
-    # `-a`: multi-call programs like xtables-nft-multi act according to argv[0].
+    # `-a` sets argv[0], which selects the command of a multi-call program such as xtables-nft-multi.
     path.write_text(f'#!/bin/bash\nexport {settings}\nexec -a {path.name} "{program}" "$@"\n')
     path.chmod(0o755)
 

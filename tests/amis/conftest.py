@@ -14,7 +14,7 @@ from tests.amis.machine import BUILT, STEPS, Machine
 def provisioned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     """A machine on which all steps of the EC2 cluster AMI have run, except those that local builds skip.
 
-    The compiled Open MPI is kept in a cache.
+    The compiled Open MPI is cached across test runs.
     """
     layer = tmp_path_factory.mktemp("ami") / "layer"
     kept = ami.cache_folder() / "built"

@@ -1,6 +1,6 @@
 """Tests of the base AMI checks, the selection of AWS's Open MPI, signed downloads and the first-boot check.
 
-Stub files at the paths that AWS uses replace the parts of the base AMI.
+Stub files replace the parts of the base AMI, at the same paths as on AWS.
 """
 
 import json
@@ -158,7 +158,7 @@ def test_the_pinned_gdrcopy_compiles_for_the_kernels_of_the_base_amis() -> None:
 
 
 AWS_MPI = "mkdir -p /opt/amazon; cp -r $(readlink -f /opt/mpi) /opt/amazon/openmpi5; mkdir -p /opt/amazon/openmpi; rm /opt/mpi"
-"""Commands that copy the compiled, CUDA-aware Open MPI to the folder in which the EFA installer puts Open MPI."""
+"""Commands that copy the compiled, CUDA-aware Open MPI to the EFA installer's folder for Open MPI."""
 AWS = {"OPENMPI_ORIGIN": "aws", "OPENMPI_SERIES": "5"}
 
 

@@ -89,7 +89,7 @@ def test_each_base_is_valid_and_its_pinned_ami_exists_in_the_local_aws(variables
 
 
 def test_the_eks_build_keeps_what_the_nodes_need_to_build_their_driver_at_boot() -> None:
-    """https://github.com/awslabs/amazon-eks-ami, templates/al2023/provisioners/install-nvidia-driver.sh"""
+    """Source: https://github.com/awslabs/amazon-eks-ami, templates/al2023/provisioners/install-nvidia-driver.sh"""
     text = "".join((PROVISIONERS / f"{name}.sh").read_text() for name in provisioners_of("eks"))
     assert "./efa_installer.sh --yes --skip-kmod" in text
     forbidden = (

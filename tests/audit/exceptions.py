@@ -19,7 +19,7 @@ class Exceptions:
         return {finding for finding in report.failures if self._of(finding) is None}
 
     def unneeded(self, report: Report) -> list[Any]:
-        """Return the exceptions that match no finding, or whose reason has at most five words."""
+        """Return the exceptions that match no finding or have a reason of at most five words."""
         used = [self._of(finding) for finding in report.failures]
         return [row for row in self._rows if row not in used or len(row["reason"].split()) <= 5]
 

@@ -92,7 +92,7 @@ def _change(resource: Recorded, address: str) -> dict[str, Any]:
 def _configured(resource: Recorded, address: str, origins: Mapping[str, str]) -> dict[str, Any]:
     """Return the resource's references to other resources.
 
-    Scanners need them: they check a VPC by looking for a flow log that refers to it.
+    Scanners need the references, for example to find the flow log of a VPC.
     """
     kind, label = address.split(".")
     expressions: dict[str, Any] = {}

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.xdist_group("checkov")
 
 
 def judged() -> list[dict[str, Any]]:
-    """Return all objects except CRDs, which are large and which no check covers."""
+    """Return all objects except CRDs, which are large and not covered by any check."""
     return [one for one in objects(deployed(asked(monitoring=True))) if one["kind"] != "CustomResourceDefinition"]
 
 

@@ -1,4 +1,4 @@
-"""A clone of this repository, like the clone that a user has, and its command line."""
+"""A clone of this repository, like a user's, and its command line."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""One checkout per test process, which tests must not change, and a local cloud for the tests of stacks."""
+"""One checkout per test process (tests must not change it), and a local cloud for the stack tests."""
 
 from collections.abc import Iterator
 from pathlib import Path

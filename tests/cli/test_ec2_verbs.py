@@ -23,7 +23,7 @@ FOLDER = ROOT / "stacks"
 
 
 def right(cluster: DeployedEc2Cluster, nodes: Any) -> str:
-    """Report no difference, as for a correct hostfile."""
+    """Report no differences, as for a correct hostfile."""
     return ""
 
 
@@ -34,7 +34,7 @@ class World:
         self.cluster = DeployedEc2Cluster(STACK, FOLDER)
 
     def joins(self, *nodes: Any) -> None:
-        """Do what the join service on these nodes would do."""
+        """Simulate the join service on these nodes."""
         for node in nodes:
             self.says(node, slots=2, idle_slots=0)
             if not node.is_head_node:
@@ -256,7 +256,7 @@ def test_scale_beyond_the_bounds_is_refused(world: World) -> None:
 
 
 def test_a_notice_from_another_role_or_address_is_ignored(world: World) -> None:
-    """A notice is ignored if its key names another role, or if it contains another node's address."""
+    """The cluster ignores a notice with another role in its key, or another node's address in its content."""
     head_node = world.cluster.head_node()
     clients, bucket = world.cluster._clients, world.cluster.bucket
     clients.s3.put_object(

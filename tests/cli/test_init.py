@@ -1,4 +1,4 @@
-"""`init` writes only files that pass `validate`; it explains a rejected answer and then writes nothing."""
+"""`init` writes only files that pass `validate`; if it rejects an answer, it explains why and writes nothing."""
 
 import os
 import pty
@@ -45,7 +45,7 @@ FOR_AWS = {"region": "us-west-2", "allow": "none"}
 
 @pytest.fixture(autouse=True)
 def no_checkip(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Disable the detection of the public address; tests/cli/test_init_address.py tests it with an emulated service."""
+    """Disable public address detection, which tests/cli/test_init_address.py tests with an emulated service."""
     monkeypatch.setenv(URL_VARIABLE, NOWHERE)
 
 
@@ -286,7 +286,7 @@ def test_a_problem_that_can_be_fixed_later_is_printed_and_the_file_is_written(
 
 
 def at_terminal(folder: Path, typed: str) -> subprocess.CompletedProcess[bytes]:
-    """Run `scripts/cluster init` at a terminal with this input."""
+    """Run `scripts/cluster init` in a terminal with this input."""
     ours, theirs = pty.openpty()
     try:
         os.write(ours, typed.encode())

@@ -43,7 +43,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_stacks_lifecycle_in_single_verbs(checkout: Checkout, cloud_home: Path, folder: Path) -> None:
-    """The shell also has variables that point to another AWS account and another Pulumi account."""
+    """The shell has variables of another AWS account and another Pulumi account, which must have no effect."""
     stack = ("-s", "small", "--config-dir", folder)
     control = LocalCloud(cloud_home).control()
 
@@ -183,7 +183,7 @@ def test_without_a_local_cloud_every_verb_says_how_to_start_one(checkout: Checko
 
 
 def test_recover_removes_what_a_killed_engine_left(checkout: Checkout, cloud_home: Path) -> None:
-    """tests/stacks/test_killed.py shows that the next `up` then completes the stack."""
+    """tests/stacks/test_killed.py tests that the next `up` then completes the stack."""
     backend = LocalCloud(cloud_home).state_file("local").parents[2]
     lock = backend / "locks" / "organization" / "gpumpi" / "local" / "5f2b7c1e-0f0c-4c5e-9a55-3f1a6c1d2e3f.json"
     lock.parent.mkdir(parents=True)

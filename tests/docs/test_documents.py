@@ -1,4 +1,4 @@
-"""Paths, links, commands and settings named in the documents exist."""
+"""Paths, links, commands and settings in the documents exist."""
 
 import os
 import re
@@ -24,7 +24,7 @@ GROUPS = ("capacity", "image", "local")
 NOT_YET: dict[str, str] = {
     "workloads/NAME/job.yaml": "a placeholder",
 }
-"""Path that does not exist -> reason why a document may name it."""
+"""Path that does not exist -> reason why a document may contain it."""
 
 
 def verbs() -> dict[str, set[str]]:

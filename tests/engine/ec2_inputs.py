@@ -1,4 +1,4 @@
-"""Inputs for each EC2 type. Together they set every property of the type's handler to a value that is not AWS's
+"""Inputs for each EC2 type. Together they set every property of the type's handler to a value other than AWS's
 default.
 """
 

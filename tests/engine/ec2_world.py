@@ -42,7 +42,7 @@ AUTOSCALING_TAG = "aws:autoscaling/tag:Tag"
 
 
 class Thing(Life):
-    """A program's resource; a test changes its inputs one by one."""
+    """A program's resource. Tests change one input at a time."""
 
     def changed(self, **changes: Any) -> Args:
         return {name: value for name, value in {**self.given(), **changes}.items() if value is not None}

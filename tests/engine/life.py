@@ -9,7 +9,7 @@ from localcloud.engine.aws.resource import Args, Aws, Resource, State
 
 
 class Life:
-    """A program's resource, which the constructor creates."""
+    """A program's resource, created by the constructor."""
 
     def __init__(self, resource: Resource, aws: Aws, inputs: Args, name: str = "it") -> None:
         self.resource = resource
@@ -45,7 +45,7 @@ class Life:
         self.state = lifecycle.update(self.resource, self.aws, self.id, self.state, self.inputs, ignored)
 
     def refresh(self) -> State | None:
-        """Read the state from AWS and keep it; return None if the resource is gone."""
+        """Update the state from AWS and return it; return None if the resource is gone."""
         found = lifecycle.read(self.resource, self.aws, self.id, self.state)
         self.state = self.state if found is None else found
         return found
@@ -55,8 +55,8 @@ class Life:
 
 
 class Recorder(dict[str, Any]):
-    """Inputs that record which properties a handler reads. At the top level only access by name counts, not
-    iteration. Inside objects iteration counts as well, because AWS rejects unknown members."""
+    """Inputs that record which properties a handler reads. At the top level, only access by name counts as a
+    read, not iteration. Inside objects, iteration counts too, because AWS rejects unknown members."""
 
     def __init__(self, values: Args, reads: set[str], path: str = "") -> None:
         super().__init__(values)

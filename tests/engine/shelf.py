@@ -70,7 +70,7 @@ class Shelf(Resource):
 
 
 class Engine:
-    """An engine's requests to a provider; each instance has its own connection."""
+    """Sends an engine's requests to a provider. Each instance has its own connection."""
 
     def __init__(self, port: int, region: str | None = "us-west-2") -> None:
         own_connection = ("grpc.use_local_subchannel_pool", 1)
@@ -113,7 +113,7 @@ class Engine:
 
 
 def unfinished(error: grpc.RpcError) -> Any:
-    """Return what the engine records for a resource that was created only partly, or None if nothing was created."""
+    """Return the engine's record of a resource that was created only partly, or None if nothing was created."""
     assert isinstance(error, grpc.Call)
     for name, value in error.trailing_metadata() or ():
         if name == "grpc-status-details-bin":

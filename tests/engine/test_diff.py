@@ -25,8 +25,8 @@ RULES = Prop(unordered=True, fields={"port": PLAIN, "cidrs": Prop(unordered=True
 
 
 def changes(prop: Prop, old: Any, new: Any) -> list[str]:
-    """Return each change with its path, e.g. `update! x[0].port`; `!` marks a replacement. If `old` or `new` is None,
-    the property is missing.
+    """Return each change with its path, e.g. `update! x[0].port`; `!` marks a replacement. None for `old` or `new`
+    means that the property is missing.
     """
     state, inputs = ({name: value for name, value in (("x", side),) if value is not None} for side in (old, new))
     found = compare({"x": prop}, state, inputs)

@@ -1,4 +1,4 @@
-"""The provider emulator as the engine sees it, request by request."""
+"""The provider emulator's response to each kind of request from the engine."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -43,7 +43,7 @@ IDENTITY = {
     EGRESS_RULE: ("ipProtocol",),
     INSTANCE: ("launchTemplate",),  # DescribeInstances reports the resulting settings, not the launch template
 }
-"""Properties that a handler needs to find its resource, or to keep the program's notation."""
+"""Properties that a handler needs to find its resource, or to keep a value as the program wrote it."""
 
 
 def declared(props: Mapping[str, Prop], path: str = "") -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""EC2 handlers wait and retry where the official provider does, and report AWS's error where retrying is useless."""
+"""EC2 handlers wait and retry where the official provider does, and report AWS's error where a retry cannot help."""
 
 import itertools
 

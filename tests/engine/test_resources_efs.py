@@ -17,7 +17,7 @@ ACCESS_POINT = RESOURCES["aws:efs/accessPoint:AccessPoint"]
 
 @pytest.fixture
 def slowly() -> Iterator[None]:
-    """Reduce the durations of AWS operations to a thousandth."""
+    """Shorten AWS operations to a thousandth of their real duration."""
     durations.set_factor(0.001)
     yield
     durations.set_factor(0)

@@ -19,7 +19,7 @@ ASSOCIATION = RESOURCES["aws:eks/accessPolicyAssociation:AccessPolicyAssociation
 
 @pytest.fixture
 def slowly() -> Iterator[None]:
-    """Reduce the durations of AWS operations to a ten-thousandth."""
+    """Shorten AWS operations to a ten-thousandth of their real duration."""
     durations.set_factor(0.0001)
     yield
     durations.set_factor(0)
@@ -85,9 +85,7 @@ def test_a_protected_cluster_is_not_deleted(world: World) -> None:
 
 @pytest.mark.parametrize("more", [{}, {"version": "1.34"}], ids=["the same inputs", "another version"])
 def test_creating_a_second_resource_with_the_same_name_is_refused(world: World, more: Args) -> None:
-    """The same happens if an engine is killed before it receives the response; in that case `recover` adopts the
-    resource.
-    """
+    """The same error occurs if the engine was killed before it got the response. `recover` then adopts the cluster."""
     Life(CLUSTER, world.aws, inputs(world))
     with pytest.raises(OperationFailed, match="ResourceInUseException: Cluster already exists with name"):
         Life(CLUSTER, world.aws, inputs(world, **more))

@@ -21,7 +21,7 @@ NO_CAPACITY = "We currently do not have sufficient m7i.large capacity in the Ava
 
 @pytest.fixture
 def slowly(world: World) -> Iterator[None]:
-    """An existing cluster; the durations of AWS operations are reduced to a thousandth."""
+    """An existing cluster, and AWS operations shortened to a thousandth of their real duration."""
     assert world.cluster
     durations.set_factor(0.001)
     yield
@@ -84,7 +84,7 @@ def test_a_group_without_capacity_fails_with_its_health_issue_and_stays_in_the_s
 
 
 def test_the_next_update_leaves_a_failed_group_as_it_is(world: World) -> None:
-    """As with the official provider, only the resource option `replace_on_changes=["#initerror"]` recreates it."""
+    """As with the official provider, only the option `replace_on_changes=["#initerror"]` recreates the group."""
     state = failed_group(world)
     calls.clear()
     after = lifecycle.update(NODE_GROUP, world.aws, state["id"], state, inputs(world), ())
@@ -107,7 +107,7 @@ def test_creating_a_second_resource_with_the_same_name_is_refused(world: World) 
 
 
 def test_a_size_that_the_autoscaler_chose_survives_a_change_of_the_limits(world: World) -> None:
-    """The program ignores changes of the desired size, so raising the maximum sends the current desired size."""
+    """The program ignores changes to the desired size, so an update of the maximum size sends the current one."""
     group = Life(NODE_GROUP, world.aws, inputs(world))
     name = group.state["resources"][0]["autoscalingGroups"][0]["name"]
     world.client("autoscaling").set_desired_capacity(AutoScalingGroupName=name, DesiredCapacity=2)
@@ -160,7 +160,7 @@ def test_an_unchanged_group_is_only_read(world: World) -> None:
 
 
 def test_an_addons_conflict_rules_are_for_its_own_creation_and_update(world: World) -> None:
-    """Changing only a conflict rule makes no call to EKS."""
+    """If only a conflict rule changes, the handler does not call EKS."""
     given = {"clusterName": world.cluster, "addonName": "vpc-cni", "resolveConflictsOnCreate": "OVERWRITE"}
     addon = Life(ADDON, world.aws, given)
     calls.clear()

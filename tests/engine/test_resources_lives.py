@@ -18,8 +18,8 @@ REPLACES = [(case, name) for case in CASES for name in case.replaces]
 CHANGING = [case for case in CASES if case.drift is not None]
 every_type = pytest.mark.parametrize("case", CASES, ids=str)
 OTHER_WORDS = {"accessConfig", "targetKeyId"}
-"""Properties that AWS does not report as requested: the first admin of a cluster, and the key of an alias, which AWS
-reports by id.
+"""Properties whose reported value differs from the requested one: a cluster's first admin, and an alias's key (AWS
+reports its id).
 """
 IDENTITY = ("clusterName",)
 """Properties that a read may need in addition to the id."""

@@ -13,7 +13,7 @@ PUBLIC_ACCESS = RESOURCES["aws:s3/bucketPublicAccessBlock:BucketPublicAccessBloc
 
 
 def full_bucket(world: World, **inputs: bool) -> Life:
-    """Create a bucket that has old versions and a delete marker."""
+    """Create a bucket with old object versions and a delete marker."""
     bucket = Life(BUCKET, world.aws, {"bucket": world.name("keys"), **inputs})
     Life(VERSIONING, world.aws, {"bucket": bucket.id, "versioningConfiguration": {"status": "Enabled"}})
     s3 = world.client("s3")

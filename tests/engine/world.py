@@ -26,7 +26,7 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="module", name="account")
 def one_account() -> Iterator[Aws]:
-    """An account in this process's local AWS. One per module: moto needs a second to load IAM's managed policies."""
+    """An account in this process's local AWS. One per module: moto takes a second to load IAM's managed policies."""
     with mock_aws():
         # The resources of all tests in a module accumulate, so default quotas would be too small.
         quotas.set_values(dict.fromkeys((VPCS, INTERNET_GATEWAYS, ROLES, CLUSTERS), 5000))
@@ -184,7 +184,7 @@ class World:
 
     @cached_property
     def upgraded_version(self) -> str:
-        """Kubernetes version of the cluster after an upgrade, which the first access performs."""
+        """Kubernetes version after an upgrade; the first access to this property upgrades the cluster."""
         self.client("eks").update_cluster_version(name=self.cluster, version="1.35")
         return "1.35"
 

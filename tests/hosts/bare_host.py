@@ -71,14 +71,14 @@ class BareHost:
         return done.stdout
 
     def prepare(self) -> set[str]:
-        """Run the whole preparation and return what it reports as missing."""
+        """Run the whole preparation and return the items that it reports as missing."""
         done = self.run(PREPARE, KUBERNETES_FOLDER=PROGRAMS)
         missing = self._missing(done)
         assert done.returncode in (0, 1), done.stderr
         return missing
 
     def check(self) -> set[str]:
-        """Return what `--check` reports as missing."""
+        """Return the items that `--check` reports as missing."""
         return self._missing(self.run(PREPARE, "--check"))
 
     def await_up(self) -> None:

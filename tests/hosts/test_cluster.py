@@ -28,9 +28,7 @@ def test_workers_enter_service_and_all_hostfiles_are_equal(cluster: HandMade) ->
 
 
 def test_every_host_has_its_own_cgroup(cluster: HandMade) -> None:
-    """If hosts shared a cgroup, systemd on one host would remove the cgroups of services that systemd on another host
-    starts.
-    """
+    """If hosts shared a cgroup, systemd on one host would remove the cgroups of another host's services."""
     hosts = {cluster.master, *cluster.await_workers()}
     assert {name.rpartition("-")[2] for name in groups(cluster.cloud)} == {host.removeprefix("i-") for host in hosts}
 

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.xdist_group("hosts"), pytest.mark.mission_only]
 SETTINGS = ("net.bridge.bridge-nf-call-iptables", "net.bridge.bridge-nf-call-ip6tables", "net.ipv4.ip_forward")
 FSTAB = "/dev/sda1 / ext4 defaults 0 1\n/dev/sda2 none swap sw 0 0\n"
 NOISE = re.compile(r"(var/(cache|log|tmp|lib/(apt|containerd|dhcp|cni|systemd|private))|tmp|run|dev|proc|sys)(/|$)")
-"""Paths that a running system writes by itself."""
+"""Paths that a running system changes on its own."""
 
 
 @pytest.fixture(scope="module")

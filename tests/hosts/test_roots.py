@@ -38,5 +38,5 @@ def test_roots_contain_no_host_key_and_no_machine_id(able: None) -> None:
 
 
 def _with(name: str, *layers: Path) -> list[Path]:
-    """Return a list of the first layer that contains the file; the list is empty if no layer does."""
+    """Return the first layer that contains the file, in a list; return an empty list if there is none."""
     return [layer for layer in layers if (layer / name).is_file()][:1]

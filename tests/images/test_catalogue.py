@@ -13,7 +13,7 @@ from localcloud.images.catalogue import IMAGES, INTEL_MPI, MPICH, OPENMPI_4, OPE
 
 @contextmanager
 def version(name: str, value: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Change a value in the versions file."""
+    """Use a copy of the versions file with one changed value."""
     file = folder / "versions.pkrvars.hcl"
     old = recipes.versions()[name]
     file.write_text(recipes.VERSIONS.read_text().replace(f'{name}="{old}"', f'{name}="{value}"'))

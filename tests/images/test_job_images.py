@@ -26,7 +26,7 @@ REPORT = (
     "print('rank', world.rank, world.size, MPI.Get_processor_name(), world.allreduce(world.rank + 1), flush=True)"
 )
 HOSTFILE = "/tmp/hostfile"
-# Variables that MPI operator 0.8.2 sets. It does not support Open MPI 5, so Open MPI 5 gets the variable that it reads.
+# Variables that MPI operator 0.8.2 sets. Open MPI 5, which the operator does not support, reads a different variable.
 ENVIRONMENT = {
     OPENMPI_4: {"OMPI_MCA_orte_keep_fqdn_hostnames": "true", "OMPI_MCA_orte_default_hostfile": HOSTFILE},
     OPENMPI_5: {"PRTE_MCA_prte_default_hostfile": HOSTFILE},

@@ -56,7 +56,7 @@ def test_a_node_cannot_write_the_notice_of_another(world: World) -> None:
 
 
 def test_an_instance_with_the_head_nodes_tags_but_not_its_role_is_not_trusted(world: World) -> None:
-    """An instance that may create tags can imitate the head node, but using its role requires iam:PassRole."""
+    """Permission to create tags is enough to copy the head node's tags, but using its role requires iam:PassRole."""
     master, worker = world.start_master(), *world.scale(1)
     world.step(master, worker)
     tags = [{"Key": "gpumpi:stack", "Value": "mnist"}, {"Key": "gpumpi:role", "Value": "master"}]

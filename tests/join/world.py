@@ -86,7 +86,7 @@ class World:
         return {item["InstanceId"]: item["LifecycleState"] for item in shown["Instances"]}
 
     def step(self, *hosts: Host) -> None:
-        """Run each service twice, so that the first services also read what the last ones publish."""
+        """Run each service twice, so the first services also read what the last ones publish."""
         for _ in range(2):
             for host in hosts:
                 host.service.step()

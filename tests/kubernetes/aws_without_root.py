@@ -1,4 +1,4 @@
-"""`python -m tests.kubernetes.aws_without_root`: run the local AWS as on a machine that cannot run real nodes."""
+"""`python -m tests.kubernetes.aws_without_root`: run the local AWS as if this machine could not run real nodes."""
 
 import sys
 

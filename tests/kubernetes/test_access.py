@@ -60,8 +60,8 @@ class Person:
         return self.cluster.cloud.process_environment() | keys
 
     def kubectl(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run kubectl with the kubeconfig from `aws eks update-kubeconfig`; it runs `aws eks get-token` with this
-        caller's keys.
+        """Run kubectl with the kubeconfig from `aws eks update-kubeconfig`. To get a token, kubectl runs
+        `aws eks get-token` with this caller's keys.
         """
         environment = self.environment | {"KUBECONFIG": str(self.cluster.kubeconfig(self.folder / "config"))}
         return subprocess.run(["kubectl", *arguments], env=environment, check=False, capture_output=True, text=True, timeout=60)
@@ -164,7 +164,7 @@ def test_a_role_session_has_user_name_groups_and_extra_fields(ada: Person) -> No
 
 
 def presigned(cluster: Running, name: str, moment: datetime | None = None) -> str:
-    """Return an engineer's token for the named cluster, signed with botocore only."""
+    """Return an engineer's token for the named cluster, signed by botocore instead of the AWS CLI."""
     sts = cluster.cloud.clients(REGION)("sts")
     sts.meta.events.register(
         "before-sign.sts.GetCallerIdentity", lambda request, **_: request.headers.add_header("x-k8s-aws-id", name)

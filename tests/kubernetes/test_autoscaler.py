@@ -154,7 +154,7 @@ def tag(group: NodeGroup, *, without: str = "", taints: tuple[Taint, ...] = (GPU
 
 
 def worker(name: str, **spec: Any) -> Object:
-    """Return a pod that uses all GPUs of a node."""
+    """Return a pod that requests all GPUs of a node."""
     wanted = {GPU_RESOURCE: "8", EFA_RESOURCE: "2"}
     return pod(name, nodeSelector={"gpumpi.io/pool": "train"}, container={"resources": {"limits": wanted}}, **spec)
 

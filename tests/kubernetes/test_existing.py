@@ -218,8 +218,8 @@ def test_the_platform_starts_runs_jobs_and_is_removed_without_an_aws_call(rack: 
 
 
 def tell_pools_that_do_not_fit(rack: Rack) -> None:
-    """While a device plugin runs, the number of GPUs of each node is known. An `up` whose stack file claims more GPUs
-    changes nothing.
+    """While a device plugin runs, each node reports its number of GPUs. If a stack file claims more GPUs, `up` changes
+    nothing.
     """
     admin, both = rack.jobs.kubeconfig, (POOL, WITHOUT_GPUS)
     (fewer,) = rack.problems(admin, [{**POOL, "gpusPerNode": 4}])

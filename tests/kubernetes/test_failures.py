@@ -38,7 +38,7 @@ if world.rank == 0:
     mark.unlink()
     print(f"second attempt, {world.size} ranks on", *nodes, flush=True)
 """
-"""A program that waits to be killed in its first attempt and ends at once in the second."""
+"""A program that waits to be killed in the first attempt and exits immediately in the second."""
 
 
 FOREVER = "import signal; print('runs', flush=True); signal.pause()"

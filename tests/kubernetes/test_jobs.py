@@ -113,7 +113,7 @@ EVERY_MPI: list[dict[str, Any]] = [
 
 
 def every_choice_of_every_mpi() -> Iterator[Any]:
-    """Yield every combination of a choice and an MPI. `make test` runs every choice with Open MPI 5, and the choice
+    """Yield every combination of CHOICES and EVERY_MPI. `make test` runs every choice with Open MPI 5, and the choice
     `hosts` with every MPI; `make mission` runs every combination.
     """
     for choice, more, wanted in CHOICES:
@@ -192,7 +192,7 @@ def test_mpi_operator_s_own_example_runs_in_a_namespace_that_is_less_strict(job_
     example = (module / "examples" / "v2beta1" / "pi" / "pi.yaml").read_text()
     namespace = "pi-example"
     job_cluster.kubectl("create", "namespace", namespace)
-    # The example's three pods request one CPU each and tolerate no taint. The only system node has too few CPUs: two.
+    # The example's three pods request one CPU each and tolerate no taint. The only system node has too few CPUs (two).
     assert job_cluster.kubectl("taint", "nodes", "--selector", ACCELERATOR_LABEL, f"{GPU_TAINT.key}-").code == 0
     try:
         job_cluster.kubectl("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=baseline")

@@ -34,7 +34,7 @@ def pool(lively: Running) -> Iterator[NodeGroup]:
 
 
 def held(cluster: Running) -> list[str]:
-    """Return what nodes occupy on this machine: namespaces, cgroups, processes, folders."""
+    """Return the nodes' resources on this machine: namespaces, cgroups, processes and folders."""
     namespace = cluster.state.namespace
     assert namespace is not None
     found = [path.name for path in network.RUN.glob(f"{namespace}-*")]

@@ -131,7 +131,7 @@ def storage_class(cluster: Running, name: str, **parameters: str) -> Iterator[No
 
 
 def with_volume(name: str, claim: str, program: str, node: Object | None = None, **mount: Any) -> Object:
-    """Return a pod that mounts the claim and runs with the user id of the job images and access points."""
+    """Return a pod that mounts the claim and runs with the user id that job images and access points use."""
     made = pod(
         name,
         program,

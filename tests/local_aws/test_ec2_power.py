@@ -1,4 +1,4 @@
-"""Stopping, starting, imaging and connecting to instances that are only records."""
+"""Stopping, starting, imaging and connecting to instances that exist only as records, without a host."""
 
 from typing import Any
 

@@ -18,7 +18,7 @@ TWO = {"minSize": 0, "maxSize": 4, "desiredSize": 2}
 
 
 class Realizer:
-    """A realizer that reports the progress that the test sets."""
+    """A realizer that reports progress set by the test."""
 
     def __init__(self) -> None:
         self.heard: list[tuple[str, str]] = []

@@ -1,6 +1,4 @@
-"""The facts about an account that the program reads from the local AWS through AWS's public API, including facts that
-moto lacks.
-"""
+"""The program reads an account's facts from the local AWS through AWS's public API, including facts that moto lacks."""
 
 import json
 from typing import Any

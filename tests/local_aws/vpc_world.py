@@ -30,7 +30,7 @@ class Network:
     other_table: str
     association: str
     quiet_vpc: str
-    """A VPC without DNS host names."""
+    """A VPC without DNS hostnames."""
     quiet_subnet: str
     default_group: str
 

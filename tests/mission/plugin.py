@@ -2,8 +2,8 @@
 
 `--mission-table FILE` writes the table of all rows to a file.
 
-Test reports contain their rows, so the plugin works under xdist. The run fails if a row does not pass, unless it needs
-hardware that this machine lacks. Rows whose tests did not all run keep the result of an earlier run.
+Each test report contains its row, so the plugin works under xdist. The run fails if a row does not pass, unless the row
+needs hardware that this machine lacks. Rows whose tests did not all run keep the result of an earlier run.
 """
 
 from pathlib import Path

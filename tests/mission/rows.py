@@ -2,7 +2,7 @@
 
     @pytest.mark.mission("B", "slots and hosts")
 
-`make mission` runs these tests and prints the table; `make test` runs them once, with all others.
+`make mission` runs these tests and prints the table; `make test` runs them once, with all other tests.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ Hardware = Literal[
     "32 GPUs",
     "EFA",
 ]
-"""Hardware that a row may need. The row's tests cover everything else; its `elsewhere` command covers the rest."""
+"""Hardware that a row may need. Tests cover what works without it; the row's `elsewhere` command covers the rest."""
 
 
 @dataclass(frozen=True)

@@ -195,7 +195,7 @@ def deploy(settings: Settings, facts: Facts, mocks: Mocks | None = None) -> Depl
 
 
 def recorded(stack: str, build: Callable[[], Mapping[str, object]], mocks: Mocks | None = None) -> Deployment:
-    """Run a function that builds a stack to completion, and return what it registered."""
+    """Run a function that builds a stack, wait until it completes, and return what it registered."""
     deployment = Deployment()
     mocks = mocks or Defaults()
     set_mocks(mocks, project="gpumpi", stack=stack, monitor=RecordingMonitor(mocks, deployment))

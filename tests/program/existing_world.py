@@ -27,7 +27,7 @@ def node(name: str, labels: Mapping[str, str] = RACK, *, gpus: int | None = None
 
 
 def cluster(*nodes: Node, **more: Any) -> ClusterFacts:
-    """Return a cluster with a tainted control-plane node, a node for operators and, by default, two rack nodes."""
+    """Return a cluster with a tainted control-plane node, a CPU node and, by default, two rack nodes."""
     control = Taint("node-role.kubernetes.io/control-plane", "")
     own = (node("control", {}, taints=(control,)), node("cpu", {}))
     found = ClusterFacts(SERVER, "admin", "1.35", (*own, *(nodes or (node("gpu1"), node("gpu2")))), frozenset({"cephfs"}))

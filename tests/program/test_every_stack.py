@@ -1,4 +1,4 @@
-"""Invariants of every stack in this repository, deployed to an emulated account with the resources that it needs."""
+"""Invariants of every stack in this repository, deployed to an emulated account with the stack's prerequisites."""
 
 import inspect
 import json

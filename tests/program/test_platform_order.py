@@ -1,4 +1,4 @@
-"""Dependencies in the platform: only necessary ones, so that it starts quickly and is deleted in the right order."""
+"""Dependencies in the platform: only the necessary ones, so it starts quickly and is deleted in the right order."""
 
 import pytest
 

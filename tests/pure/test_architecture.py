@@ -47,7 +47,7 @@ FOR_COMPONENTS = {
     *("infra.boot", "infra.components", "infra.naming", "infra.versions"),
     *("infra.plan.efa_interfaces", "infra.plan.node_user_data", "infra.plan.specs", "infra.plan.subnet_cidrs"),
 }
-"""Modules that components may import. They include the specs in `infra.plan`, but not its code that makes decisions."""
+"""Modules that components may import. They include the specs in `infra.plan`, but not its decision code."""
 
 
 def imports(path: Path) -> set[str]:

@@ -86,7 +86,7 @@ def test_a_pod_that_does_not_tolerate_the_taint_of_the_tags_stays_pending() -> N
 
 
 def test_without_the_taint_tag_the_group_grows_for_a_pod_that_its_nodes_will_refuse() -> None:
-    """The autoscaler trusts the tags, so they must be right."""
+    """The autoscaler trusts the tags, so they must be correct."""
     intruder = gpu_pod(tolerations=[])
     wrong = group(tags=without(f"taint/{GPU}"))
     assert scale_up.plan([intruder], [], [wrong]).increases == {"train": 1}

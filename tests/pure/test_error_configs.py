@@ -22,7 +22,7 @@ STACKS = [
 
 
 def everything_exists(settings: Settings) -> Facts:
-    """Return the facts of an account in which every resource that the stack names exists."""
+    """Return the facts of an account in which every resource that the stack refers to exists."""
     by_id = {pool.reservation_id: pool for pool in settings.pools if pool.reservation_id}
     reservations = {
         one: CapacityReservation(

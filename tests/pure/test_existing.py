@@ -262,7 +262,7 @@ def test_a_node_is_read_as_kubernetes_shows_it() -> None:
 
 
 def test_gpus_of_a_node_that_lost_its_plugin_are_not_judged_before_the_new_one_runs() -> None:
-    """After `pulumi destroy` removes the plugin, the kubelet reports 0 GPUs until it restarts."""
+    """After `pulumi destroy` removes the plugin, the kubelet reports 0 GPUs until the kubelet restarts."""
     lost = cluster(node("gpu1", gpus=0), node("gpu2", gpus=8))
     found = examined(LEAST, lost)
     assert found.settings is not None

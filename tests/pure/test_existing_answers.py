@@ -67,7 +67,7 @@ def server() -> Iterator[Answering]:
 
 
 def asked(folder: Path, address: str, user: dict[str, Any], **cluster: str) -> preflight.Examined[Any, Any]:
-    """Validate a stack whose kubeconfig names this address and user."""
+    """Validate a stack whose kubeconfig contains this address and user."""
     content = {
         "current-context": "admin",
         "clusters": [{"name": "rack", "cluster": {"server": address, **cluster}}],

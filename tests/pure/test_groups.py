@@ -1,6 +1,6 @@
-"""Tests of an `xdist_group` share fixtures that take minutes to start, so they must run in one process.
+"""Tests of an `xdist_group` share fixtures that take minutes to start, so these tests must run in one process.
 
-pytest 9.2 silently distributes them over processes: https://github.com/pytest-dev/pytest-xdist/issues/1386
+pytest 9.2 silently distributes them across processes: https://github.com/pytest-dev/pytest-xdist/issues/1386
 """
 
 import subprocess

@@ -102,7 +102,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 def golden_text(name: str) -> str:
-    """Return a variant's objects as YAML. Each script is replaced by its name, because it has its own file."""
+    """Return a variant's objects as YAML. Scripts are replaced by their names, because each script has its own file."""
     manifests = [piece.manifest for piece in pieces(**VARIANTS[name])]
     whole: str = yaml.safe_dump_all(_without_scripts(manifests), sort_keys=False, width=120)
     return whole

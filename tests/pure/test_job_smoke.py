@@ -1,4 +1,4 @@
-"""The smoke job's verdict for each possible fault on its own."""
+"""The smoke job's verdict for each possible fault, one fault at a time."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Job keys exchanged through a bucket: which keys are trusted, and sshd and ssh configuration.
+"""Job keys exchanged through a bucket: which keys are trusted, and how ssh and sshd are configured.
 
 The tests run the code as a pod does.
 """

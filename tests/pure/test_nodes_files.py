@@ -135,7 +135,7 @@ def test_nothing_secret_of_the_machine_is_in_a_node(tmp_path: Path) -> None:
 
 
 def make_trees(folder: Path, *names: str) -> Cgroups:
-    """Return a cgroup version 1 hierarchy that consists of plain folders."""
+    """Create a cgroup v1 hierarchy from plain folders."""
     for name in names:
         (folder / name).mkdir()
         (folder / name / "cgroup.procs").touch()

@@ -1,4 +1,4 @@
-"""Rules for which instances become real nodes, and for when all nodes of a node group have started or stopped."""
+"""Which instances become real nodes, and when all nodes of a node group count as started or stopped."""
 
 import pytest
 

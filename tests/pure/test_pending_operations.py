@@ -58,7 +58,7 @@ def test_only_what_is_something_outside_of_pulumi_was_interrupted() -> None:
 
 
 def test_an_update_is_of_the_resource_that_the_state_has() -> None:
-    """The record of the interrupted update has no ID."""
+    """The record of the interrupted update has no resource ID."""
     (update,) = operations(state(resource(id="vpc-0", delete=True), resource(id="vpc-1"), updating=resource()))
     assert update.resource["id"] == "vpc-1"
 

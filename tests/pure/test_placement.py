@@ -29,7 +29,7 @@ BLOCK = {"kind": "capacity-block", "reservationId": RESERVATION}
 
 
 def world(of: Settings, existing: Existing | None = None, **offered: frozenset[str]) -> Facts:
-    """Return facts in which the named types (`g5_8xlarge`) are offered only in the given zones."""
+    """Return facts in which the given types (e.g. `g5_8xlarge`) are offered only in the given zones."""
     found = facts(of)
     changed = {name.replace("_", "."): zones for name, zones in offered.items()}
     return replace(found, offerings={**found.offerings, **changed}, existing=existing or Existing())
@@ -279,7 +279,7 @@ def test_a_placement_group_is_made_for_efa_between_nodes_of_free_capacity(asked:
     [
         (pool(maxSize=1), "group", True),
         (pool(maxSize=4), "apart", False),
-        # an explicit setting or another instance type is a new decision
+        # an explicit setting or another instance type requires a new decision
         (pool(maxSize=4, placementGroup="none"), "group", False),
         (pool(maxSize=4, efa=False), "group", False),
         (pool(maxSize=4, instance_type="p4d.24xlarge"), "apart", True),

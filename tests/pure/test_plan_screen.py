@@ -1,4 +1,4 @@
-"""Screen output of `plan` at three terminal widths. `UPDATE_GOLDEN=1` rewrites the files."""
+"""Screen output of `plan` at three terminal widths. `UPDATE_GOLDEN=1` rewrites the golden files."""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""Variables of ranks that do not depend on the MPI: NCCL's network, cache folders, the user's name."""
+"""Environment variables of ranks that are the same for every MPI: NCCL's network, cache folders, the user's name."""
 
 from typing import Any
 
@@ -92,7 +92,7 @@ def test_a_job_may_override_nccl_and_caches() -> None:
 
 
 def test_ranks_started_over_ssh_get_the_variables_too() -> None:
-    """SSH passes on no environment; mpirun forwards the variables by name."""
+    """SSH does not forward the environment, so mpirun forwards the variables by name."""
     (launcher,) = pods(pool="train")["launcher"]["containers"]
     line = " ".join(launcher["command"])
     assert all(f"-x {name}" in line for name in ("NCCL_NET", "HF_HOME", "NCCL_SOCKET_IFNAME"))

@@ -151,7 +151,7 @@ def test_a_preview_only_warns_since_the_run_may_open_the_endpoint(closed: ApiSer
 
 
 def test_another_server_at_the_address_is_not_accepted(serve: Serve, tmp_path: Path) -> None:
-    """Such a server may be a proxy that accepts connections to any address."""
+    """The other server may be a proxy that accepts connections to any address."""
     server, seen = serve(200)
     with pytest.raises(Stopped, match="CERTIFICATE_VERIFY_FAILED"):
         reachability.must_be_usable(trusting(Authority(tmp_path / "other"), server.endpoint))

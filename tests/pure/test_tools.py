@@ -1,4 +1,4 @@
-"""Programs that the local cloud builds or downloads, and the errors that it reports if it cannot."""
+"""Programs that the local cloud builds or downloads, and its error messages if that fails."""
 
 import os
 import re

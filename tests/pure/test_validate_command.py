@@ -257,7 +257,7 @@ def test_the_local_verbs_are_reached(folder: Path) -> None:
     ],
 )
 def test_only_what_a_verb_needs_is_imported(arguments: tuple[str, ...], unwanted: set[str], folder: Path) -> None:
-    """`--help` and `validate` must start without delay."""
+    """`--help` and `validate` must start quickly."""
     code = "import sys; from cli.main import app\ntry: app()\nexcept SystemExit: pass\nprint(*sys.modules, file=sys.stderr)"
     done = subprocess.run(
         [sys.executable, "-c", code, *(arguments or ("--help",))],

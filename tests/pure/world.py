@@ -28,7 +28,7 @@ RESERVATION, IMAGE = "cr-0123456789abcdef0", "ami-0123456789abcdef0"
 
 @cache
 def described_types() -> dict[str, Any]:
-    """Return real DescribeInstanceTypes data from the copy in moto."""
+    """Return real DescribeInstanceTypes data from moto's copy."""
     path = Path(moto.__file__).parent / "ec2" / "resources" / "instance_types.json.gz"
     with gzip.open(path) as file:
         described: dict[str, Any] = json.load(file)

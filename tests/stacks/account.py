@@ -12,7 +12,7 @@ DATA = Path(__file__).parent / "data"
 
 
 def new_stack(cloud: LocalCloud) -> LocalStack:
-    """Return the stack whose deployment tests disturb with faults or by killing the engine."""
+    """Return the stack for tests that inject AWS faults or kill the engine."""
     made = LocalStack(cloud, "faults", DATA)
     made.prepare()
     return made

@@ -53,7 +53,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Refused:
-    """A new value for a setting, which is rejected for a deployed cluster."""
+    """A new value for a setting that a deployed cluster rejects."""
 
     setting: str
     values: Mapping[str, Any]

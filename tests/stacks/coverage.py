@@ -28,7 +28,7 @@ test_platform_changes.py and tests/kubernetes cover them.
 FREE_KEYS: Final = ("tags", "pools[].labels", "target.addonVersions")
 """Maps whose keys the user chooses."""
 CHOICES: Final = ("kind", "natGateways", "placementGroup")
-"""Settings for which each value creates different resources."""
+"""Settings whose values each create different resources."""
 
 
 def name_of(file: Path) -> str:

@@ -67,7 +67,7 @@ def operations(run: Run) -> dict[str, set[str]]:
 
 
 def brought_up(cloud: LocalCloud, name: str) -> LocalStack:
-    """Create the existing resources that the file of a stack in data/ names, then deploy the stack."""
+    """Create the existing resources that a stack file in data/ refers to, then deploy the stack."""
     made = LocalStack(cloud, name, DATA)
     made.prepare()
     made.grant()
@@ -77,7 +77,7 @@ def brought_up(cloud: LocalCloud, name: str) -> LocalStack:
 
 
 def previewed(stack: LocalStack, values: Values, changes: Sequence[Change]) -> dict[str, set[str]]:
-    """Create the existing resources that the changes name, preview all changes together, and return the operations."""
+    """Create the resources that the changes refer to, preview all changes together, and return the operations."""
     changed = with_changes(values, {path: value for one in changes for path, value in one.values.items()})
     stack.cloud.control().grant("us-west-2", changed)
     write(stack, changed)

@@ -23,7 +23,7 @@ NO_CAPACITY: dict[str, Any] = {
     "match": {"InstanceType": "g5.8xlarge"},
 }
 ALWAYS = 10_000
-"""Number of failures that is higher than the number of retries of any client."""
+"""Number of failures that exceeds any client's number of retries."""
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ class Moment(NamedTuple):
 
     call: str
     slow: str = ""
-    """Kind of operation from localcloud.aws.durations. If it is empty, the call completes while the engine saves its
+    """Kind of operation from localcloud.aws.durations. If empty, the call completes while the engine saves its
     state.
     """
 

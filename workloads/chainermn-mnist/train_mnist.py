@@ -27,7 +27,7 @@ from chainer.training import extensions
 from chainermn import global_except_hook
 
 DIGITS = Path(__file__).with_name("digits.csv.gz")
-"""Data set: each line has 64 pixels (0 to 16) and the digit. If the file is missing, scikit-learn's copy is used."""
+"""Data set: each line has 64 pixels (0 to 16) and the digit. If it is missing, the program uses scikit-learn's copy."""
 TRAINING = 1500
 ENOUGH = 0.9
 """Required accuracy on unseen digits."""
@@ -45,7 +45,7 @@ class Perceptron(chainer.Chain):
 
 def main() -> int:
     arguments = parse_arguments()
-    global_except_hook.add_hook()  # otherwise the other ranks would wait for one that failed
+    global_except_hook.add_hook()  # otherwise the other ranks would wait for a failed rank
     np.random.seed(0)  # same initial weights in every run
     ranks = chainermn.create_communicator(arguments.communicator)
     model = L.Classifier(Perceptron(arguments.units))

@@ -69,7 +69,7 @@ def use_own_device() -> None:
 
 
 def ensure_data(address: str, folder: Path) -> None:
-    """Download the data set to the volume on rank 0, atomically, unless it exists. If that fails, all ranks exit."""
+    """On rank 0, download the data set to the volume atomically, unless it exists. If that fails, all ranks exit."""
     problem = None
     if hvd.rank() == 0 and not (folder / Path(address).name).exists():
         bucket, _, key = address.removeprefix("s3://").partition("/")

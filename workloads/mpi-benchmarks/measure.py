@@ -20,7 +20,7 @@ from report import Row, chart, table
 WINDOW = 16
 """Number of messages in flight while measuring bandwidth."""
 MINIMUM, MAXIMUM, ENOUGH_BYTES = 4, 200, 64 << 20
-"""Minimum and maximum repetitions per size. Between these limits, the total is about ENOUGH_BYTES."""
+"""Minimum and maximum repetitions per size. Between these limits, a measurement sends about ENOUGH_BYTES."""
 
 
 def main() -> int:

@@ -26,11 +26,11 @@ CLASSES, PIXELS, TRAINING, UNSEEN = 10, 64, 4000, 1000
 ENOUGH = 0.9
 """Required accuracy on unseen points."""
 ENDED_BY_SIGNAL = 128 + signal.SIGTERM
-"""Nonzero exit code, so that Kubernetes restarts the pod and the training resumes."""
+"""Nonzero exit code, so Kubernetes restarts the pod and the training resumes."""
 
 
 class Stop:
-    """Handler of SIGTERM. The ranks compare their state after each step, so that all end after the same step."""
+    """SIGTERM handler. The ranks compare their state after each step, so all end after the same step."""
 
     def __init__(self, device: torch.device) -> None:
         self._signaled = torch.zeros(1, device=device)
@@ -79,7 +79,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def train(arguments: argparse.Namespace, device: torch.device) -> "tuple[nn.Module, bool]":
-    """Train and return the model, and whether SIGTERM ended the training early."""
+    """Train the model; return it, and whether SIGTERM ended the training early."""
     torch.manual_seed(0)  # same initial weights on all ranks
     model = nn.Sequential(nn.Linear(PIXELS, 128), nn.ReLU(), nn.Linear(128, CLASSES)).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)

@@ -29,11 +29,11 @@ UNSEEN = 2**40
 ENOUGH = 1.0
 """The loss per character on unseen text must be below this. An untrained model's loss is 3.3."""
 ENDED_BY_SIGNAL = 128 + signal.SIGTERM
-"""Nonzero exit code, so that Kubernetes restarts the pod and the training resumes."""
+"""Nonzero exit code, so Kubernetes restarts the pod and the training resumes."""
 
 
 class Stop:
-    """Handler of SIGTERM. The ranks compare their state after each step, so that all end after the same step."""
+    """SIGTERM handler. The ranks compare their state after each step, so all end after the same step."""
 
     def __init__(self, device: torch.device) -> None:
         self._signaled, self._device = False, device

@@ -65,7 +65,7 @@ def use_own_device() -> None:
 
 
 def make_step(model: Any, arguments: argparse.Namespace) -> Any:
-    """Return a training step on constant images, so that the benchmark does not measure reading data."""
+    """Return a training step on constant images, so the benchmark does not measure data loading."""
     images = tf.random.uniform((arguments.batch, arguments.image_size, arguments.image_size, 3))
     answers = tf.random.uniform((arguments.batch,), 0, CLASSES, tf.int64)
     optimizer = tf.keras.optimizers.SGD(0.01, momentum=0.9)

@@ -41,7 +41,7 @@ class Bucket:
     def publish(self, folder: str, notice: Notice) -> bool:
         """Upload the notice unless it is already in the bucket. Objects expire, and a user may empty the bucket."""
         key, body = notice_key(folder), notice.to_json().encode()
-        # List instead of GetObject: without ListBucket on the whole bucket, a missing object is a 403.
+        # List instead of GetObject: without ListBucket on the whole bucket, S3 returns 403 for a missing object.
         if self._listed(key).get(key) == f'"{hashlib.md5(body, usedforsecurity=False).hexdigest()}"':
             return False
         self._s3.put_object(Bucket=self._name, Key=key, Body=body, ContentType="application/json")
@@ -55,10 +55,11 @@ class Bucket:
         self._s3.put_object(Bucket=self._name, Key=waiting_key(folder), Body=reason, ContentType="text/plain")
 
     def notices(self, cluster: ClusterFile, members: "dict[str, Member]") -> "tuple[dict[str, Notice], dict[str, str]]":
-        """Return trusted notices by instance id, and the reason for each rejected one by object key.
+        """Return the trusted notices by instance ID, and the reasons for rejecting the others by object key.
 
-        A notice is trusted only if its writer is a member: the object key contains role and instance, and the bucket policy
-        lets only that role on that instance write there. Its address must also match the one that EC2 reports.
+        A notice is trusted only if its writer is a member: the object key contains the role ID and instance ID, and the
+        bucket policy lets only that role on that instance write there. Its address must also match the one that EC2
+        reports.
         """
         expected = {notice_key(own_folder(f"{role_id(cluster, one)}:{one.instance_id}")): one for one in members.values()}
         seen = self._listed(PREFIX)

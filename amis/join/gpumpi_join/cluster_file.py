@@ -8,7 +8,7 @@ MASTER, WORKER = "master", "worker"
 
 
 class BadClusterFile(Exception):
-    """The file is missing or does not have the format of this version."""
+    """The file is missing, or its format is not the one that this version expects."""
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,10 @@ class ClusterFile:
     auto_scaling_group: str
     lifecycle_hook: str
     join_seconds: int
-    """Seconds after boot after which a worker that has not joined gives up. The hook waits longer, to allow a log upload."""
+    """Seconds from boot until a worker that has not joined gives up. The hook waits longer, to allow a log upload."""
     master_role_id: str
     worker_role_id: str
-    """Unique ids (AROA...) of the roles: the first part of the prefixes that their instances may write to."""
+    """Unique IDs (AROA...) of the roles. A prefix that an instance may write to starts with its role's ID."""
 
     @property
     def is_master(self) -> bool:

@@ -20,7 +20,7 @@ WAITING = "Pending:Wait"
 
 
 class GivingUp:
-    """Decides when a worker has waited long enough, and gives up."""
+    """Gives up on joining when a worker has waited long enough."""
 
     def __init__(
         self,
@@ -41,7 +41,10 @@ class GivingUp:
         self._since, self._clock, self._logs = since, clock, logs or both_logs
 
     def if_due(self, obstacle: str) -> None:
-        """Give up if the time is over. Called after each round without joining. Raises nothing: the next round tries again."""
+        """Give up if the time limit has passed. Called after each round without joining.
+
+        Failures are logged, not raised, because the next round tries again.
+        """
         waited = self._clock() - self._since
         if self._cluster.is_master or waited < self._cluster.join_seconds:
             return

@@ -64,7 +64,7 @@ def public_half(key: Path) -> str:
 
 
 def sshd_answers(address: str, keys: tuple[str, ...], run: Run = run) -> bool:
-    """Whether an SSH server at this address proves that it holds one of these host keys."""
+    """Return whether the SSH server at this address proves that it holds one of these host keys."""
     kinds = ",".join({key.split()[0].replace("ecdsa-sha2-nistp256", "ecdsa").replace("ssh-", "") for key in keys})
     scanned = run(["ssh-keyscan", "-T", str(SECONDS), "-t", kinds, address]).stdout
     return any(" ".join(line.split()[1:3]) in keys for line in scanned.splitlines() if not line.startswith("#"))

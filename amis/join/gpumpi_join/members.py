@@ -1,4 +1,4 @@
-"""The cluster's members as AWS reports them, never as they describe themselves: the head node and the Auto Scaling group."""
+"""The cluster's members (head node and Auto Scaling group), as reported by AWS and never by the nodes themselves."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,11 +20,11 @@ class Member:
     address: str
     """Private address as EC2 reports it."""
     launched: str
-    """ISO time; of two head nodes the newer one counts."""
+    """Launch time in ISO format. If there are two head nodes, the newer one counts."""
 
 
 def find(cluster: ClusterFile, autoscaling: Any, ec2: Any) -> dict[str, Member]:
-    """Return all members by instance id. Raises botocore's ClientError; the caller then keeps the members that it knew."""
+    """Return all members by instance ID. Raises botocore's ClientError; the caller then keeps the previous members."""
     workers = _group_instances(autoscaling, cluster.auto_scaling_group)
     head_node = [
         {"Name": f"tag:{STACK_TAG}", "Values": [cluster.stack]},
@@ -35,7 +35,7 @@ def find(cluster: ClusterFile, autoscaling: Any, ec2: Any) -> dict[str, Member]:
     newest = max((one for one in found if one), key=lambda one: one.launched, default=None)
     members = {newest.instance_id: newest} if newest else {}
     if workers:
-        wanted = [{"Name": "instance-id", "Values": workers}]  # a filter, because InstanceIds fails for unknown ids
+        wanted = [{"Name": "instance-id", "Values": workers}]  # use a filter, because InstanceIds fails for unknown IDs
         for one in _instances(ec2, Filters=wanted):
             member = _member(one, WORKER)
             if member and one["State"]["Name"] in ("pending", "running"):
@@ -44,7 +44,7 @@ def find(cluster: ClusterFile, autoscaling: Any, ec2: Any) -> dict[str, Member]:
 
 
 def role_id(cluster: ClusterFile, member: Member) -> str:
-    """Return the id of the role with which an instance may write to the bucket."""
+    """Return the ID of the role that allows an instance to write to the bucket."""
     return cluster.master_role_id if member.role == MASTER else cluster.worker_role_id
 
 

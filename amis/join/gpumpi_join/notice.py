@@ -1,4 +1,4 @@
-"""A node's notice: address, public keys, slots. Parsed strictly: the node that wrote it may be compromised."""
+"""A node's notice: address, public keys, slots. Parsing is strict, because the writer may be compromised."""
 
 import json
 import re

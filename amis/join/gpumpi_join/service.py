@@ -1,4 +1,4 @@
-"""The loop: publish the notice, find members, verify their notices, write SSH's files, complete the launch after joining."""
+"""Main loop: publish the notice, find members, verify their notices, write SSH's files, then complete the launch."""
 
 import json
 import logging
@@ -19,7 +19,7 @@ from gpumpi_join.ssh_files import Node
 log = logging.getLogger("gpumpi-join")
 
 EVERY_SECONDS = 10.0
-"""Well under the minute within which all nodes must know of a change."""
+"""Well under a minute, the time within which all nodes must learn of a change."""
 WHILE_JOINING_SECONDS = 2.0
 
 
@@ -59,7 +59,9 @@ class Service:
         obstacle: Callable[[], str] | None = None,
         on_delay: Callable[[str], None] = lambda obstacle: None,
     ) -> None:
-        """`obstacle`: what keeps the head node from sending ranks here. `on_delay` gets it after each round without joining."""
+        """`obstacle` returns what keeps the head node from sending ranks here. `on_delay` receives the obstacle after
+        each round without joining.
+        """
         self.cluster = cluster
         self.clients = clients
         self.instance_id = instance_id
@@ -74,18 +76,18 @@ class Service:
         self._bucket = Bucket(clients.s3, cluster.bucket)
         self._nodes: dict[str, Node] = _load(paths.state)
         self._reachable: dict[str, Notice] = {}
-        """Nodes whose sshd has proved to hold the host keys of this notice."""
+        """Instance ID -> notice. The node's sshd has proved that it holds the host keys of this notice."""
         self._rejected: dict[str, str] = {}
 
     def step(self) -> None:
-        """Run one round. Raises AWS's errors; no new node is trusted then."""
+        """Run one round. Raises AWS's errors; a failed round trusts no new nodes."""
         members = find(self.cluster, self.clients.autoscaling, self.clients.ec2)
         try:
             if self._bucket.publish(self.folder, self.notice):
                 log.info("published %s", self.folder)
             trusted, rejected = self._bucket.notices(self.cluster, members)
         except Exception:
-            self._update(members, {})  # drop nodes that left even if S3 fails
+            self._update(members, {})  # remove nodes that have left, even if S3 fails
             raise
         self._log_rejected(rejected)
         self._update(members, trusted)
@@ -97,7 +99,7 @@ class Service:
         while True:
             try:
                 self.step()
-            except Exception as error:  # S3 unavailable or a new permission not effective: keep the files and try again
+            except Exception as error:  # keep the files and retry: S3 is down, or a new permission is not effective yet
                 log.warning("round failed, trying again: %s", error)
                 self._obstacle = f"the last round failed: {error}"
             if not self.joined:
@@ -109,7 +111,7 @@ class Service:
         self._write()
 
     def _merge(self, members: dict[str, Member], trusted: dict[str, Notice]) -> dict[str, Node]:
-        """Return members with a trusted notice, now or earlier: a node stays known when its notice expires."""
+        """Return the members that have or had a trusted notice: nodes stay known after their notices expire."""
         nodes: dict[str, Node] = {}
         for id, member in members.items():
             known = self._nodes.get(id)
@@ -141,7 +143,7 @@ class Service:
         return [node for node in nodes if self._reachable.get(node.instance_id) == node.notice]
 
     def _join(self) -> None:
-        """Put the worker in service once the head node accepts its login and has it in the hostfile."""
+        """Put the worker in service once it can log in to the head node and is in the head node's hostfile."""
         has_head_node = any(node.is_master for node in self._nodes.values())
         obstacle = self._current_obstacle() if has_head_node else "there is no head node with trusted keys yet"
         if obstacle:
@@ -183,7 +185,7 @@ def _save(file: Path, nodes: list[Node]) -> None:
 
 
 def own_notice(cluster: ClusterFile, address: str) -> Notice:
-    """Build this machine's notice; creates the user's key if there is none."""
+    """Build this machine's notice. Creates the user's key if there is none."""
     return Notice(
         hostname=machine.hostname(),
         address=address,

@@ -17,7 +17,7 @@ class Node(NamedTuple):
 
 
 def authorized_keys(nodes: Iterable[Node]) -> str:
-    """The nodes' user keys. They may run commands on other nodes, but not forward connections out of the cluster."""
+    """The nodes' user keys, which may run commands on other nodes but not forward connections out of the cluster."""
     return "".join(
         f"no-agent-forwarding,no-port-forwarding,no-X11-forwarding {node.notice.user_key} {node.instance_id}\n"
         for node in _ordered(nodes)
@@ -58,7 +58,7 @@ def _ordered(nodes: Iterable[Node]) -> list[Node]:
 
 
 def write(file: Path, text: str, mode: int = 0o644) -> bool:
-    """Replace a file atomically, so that readers see the old or the new one. Returns False if nothing changed."""
+    """Replace a file atomically, so readers see either the old or the new content. Returns False if nothing changed."""
     if file.exists() and file.read_text() == text:
         return False
     part = file.with_name(f".{file.name}.new")

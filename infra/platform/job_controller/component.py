@@ -36,7 +36,7 @@ class JobControllerArgs:
     nodes: str = ""
     """Nodes that the controller may take out of service, as JSON (`in_pod/nodes.py`); empty for none."""
     after: tuple[pulumi.Resource, ...] = ()
-    """Resources that the controller's pod needs: nodes."""
+    """Node groups that the controller's pod needs."""
 
 
 class JobController(pulumi.ComponentResource):

@@ -58,7 +58,7 @@ def record_lifecycle_action_heartbeat(call: Call) -> None:
 
 
 def _active(call: Call) -> tuple[Any, Any, hooks.Waiting]:
-    """Find the pending lifecycle action that a call names by token or instance id."""
+    """Find the pending lifecycle action that a call identifies by token or instance ID."""
     params, group = call.params, group_named(call.backend, call.params.get("AutoScalingGroupName"))
     token, instance_id = params.get("LifecycleActionToken"), params.get("InstanceId")
     for state in group.instance_states:

@@ -47,7 +47,7 @@ class Hook:
 
 @dataclass
 class Waiting:
-    """Pending lifecycle action of a hook, for which an instance waits."""
+    """Pending lifecycle action of a hook. An instance waits until it is completed or times out."""
 
     hook: Hook
     token: str
@@ -60,7 +60,7 @@ def of_group(backend: Any, group: str) -> list[Hook]:
 
 
 def wait(group: Any, state: Any, transition: str) -> bool:
-    """Make the instance wait for the group's hooks for that transition, and return whether there are any such hooks."""
+    """Make the instance wait for the group's hooks for that transition. Return whether there are any."""
     found = [hook for hook in of_group(group.autoscaling_backend, group.name) if hook.transition == transition]
     state.waiting = [Waiting(hook, str(mock_random.uuid4()), time.monotonic() + hook.heartbeat) for hook in found]
     return bool(found)

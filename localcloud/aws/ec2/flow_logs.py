@@ -1,4 +1,4 @@
-"""VPC flow logs. CreateFlowLogs succeeds even if it fails for some resources, and its response lists them.
+"""VPC flow logs. CreateFlowLogs succeeds even if some resources fail. Its response lists those resources.
 
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateFlowLogs.html
 """

@@ -1,4 +1,4 @@
-"""EC2 images for the public AMIs of `localcloud.aws.images`."""
+"""moto's image objects for the public AMIs in `localcloud.aws.images`."""
 
 import hashlib
 from collections.abc import Mapping

@@ -82,7 +82,7 @@ def offered_zones(region: str) -> Mapping[str, tuple[str, ...]]:
 
 
 def exists_in(region: str, name: str) -> bool:
-    """Return whether EC2 lists the type in that region. Regions do not list types that they do not offer."""
+    """Return whether EC2 lists the type in that region. EC2 lists only the types that the region offers."""
     offered = offered_zones(region)
     return name in INSTANCE_TYPES and (not offered or name in offered)
 

@@ -41,7 +41,7 @@ def forget(backend: Any, template: Any) -> None:
 
 
 def version_of(template: Any, wanted: Any) -> Any:
-    """Return the version with that number, or the version to which `$Latest` or `$Default` refers."""
+    """Return the version with that number, or the version that `$Latest` or `$Default` refers to."""
     text = str(wanted)
     if text == "$Latest":
         return template.versions[-1]
@@ -108,7 +108,7 @@ def check_name(backend: Any, name: str) -> None:
 
 
 def stored(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a new version's data in the format in which moto stores it.
+    """Return a new version's data in moto's storage format.
 
     Raise the errors that AWS reports when the version is created, before any launch.
     """

@@ -68,9 +68,9 @@ def create_nat_gateway(call: Call) -> dict[str, Any]:
 
 
 def create(backend: Any, subnet: Any, address: Any, token: str | None = None, private_address: str | None = None) -> Any:
-    """Create a NAT gateway, which becomes available or failed, depending on its network.
+    """Create a NAT gateway. Its network determines whether it becomes available or failed.
 
-    It is private if it has no Elastic IP.
+    A gateway without an Elastic IP is private.
     """
     gateway: Any = Gateway(backend, subnet, "public" if address else "private", token)  # type: ignore[abstract]
     backend.nat_gateways[gateway.id] = gateway

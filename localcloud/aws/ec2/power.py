@@ -93,7 +93,7 @@ def reboot_instances(call: Call) -> None:
 
 @operation("ec2", "GetConsoleOutput")
 def get_console_output(call: Call) -> dict[str, Any]:
-    """Return the console output of an instance. It is empty if no realizer runs the instance."""
+    """Return the console output of an instance. The output is empty if no realizer runs the instance."""
     instance = instance_calls.find(call.backend, [call.params["InstanceId"]])[0]
     end_dry_run(call)
     shown = next((text for console in _consoles if (text := console(instance.id)) is not None), b"")

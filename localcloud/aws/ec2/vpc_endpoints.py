@@ -40,7 +40,7 @@ def check_interface(backend: Any, vpc: Any, params: dict[str, Any], private_dns:
     """Check the parameters of an interface endpoint.
 
     Its subnets must be in the VPC and in different zones, and its security groups must be in the VPC. Private DNS
-    requires that the VPC has DNS support and DNS hostnames enabled, and that no other endpoint has the same DNS name.
+    requires DNS support and DNS hostnames in the VPC, and no other endpoint may have the same DNS name.
     """
     if params.get("RouteTableIds"):
         raise AwsError("InvalidParameter", "Route table IDs are not supported for Interface type VPC Endpoints.")

@@ -21,7 +21,7 @@ _DENIED = "mount.nfs4: access denied by server while mounting 127.0.0.1:/"
 
 
 class MountRefused(Exception):
-    """A mount was refused. The message is the reason."""
+    """A mount was refused. The message gives the reason."""
 
 
 @dataclass(frozen=True)

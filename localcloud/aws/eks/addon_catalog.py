@@ -19,7 +19,7 @@ class CatalogAddon:
     name: str
     kind: str
     versions: dict[str, tuple[int, int]]
-    """Add-on version (newest first) -> first and last Kubernetes minor version that it supports."""
+    """Add-on version (newest first) -> first and last supported Kubernetes minor version."""
     defaults: dict[int, str]
     """Kubernetes minor version -> add-on version that EKS installs by default."""
     needs_nodes: bool = False
@@ -28,7 +28,7 @@ class CatalogAddon:
     An add-on with only a DaemonSet is healthy without nodes.
     """
     service_account: str | None = None
-    """The add-on's service account to which an IAM role can be assigned."""
+    """The add-on's service account, which can have an IAM role."""
     managed_policies: tuple[str, ...] = ()
     owner: str = "aws"
 

@@ -2,7 +2,7 @@
 
 EKS validates them against the JSON schema of the add-on version:
 https://docs.aws.amazon.com/eks/latest/APIReference/API_DescribeAddonConfiguration.html
-The local EKS knows all keys of vpc-cni, but only the top-level keys of other add-ons.
+The local EKS checks all keys of vpc-cni, but only the top-level keys of other add-ons.
 """
 
 import json

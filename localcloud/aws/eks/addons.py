@@ -1,6 +1,6 @@
 """Add-ons: https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateAddon.html
 
-An add-on with a Deployment is DEGRADED (InsufficientNumberOfReplicas) while no node can run it.
+An add-on with a Deployment is DEGRADED (InsufficientNumberOfReplicas) while no node can run the Deployment.
 """
 
 import uuid

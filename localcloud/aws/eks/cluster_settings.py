@@ -12,7 +12,7 @@ from localcloud.aws.eks.versions import KubernetesVersion
 
 LOG_TYPES = ("api", "audit", "authenticator", "controllerManager", "scheduler")
 AUTHENTICATION_MODES = ("CONFIG_MAP", "API_AND_CONFIG_MAP", "API")
-"""Authentication modes. A cluster can only switch from a mode to the next one in this list."""
+"""Authentication modes. A cluster can switch only to the next mode in this list."""
 SUPPORT_TYPES = ("STANDARD", "EXTENDED")
 
 NOT_EMULATED = (
@@ -39,7 +39,7 @@ def refuse_not_emulated(params: Record) -> None:
 
 
 def logging(wanted: Record, current: Record | None = None) -> Record:
-    """Return the logging settings after a change, as a list of enabled and a list of disabled log types."""
+    """Return the logging settings after a change, as lists of enabled and disabled log types."""
     enabled = set(enabled_logs(current)) if current else set()
     for setup in wanted.get("clusterLogging", []):
         unknown = [name for name in setup.get("types", []) if name not in LOG_TYPES]

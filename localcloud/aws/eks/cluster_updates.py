@@ -1,4 +1,4 @@
-"""Cluster updates: one type of change at a time, each with AWS's duration.
+"""Cluster updates. Each update changes one type of setting and takes as long as on AWS.
 
 https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateClusterConfig.html
 https://docs.aws.amazon.com/eks/latest/userguide/update-cluster.html
@@ -14,7 +14,7 @@ from localcloud.aws.eks.state import Cluster, Record, cluster_of, publish_cluste
 from localcloud.aws.patching import operation
 
 KUBELET_SKEW = 3
-"""Maximum number of minor versions by which nodes can lag behind the control plane.
+"""Maximum number of minor versions that nodes can lag behind the control plane.
 
 https://kubernetes.io/releases/version-skew-policy/#kubelet
 """
@@ -144,7 +144,7 @@ def _endpoint_access(cluster: Cluster, wanted: Record) -> Change:
 
 
 def _subnets_and_groups(call: Call, cluster: Cluster, wanted: Record) -> Change:
-    """Return the change of subnets and security groups. The VPC and the zones cannot change.
+    """Return the change to the subnets and security groups. The VPC and the Availability Zones cannot change.
 
     https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html
     """
@@ -176,7 +176,7 @@ def _logging(call: Call, cluster: Cluster) -> Change:
 
 
 def _access(call: Call, cluster: Cluster) -> Change:
-    """Return the change of the authentication mode, which is possible in one direction only.
+    """Return the change to the authentication mode. EKS allows changes in one direction only.
 
     https://docs.aws.amazon.com/eks/latest/userguide/setting-up-access-entries.html
     """

@@ -1,6 +1,6 @@
 """Clusters: https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateCluster.html
 
-Until it is deleted, a cluster has a security group, and network interfaces in its subnets, in the local EC2.
+In the local EC2, a cluster has a security group and network interfaces in its subnets until it is deleted.
 """
 
 import re
@@ -31,7 +31,7 @@ NAME = re.compile(r"[0-9A-Za-z][A-Za-z0-9\-_]{0,99}")
 
 
 def set_endpoint(account: str, region: str, name: str, url: str, certificate_authority: str, issuer: str | None = None) -> None:
-    """Set a cluster's API URL and CA (base64-encoded PEM). Called by the cluster's realizer.
+    """Set a cluster's API URL and CA (base64-encoded PEM). The cluster's realizer calls this function.
 
     Clients see the endpoint once the cluster is ACTIVE.
     """
@@ -43,7 +43,7 @@ def set_endpoint(account: str, region: str, name: str, url: str, certificate_aut
 
 
 def set_problems(account: str, region: str, name: str, messages: list[str]) -> None:
-    """Set a cluster's health issues. Called by the cluster's realizer."""
+    """Set a cluster's health issues. The cluster's realizer calls this function."""
     cluster = state_of(backend_of("eks", account, region), Eks).clusters[name]
     cluster.record["health"]["issues"] = [_issue(cluster, message) for message in messages]
 

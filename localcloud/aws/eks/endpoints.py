@@ -1,4 +1,4 @@
-"""API endpoint of a cluster, and the CA certificate with which clients verify it."""
+"""API endpoint of a cluster, and the CA certificate that clients use to verify it."""
 
 import base64
 import secrets
@@ -30,7 +30,7 @@ def new(region: str) -> Endpoint:
 
 
 def _certificate_authority() -> str:
-    """Return a valid certificate, so that clients can parse it. Its private key is discarded."""
+    """Return a valid certificate, which clients can parse. Its private key is discarded."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "kubernetes")])
     today = datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""EKS operations that are rejected by name, because moto would answer them from its own, empty list of clusters."""
+"""EKS operations to reject by name. moto would answer them from its own, empty list of clusters."""
 
 from typing import NoReturn
 

@@ -82,7 +82,7 @@ def add(
     tags: dict[str, str],
     owner: str | None = None,
 ) -> Record:
-    """Create an association. `owner` is the ARN of the add-on that owns it, if any."""
+    """Create an association. `owner` is the ARN of the add-on that owns the association, if any."""
     check_role(call, role_arn)
     for other in cluster.associations.values():
         if (other["namespace"], other["serviceAccount"]) == (namespace, service_account):

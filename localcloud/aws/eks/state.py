@@ -17,7 +17,7 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class UserTemplate:
-    """Launch template version from which a node group was created. Without a template, all fields are empty."""
+    """Launch template version used to create a node group. Without a template, all fields are empty."""
 
     id: str | None = None
     name: str | None = None
@@ -142,7 +142,7 @@ def clusters(call: Call) -> dict[str, Cluster]:
 
 
 def cluster_of(call: Call) -> Cluster:
-    """Return the cluster that the call names."""
+    """Return the cluster specified in the call."""
     name = call.params.get("clusterName") or call.params.get("name") or ""
     cluster = clusters(call).get(name)
     if cluster is None:
@@ -151,7 +151,7 @@ def cluster_of(call: Call) -> Cluster:
 
 
 def usable_cluster_of(call: Call) -> Cluster:
-    """Return the cluster that the call names. Raise EKS's error if the cluster is being created or deleted."""
+    """Return the cluster specified in the call. Raise EKS's error if the cluster is being created or deleted."""
     cluster = cluster_of(call)
     if cluster.status not in ("ACTIVE", "UPDATING"):
         raise invalid_request(f"Cluster '{cluster.name}' is not in ACTIVE status", clusterName=cluster.name)
@@ -179,7 +179,7 @@ def now() -> datetime:
 
 
 def page(call: Call, member: str, items: Iterable[Any], default_size: int = 100) -> Record:
-    """Return one page of a List response. The token is the position of the next page."""
+    """Return one page of a List response. The token is the index of the next page's first item."""
     everything = list(items)
     token = call.params.get("nextToken") or "0"
     if not token.isdigit() or int(token) > len(everything):
@@ -232,7 +232,7 @@ def publish_node_group(cluster: Cluster, group: NodeGroup, action: events.Action
 def publish_addon(cluster: Cluster, addon: Addon, action: events.Action) -> None:
     """Publish an add-on event.
 
-    Callers do not publish the deletion of an add-on with `preserve`, so that its software stays in the cluster.
+    Callers do not publish the deletion of an add-on with `preserve`, so its software stays in the cluster.
     """
     details = {} if action == "gone" else deepcopy(addon.record)
     name = f"{cluster.name}/{addon.record['addonName']}"

@@ -65,7 +65,7 @@ def _text(value: Any) -> str:
 
 
 def _selected_updates(call: Call) -> dict[str, Record]:
-    """Return the updates of the node group or add-on that the call names, or else those of the cluster."""
+    """Return the updates of the node group or add-on specified in the call, otherwise those of the cluster."""
     cluster = cluster_of(call)
     if call.params.get("nodegroupName"):
         return node_group_of(call, cluster).updates

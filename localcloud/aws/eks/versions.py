@@ -64,7 +64,7 @@ VERSIONS = {
 
 
 def offered(name: str) -> KubernetesVersion:
-    """Return the version. Raise EKS's error if clusters cannot be created with it or updated to it."""
+    """Return the version. Raise EKS's error if EKS does not support it for new clusters and updates."""
     version = VERSIONS.get(name)
     if version is None or version.support == "UNSUPPORTED":
         raise invalid_parameter("unsupported Kubernetes version")

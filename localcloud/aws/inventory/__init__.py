@@ -1,7 +1,7 @@
 """Inventory of leftovers: resources that clients created in the accounts and did not delete.
 
 The inventory compares the state of every backend that moto created (service, account, region) with a fresh
-backend. It needs no list of resource types: everything that a fresh account lacks and that has not ended is a leftover.
+backend. It needs no list of resource types: anything that a fresh account lacks is a leftover, unless it has ended.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Rules for state that AWS or moto keeps and that is not a leftover. They do not depend on the resource type."""
+"""Rules for state that AWS or moto keeps but that is not a leftover. The rules are the same for all resource types."""
 
 from typing import Any
 

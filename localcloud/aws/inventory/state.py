@@ -56,8 +56,7 @@ class State:
 def walk(backend: Any) -> State:
     """Return the state of a backend.
 
-    The walk is breadth-first, so that an object with several references is found where it is stored, not where it is
-    used.
+    The walk is breadth-first, so an object with several references is found where it is stored, not where it is used.
     """
     state = State()
     seen: set[int] = {id(backend)}

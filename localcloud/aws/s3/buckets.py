@@ -36,12 +36,12 @@ def install() -> None:
 
 
 def default_encryption() -> dict[str, Any]:
-    """Return the default encryption configuration as parsed XML, the format in which moto stores it."""
+    """Return the default encryption configuration as parsed XML, the format that moto stores."""
     return {"Rule": {"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}, "BucketKeyEnabled": "false"}}
 
 
 def bucket(call: Call) -> Any | None:
-    """Return the bucket that the call names, or None if it does not exist (moto then returns AWS's error)."""
+    """Return the bucket specified in the call, or None if it does not exist (moto then returns AWS's error)."""
     return call.backend.buckets.get(call.params.get("Bucket"))
 
 

@@ -85,7 +85,7 @@ def _can_match(action: str, resource: str) -> bool:
 
 
 def is_public(document: dict[str, Any]) -> bool:
-    """Return whether a statement allows public access, without a condition that restricts the principal or source."""
+    """Return whether any statement allows public access without a condition that restricts the principal or source."""
     return any(
         statement["Effect"] == "Allow"
         and any(name == "*" for _, name in policy_documents.principals(statement))

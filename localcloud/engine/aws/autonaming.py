@@ -1,6 +1,6 @@
 """Auto-naming: the physical name of a resource is its logical name plus a random suffix.
 
-The scheme is the same as in the official provider:
+The official provider uses the same scheme:
 https://github.com/pulumi/pulumi-terraform-bridge/blob/main/pkg/tfbridge/names.go
 """
 
@@ -33,7 +33,7 @@ class Wish:
 def name_for(rule: AutoName, logical: str, inputs: Mapping[str, Any], previous: str | None, wish: Wish) -> str | None:
     """Return the generated name, or None if the program sets a name or auto-naming is disabled.
 
-    `previous`: the name that an earlier run generated. It is reused.
+    `previous` is the name that an earlier run generated, if any. It is reused.
     """
     if rule.property in inputs or any(name in inputs for name in rule.unless):
         return None

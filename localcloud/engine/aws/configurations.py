@@ -1,5 +1,5 @@
-"""Provider configurations by connection. All Pulumi operations share one emulator process, and a request does not name
-the provider instance to which it belongs.
+"""Provider configurations by connection. All Pulumi operations share one emulator process, and requests do not identify
+their provider instance.
 
 Each provider instance of a Pulumi operation has its own connection, so the peer address identifies the instance. If the
 engine reconnects from another address, the stack in the resource's URN identifies the configuration. This fallback

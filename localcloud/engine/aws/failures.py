@@ -6,7 +6,7 @@ from localcloud.engine.aws.clients import Cancelled
 from localcloud.engine.aws.resource import Failed, Gone, Partial
 
 EXPECTED = (ClientError, BotoCoreError, Cancelled, Failed, Gone, Partial)
-"""Any other exception is a bug in this provider."""
+"""Expected exceptions. Any other exception is a bug in this provider."""
 
 
 def explain(doing: str, cause: Exception) -> str:

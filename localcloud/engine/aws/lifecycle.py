@@ -1,6 +1,7 @@
-"""Resource lifecycle on plain values: check, create, read, update, delete. The gRPC provider and the mocks use it.
+"""Resource lifecycle on plain values: check, create, read, update, delete. Used by the gRPC provider and the mocks.
 
-Handlers contain the AWS-specific code. This module adds what the engine expects: defaults, names, state after failures.
+Handlers contain the AWS-specific code. This module adds what the engine expects: defaults, generated names, and the
+state after failures.
 """
 
 import logging
@@ -18,7 +19,7 @@ from localcloud.engine.paths import Path, parse, restore, show
 log = logging.getLogger(__name__)
 
 DEFAULTS = "__defaults"
-"""Input in which the official provider lists the inputs that it set itself. The engine hides it from users."""
+"""Input that lists the inputs set by the official provider itself. The engine hides this list from users."""
 
 
 class OperationFailed(Exception):
@@ -37,7 +38,7 @@ class InitializationFailed(Exception):
 
 @dataclass(frozen=True)
 class Refusal:
-    """An unsupported or invalid input, and the reason."""
+    """An unsupported or invalid input, and the reason for rejecting it."""
 
     path: str
     reason: str
@@ -97,8 +98,8 @@ def difference(resource: Resource, state: Mapping[str, Any], inputs: Args, ignor
 def delete_before_replace(resource: Resource, inputs: Args, difference: Difference) -> bool:
     """Return whether the engine must delete the old resource before it creates the replacement.
 
-    This is the case for resource types with `delete_before_replace`, and if the program sets the name and does not
-    change it, since two resources cannot share a name.
+    This applies to resource types with `delete_before_replace`. It also applies if the program sets the name and does
+    not change it, since two resources cannot share a name.
     """
     rule = resource.auto_name
     if resource.delete_before_replace and difference.replaces:

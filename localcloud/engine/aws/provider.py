@@ -56,7 +56,7 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         return plugin_pb2.PluginInfo(version=self.version)
 
     def Cancel(self, request: Any, context: grpc.ServicerContext) -> Any:
-        """Do nothing. As with the official provider, running operations finish while the engine waits for them."""
+        """Do nothing. As in the official provider, the engine waits for running operations to finish."""
         return empty_pb2.Empty()
 
     # Provider configuration

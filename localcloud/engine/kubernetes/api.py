@@ -17,8 +17,8 @@ from localcloud.engine.kubernetes.kubeconfig import Access
 from localcloud.engine.kubernetes.objects import Object
 
 CONNECT_SECONDS = 40.0
-"""Connect timeout. It exceeds the time for which localcloud/kubernetes/loopback.py holds connections while the API
-server restarts."""
+"""Connect timeout. It is longer than localcloud/kubernetes/loopback.py holds connections while the API server
+restarts."""
 READ_SECONDS = 60.0
 CONNECTIONS = 64
 RETRIES = 10

@@ -64,7 +64,7 @@ def updated(cluster: Cluster, inputs: Object, live: Object, manager: str, ignore
 
 def stored(cluster: Cluster, inputs: Object, manager: str) -> Object | None:
     """Return the object that the server would store for these inputs, or None if the server rejects them or does not
-    have the kind."""
+    have their kind."""
     try:
         return cluster.apply(inputs, manager, force=True, dry_run=True)
     except (ApiError, NoSuchKind):

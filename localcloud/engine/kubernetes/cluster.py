@@ -21,7 +21,7 @@ https://kubernetes.io/docs/reference/using-api/api-concepts/#field-validation"""
 
 
 class Cluster:
-    """A cluster and the requests for its objects. A manifest identifies an object."""
+    """A cluster and the requests for its objects. Each request takes a manifest that identifies the object."""
 
     def __init__(self, settings: Settings, environment: Mapping[str, str]) -> None:
         """Connect to the cluster. If that fails, `unreachable` contains the reason."""

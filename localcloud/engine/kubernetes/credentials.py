@@ -14,9 +14,9 @@ from localcloud.engine.kubernetes.kubeconfig import Access, Exec
 
 PATIENCE_SECONDS = 60.0
 EARLY_SECONDS = 30.0
-"""How long before its expiry a token is renewed, so that it does not expire during a request."""
+"""Tokens are renewed this long before they expire, so they do not expire during a request."""
 OWN_VARIABLES = ("AWS_", "HOME", "PATH", "KUBE")
-"""Prefixes of environment variables that a credential may depend on. They are part of the cache key."""
+"""Prefixes of environment variables that a credential may depend on. These variables are part of the cache key."""
 
 
 class NoCredential(Exception):

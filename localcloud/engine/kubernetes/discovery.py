@@ -1,4 +1,4 @@
-"""Discovery of the kinds that an API server has, and of their URL paths.
+"""Discovery of an API server's kinds and their URL paths.
 https://kubernetes.io/docs/concepts/overview/kubernetes-api/#discovery-api"""
 
 import threading

@@ -48,7 +48,7 @@ class InitializationFailed(Exception):
 
 
 def message_for(error: Exception, manager: str) -> str:
-    """Return the server's error with the official provider's help text. For a conflict, the error names the fields and
+    """Return the server's error with the official provider's help text. For a conflict, the error lists the fields and
     their managers."""
     if isinstance(error, ApiError) and error.already_exists:
         return f"{error}{EXISTS_HELP}"

@@ -79,7 +79,7 @@ class Kubeconfig:
     contexts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     current: str = ""
     folder: Path = Path()
-    """Folder to which paths in the kubeconfig are relative."""
+    """Base folder for relative paths in the kubeconfig."""
 
     @classmethod
     def load(cls, path_or_content: str) -> "Kubeconfig":

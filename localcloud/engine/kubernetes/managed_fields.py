@@ -28,8 +28,8 @@ def entries(obj: Mapping[str, Any]) -> list[Object]:
 
 
 def taken_over(obj: Object, manager: str) -> list[Object] | None:
-    """Return the entries after moving the fields of earlier managers to `manager`, or None if there are no such
-    fields."""
+    """Return the managedFields entries after moving the fields of earlier managers to `manager`, or None if there are
+    no such fields."""
     theirs = [entry for entry in entries(obj) if _is_of(entry, PREDECESSORS)]
     if not theirs:
         return None

@@ -1,5 +1,4 @@
-"""Helpers for Kubernetes objects as dictionaries: names, ids, annotations, and the same normalization as in the API
-server."""
+"""Helpers for Kubernetes objects as dictionaries: names, ids, annotations, and the API server's normalization."""
 
 import base64
 import binascii
@@ -61,7 +60,7 @@ def namespace(obj: Mapping[str, Any]) -> str:
 
 
 def identity(obj: Mapping[str, Any]) -> str:
-    """Return the resource's id in Pulumi: `namespace/name`, or only the name."""
+    """Return the Pulumi resource id: `namespace/name`, or just the name if there is no namespace."""
     return f"{namespace(obj)}/{name(obj)}" if namespace(obj) else name(obj)
 
 
@@ -82,7 +81,7 @@ def is_true(obj: Mapping[str, Any], key: str) -> bool:
 
 
 def with_metadata(obj: Object, **values: Any) -> Object:
-    """Return the object with changed metadata. The value None removes a field."""
+    """Return a copy of the object with these metadata fields. A value of None removes the field."""
     metadata = {**_metadata(obj), **values}
     return {**obj, "metadata": {key: value for key, value in metadata.items() if value is not None}}
 
@@ -127,7 +126,7 @@ def _normalized_secret(obj: Object) -> Object:
 
 
 def _reencoded(value: Any) -> Any:
-    """Return base64 text in canonical form. Invalid base64 is returned as is, so that the server rejects it."""
+    """Return base64 text in canonical form. Return invalid base64 unchanged; the API server rejects it."""
     try:
         return base64.b64encode(base64.b64decode(value, validate=False)).decode() if isinstance(value, str) else value
     except (binascii.Error, ValueError):

@@ -23,7 +23,7 @@ GROUPS = frozenset(
         )
     }
 )
-"""API groups of the built-in kinds. Custom kinds in other groups may have the same names."""
+"""API groups of the built-in kinds. Custom kinds in other groups may have the same names as built-in kinds."""
 QUANTITIES = frozenset(
     {"allocatable", "capacity", "default", "defaultRequest", "hard", "limits", "max", "maxLimitRequestRatio", "min", "overhead"}
     | {"podFixed", "requests"}

@@ -17,7 +17,7 @@ FLAGS = {
     "enableSecretMutable": "PULUMI_K8S_ENABLE_SECRET_MUTABLE",
     "enableServerSideApply": "PULUMI_K8S_ENABLE_SERVER_SIDE_APPLY",
 }
-"""Boolean setting -> environment variable of the engine, which applies if the setting is missing."""
+"""Boolean setting -> variable in the engine's environment that applies if the setting is missing."""
 TEXTS = ("kubeconfig", "context", "cluster", "namespace", "clusterIdentifier")
 WITHOUT_EFFECT = frozenset({"version", "pluginDownloadURL", "suppressDeprecationWarnings", "suppressHelmHookWarnings"})
 """Ignored settings. Two of them suppress warnings that this provider never shows."""
@@ -80,7 +80,7 @@ def problems(config: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def replacing(olds: Mapping[str, Any], news: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """Return the changed settings, and the subset that requires a replacement of the provider and all its resources.
+    """Return the changed settings, and the subset that requires replacing the provider and all its resources.
 
     As in the official provider, a changed cluster entry in the kubeconfig is treated as another cluster, unless
     `clusterIdentifier` is set.

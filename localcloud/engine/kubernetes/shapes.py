@@ -1,4 +1,4 @@
-"""Pruning of live objects to the fields in the inputs, since the API server sets many additional fields."""
+"""Prune live objects to the fields in the inputs, since the API server sets many additional fields."""
 
 from collections.abc import Mapping
 from typing import Any

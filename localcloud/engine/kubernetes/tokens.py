@@ -11,7 +11,7 @@ NOT_OBJECTS = ("helm.sh/", "kustomize", "yaml")
 
 
 class NotServed(Exception):
-    """The provider does not support the resource type. The message may name an alternative."""
+    """The provider does not support the resource type. The message may suggest an alternative."""
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ class Identity:
 
 
 def principal(arn: str) -> Principal | None:
-    """Return the IAM user or role that an ARN identifies; None for other ARNs, such as that of the root user."""
+    """Return the IAM user or role that an ARN identifies; None for other ARNs, e.g. the root user's."""
     matched = _ARN.fullmatch(arn)
     if matched is None:
         return None
@@ -63,7 +63,8 @@ def find(entries: Iterable[AccessEntry], who: Principal) -> AccessEntry | None:
 
 
 def username(template: str, who: Identity, private_dns_name: Callable[[str], str | None]) -> str | None:
-    """Fill in the user name template. Return None if it needs an instance's DNS name but there is no such instance."""
+    """Fill in the user name template. Return None if the template needs the DNS name of an instance that does not
+    exist."""
     values: dict[str, str | None] = {
         "AccountID": who.principal.account,
         "SessionName": (who.session or "").replace("@", "-"),

@@ -1,4 +1,4 @@
-"""The part that makes a cluster's API server use the access webhooks of the local AWS."""
+"""Part that configures a cluster's API server to use the access webhooks of the local AWS."""
 
 from collections.abc import Sequence
 from contextlib import suppress

@@ -1,6 +1,6 @@
 """Permissions of the EKS access policies: https://docs.aws.amazon.com/eks/latest/userguide/access-policy-permissions.html
 
-They cover only built-in Kubernetes resources: AmazonEKSEditPolicy does not allow creating an MPIJob.
+They cover only built-in Kubernetes resources. For example, AmazonEKSEditPolicy does not allow creating an MPIJob.
 """
 
 import fnmatch
@@ -106,7 +106,7 @@ def allowing(associations: Iterable[Mapping[str, Any]], review: Mapping[str, Any
 
 
 def _covers(scope: Mapping[str, Any], review: Mapping[str, Any]) -> bool:
-    """True if the access scope covers the request. Its namespaces may contain wildcards.
+    """True if the access scope covers the request. The scope's namespaces may contain wildcards.
 
     https://docs.aws.amazon.com/eks/latest/userguide/access-policies.html
     """

@@ -110,7 +110,7 @@ def _query_sts(request: IdentityRequest, cluster: str) -> Identity:
 def _user(cluster: Cluster, who: Identity) -> tuple[str, list[str]]:
     """Return the Kubernetes user name and groups."""
     if cluster.authentication_mode == "CONFIG_MAP":
-        # On EKS, the creator is an administrator that no API lists. The ConfigMap aws-auth is not evaluated here.
+        # On EKS, the cluster creator is an administrator, but no API lists it. The ConfigMap aws-auth is not evaluated here.
         if who.principal == entries.principal(cluster.creator or ""):
             return "kubernetes-admin", ["system:masters"]
         raise InvalidToken(

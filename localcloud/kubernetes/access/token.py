@@ -18,7 +18,7 @@ CLUSTER_HEADER = "x-k8s-aws-id"
 LIFETIME = timedelta(minutes=15)
 """Lifetime of a token after signing. X-Amz-Expires, which the AWS CLI sets to 60 seconds, does not shorten it."""
 CLOCK_SKEW = timedelta(minutes=5)
-"""Maximum time by which the signer's clock may be ahead."""
+"""How far the signer's clock may be ahead."""
 _LONGEST = 1024 * 16
 _PARAMETERS = {
     "action",
@@ -46,7 +46,7 @@ class IdentityRequest:
 
     url: str
     host: str
-    """Host as it was signed, including the port unless that is the scheme's default."""
+    """Host as it was signed, including the port unless it is the scheme's default."""
     access_key: str
     region: str
     signed: datetime
@@ -68,7 +68,7 @@ class IdentityRequest:
             raise InvalidToken(f"the token's date is in the future: {self.signed:%Y-%m-%dT%H:%M:%SZ}")
 
     def check_signature(self, secret_key: str, cluster: str) -> None:
-        """Check the signature. It covers the cluster's name, so a token is valid for one cluster only."""
+        """Check the signature. The signature covers the cluster's name, so a token is valid for one cluster only."""
         wanted = self._signature(secret_key, cluster)
         if not hmac.compare_digest(wanted, self.parameters["x-amz-signature"]):
             raise InvalidToken(

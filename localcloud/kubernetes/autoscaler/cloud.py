@@ -10,7 +10,7 @@ _ARCHITECTURES = {"x86_64": "amd64", "arm64": "arm64"}
 
 
 class AwsRefused(Exception):
-    """AWS rejected a request. The message is AWS's own."""
+    """AWS rejected a request. The message comes from AWS."""
 
 
 class Cloud(Protocol):

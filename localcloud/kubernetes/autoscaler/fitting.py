@@ -54,7 +54,7 @@ class FilledNode:
 
 
 def keep_apart(one: Pod, other: Pod) -> bool:
-    """True if the anti-affinity of one pod selects the other pod. Selectors match only pods in the same namespace."""
+    """True if either pod's anti-affinity selects the other pod. Selectors match only pods in the same namespace."""
     return one.namespace == other.namespace and (
         any(selects(selector, other.labels) for selector in one.apart)
         or any(selects(selector, one.labels) for selector in other.apart)

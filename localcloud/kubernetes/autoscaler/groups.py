@@ -85,7 +85,7 @@ def is_complete(node: Node, group: Group) -> bool:
     """True if a node already has all device resources in its group's template.
 
     A node with the accelerator label is incomplete until its device plugins register. A node without the label always
-    counts as complete, so its group could grow again before the plugins register, as with the real autoscaler.
+    counts as complete. As with the real autoscaler, its group could grow again before the plugins register.
     """
     if ACCELERATOR_LABEL not in node.labels:
         return True

@@ -16,7 +16,7 @@ class Plan:
     helped: Mapping[str, tuple[Pod, ...]] = field(default_factory=dict)
     """Pods that trigger the scale-up, by group."""
     hopeless: Sequence[tuple[Pod, str]] = ()
-    """Pods that no scale-up can currently help, each with the reason."""
+    """Pods that no scale-up can help at the moment, each with the reason."""
     expected: Mapping[str, str] = field(default_factory=dict)
     """Pod -> name of the existing or future node that it fits on. The scheduler should place the pod there soon."""
     is_held: bool = False

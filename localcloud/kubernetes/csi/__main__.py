@@ -1,6 +1,6 @@
 """`python -m localcloud.kubernetes.csi --driver D --instance i-... --region R --aws URL --pid PID`: run a driver on a node.
 
-It starts in the machine's mount namespace, where Python is installed, and then enters the mount namespace of PID.
+The driver starts in the machine's mount namespace, where Python is installed. It then enters PID's mount namespace.
 """
 
 import argparse
@@ -55,7 +55,7 @@ def main() -> int:
 
 
 class MountClient:
-    """Client of the local AWS: asks whether the node may mount a volume, and where its files are."""
+    """Asks the local AWS whether the node may mount a volume, and where the volume's files are."""
 
     def __init__(self, url: str, region: str, instance: str) -> None:
         self._url, self._region, self._instance = url, region, instance

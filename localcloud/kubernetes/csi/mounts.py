@@ -24,7 +24,7 @@ def enter(pid: int) -> None:
 
 
 def bind(source: Path, target: Path, *, read_only: bool) -> None:
-    """Create the target and bind-mount a folder there. Do nothing if the target already is a mount point."""
+    """Create the target and bind-mount a folder there. Do nothing if the target is already a mount point."""
     target.mkdir(parents=True, exist_ok=True, mode=0o750)
     if is_mounted(target):
         return
@@ -52,7 +52,7 @@ def is_mounted(target: Path) -> bool:
 
 
 def _plain(text: str) -> str:
-    """Decode a path from mountinfo, in which the kernel writes spaces and backslashes as octal escapes."""
+    """Decode a path from mountinfo, where the kernel writes whitespace and backslashes as octal escapes."""
     for code in (r"\040", r"\011", r"\012", r"\134"):
         text = text.replace(code, chr(int(code[1:], 8)))
     return text

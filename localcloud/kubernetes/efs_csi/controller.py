@@ -71,7 +71,7 @@ class Controller:
         try:
             self._api.create(_VOLUMES, provisioning.volume(storage_class, claim, str(handle)))
         except ApiError as error:
-            if error.status == 409:  # an earlier event for this claim has already created it
+            if error.status == 409:  # an earlier event for this claim already created the volume
                 return
             raise
         self._record_event(claim, "ProvisioningSucceeded", f"Successfully provisioned volume {provisioning.volume_name(claim)}")
@@ -111,7 +111,8 @@ class Controller:
         return self._cluster.api
 
     def _efs(self) -> Any:
-        """Return an EFS client that has the IAM role of the controller's service account, like the real controller."""
+        """Return an EFS client that, like the real controller, uses the IAM role of the controller's service
+        account."""
         import boto3  # slow to import
 
         cluster = self._cluster

@@ -38,7 +38,7 @@ _NOT_HERE = {"az", "reuseAccessPoint", "crossaccount", "enforceZoneAffinity", "e
 
 
 class Unprovisionable(Exception):
-    """No volume can be created. The message names the error in the storage class or the claim."""
+    """No volume can be created. The message describes the error in the storage class or the claim."""
 
 
 @dataclass(frozen=True)

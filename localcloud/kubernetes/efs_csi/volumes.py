@@ -11,7 +11,9 @@ from localcloud.kubernetes.efs_csi.handles import Handle, InvalidHandle
 ENCRYPT_IN_TRANSIT = "encryptInTransit"
 
 Resolve = Callable[[Handle, bool], Source]
-"""Takes a volume handle and whether data is encrypted in transit; returns where the files are. Raises MountRefused."""
+"""Returns where a volume's files are. Arguments: its handle, and whether data is encrypted in transit. Raises
+MountRefused.
+"""
 
 
 @dataclass(frozen=True)

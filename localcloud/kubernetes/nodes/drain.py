@@ -75,7 +75,7 @@ def _patch(api: Api, node: str, change: dict[str, Any]) -> None:
 
 
 def forget(api: Api, node: str) -> None:
-    """Delete the Node object and its pods after the instance has stopped."""
+    """Delete the Node object and the pods of an instance that has stopped."""
     api.delete(f"/api/v1/nodes/{node}")
     for pod in pods_on(api, node):
         api.delete(_path(pod), gracePeriodSeconds=0)

@@ -2,8 +2,8 @@
 
 Mounted kernel files such as /proc/meminfo report the memory of the node's instance type.
 
-All mounts are in the node's mount namespace and disappear with its last process. On the node, standard paths such as
-/var/lib/kubelet belong to that node alone, so upstream DaemonSets with hostPath volumes work.
+All mounts are in the node's mount namespace and disappear with its last process. Each node has its own /var/lib/kubelet
+and other standard paths, so upstream DaemonSets with hostPath volumes work.
 """
 
 import os
@@ -16,7 +16,7 @@ from pathlib import Path
 from localcloud.kubernetes.nodes.hardware import Bind
 
 OWN = ("etc", "run", "var")
-"""Top-level folders that nodes do not share: each node has its own."""
+"""Top-level folders that are private to each node."""
 KERNEL = ("proc", "sys")
 EXTENDED = "opt"
 """Top-level folder that shows the machine's entries to a node and lets the node create its own: device plugins create
@@ -39,7 +39,7 @@ _KERNEL_SETTINGS = {
     "kernel/keys/root_maxkeys": "1000000",
     "kernel/keys/root_maxbytes": "25000000",
 }
-"""Kernel settings that a kubelet would otherwise change for the whole machine, without ever restoring them.
+"""Kernel settings that a kubelet would otherwise change for the whole machine and never restore.
 https://github.com/kubernetes/kubernetes/blob/v1.35.0/staging/src/k8s.io/component-helpers/node/util/sysctl/sysctl.go"""
 
 

@@ -44,9 +44,9 @@ NODE_ADDONS: tuple[type[NodeAddon], ...] = (EfsCsi, FsxCsi, NodeMonitoring)
 """Parts that run a process on each node."""
 
 LOST_SECONDS = 90.0
-"""How long to wait until a stopped node is NotReady, which takes about 50 seconds (node-monitor-grace-period)."""
+"""Timeout for a stopped node to become NotReady. This takes about 50 seconds (node-monitor-grace-period)."""
 WORKERS = 16
-"""Number of threads that simulated nodes share (up to a thousand nodes). Each real node has its own thread."""
+"""Number of threads shared by all simulated nodes (up to a thousand). Each real node has its own thread."""
 
 
 class Fleet(Part):
@@ -214,7 +214,7 @@ class Fleet(Part):
         self._label(member)
 
     def _label(self, member: Member) -> None:
-        """Set the labels that EKS and the cloud controller set. NodeRestriction does not let the kubelet set them."""
+        """Add the labels of EKS and the cloud controller. NodeRestriction does not allow the kubelet to set them."""
         wanted = labels.of_controllers(member.machine, self._groups.get(member.machine.node_group))
         self.cluster.api.patch(f"/api/v1/nodes/{member.machine.name}", {"metadata": {"labels": wanted}})
 
@@ -260,7 +260,7 @@ class Fleet(Part):
         self._work(member, leave)
 
     def _leave(self, member: Member) -> None:
-        """Drain a node that its Auto Scaling group scaled in, then remove it."""
+        """Drain and remove a node after its Auto Scaling group has scaled in the instance."""
         api, name = self.cluster.api, member.machine.name
         self._try(member, lambda: drain.drain(api, name, self._ending.is_set, drain.limit()))
         self._switch_off(member)

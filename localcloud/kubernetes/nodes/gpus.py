@@ -10,8 +10,8 @@ from localcloud.kubernetes.nodes.finding import RunningNode
 from localcloud.kubernetes.nodes.machine import Machine
 
 FOLDER: Final = Path("var/lib/kubelet/device-plugins/gpumpi")
-"""Folder of the files on the node. It is in a subfolder because a starting kubelet deletes all files directly in
-device-plugins."""
+"""Folder of the files on the node. It is a subfolder of device-plugins, because a kubelet deletes all files directly in
+device-plugins when it starts."""
 OF_EXPORTERS: Final = Path("var/lib/kubelet/pod-resources/gpumpi")
 """The same files for exporters, which mount only pod-resources."""
 GPUS_FILE: Final = "gpus"

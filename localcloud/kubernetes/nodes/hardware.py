@@ -35,7 +35,7 @@ def write(machine: Machine, cpus: str, folder: Path) -> tuple[Bind, ...]:
 
 
 def memory_info(machine: Machine) -> str:
-    """Return the text of /proc/meminfo. Reserved huge pages do not count as free, as on Linux."""
+    """Return the text of /proc/meminfo. As on Linux, reserved huge pages do not count as free."""
     free = machine.memory_kib - machine.huge_page_kib
     amounts = {"MemTotal": machine.memory_kib, "MemFree": free, "MemAvailable": free, "SwapTotal": 0, "SwapFree": 0}
     lines = [f"{name + ':':<16}{amount:>8} kB\n" for name, amount in amounts.items()]
@@ -46,7 +46,7 @@ def memory_info(machine: Machine) -> str:
 
 
 def _write_numa(folder: Path, machine: Machine, cpus: str) -> None:
-    """Write a single NUMA node with all CPUs and memory. There is no benefit in splitting fake memory."""
+    """Write a single NUMA node with all CPUs and memory. Splitting fake memory would gain nothing."""
     node = folder / "node0"
     node.mkdir(parents=True)
     for name in ("online", "possible", "has_cpu", "has_memory"):

@@ -13,7 +13,7 @@ def config(name: str, kubeconfig: Path, pods: IPv4Network) -> dict[str, Any]:
         "clientConnection": {"kubeconfig": str(kubeconfig)},
         "clusterCIDR": str(pods),
         "hostnameOverride": name,
-        # 0 keeps the kernel's limits: they can be changed only in the root network namespace.
+        # 0 keeps the kernel's limits, which can be changed only in the root network namespace.
         "conntrack": {"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
         "healthzBindAddress": "127.0.0.1:10256",
         "metricsBindAddress": "127.0.0.1:10249",

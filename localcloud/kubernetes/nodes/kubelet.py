@@ -1,4 +1,4 @@
-"""The kubelet configuration of a node. It matches the one that nodeadm writes, as far as this machine allows.
+"""The kubelet configuration of a node. It matches nodeadm's configuration as far as this machine allows.
 
 https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/
 https://github.com/awslabs/amazon-eks-ami/blob/main/nodeadm/internal/kubelet/config.go
@@ -18,7 +18,7 @@ POD_MEMORY_MIB, BASE_MEMORY_MIB, EVICTION_MEMORY_MIB = 11, 255, 100
 
 @dataclass(frozen=True)
 class Certificates:
-    """Certificate files with which the kubelet authenticates itself and verifies its clients."""
+    """Certificate files that the kubelet uses to authenticate itself and to verify its clients."""
 
     authority: Path
     certificate: Path

@@ -49,10 +49,11 @@ SIMULATED = Taint(SIMULATED_TAINT, "true", "NoSchedule")
 
 
 def at_registration(machine: Machine) -> dict[str, str]:
-    """Return the labels with which the kubelet registers: labels from user data, plus instance type and location.
+    """Return the labels that the kubelet sets at registration: labels from user data, plus instance type and location.
     Another label marks nodes with devices, which are always emulated.
 
-    On EKS the cloud controller adds the location shortly afterwards. NodeRestriction lets a kubelet set it, too.
+    On EKS, the cloud controller adds the location labels shortly afterwards. NodeRestriction also allows the kubelet to
+    set them.
     """
     return {
         **machine.user_data.labels,
@@ -105,7 +106,7 @@ class Change:
     taints: Sequence[Taint]
     """The node group's new taints."""
     replaced: frozenset[tuple[str, str]]
-    """Key and effect of each of the node group's old taints, which are removed."""
+    """Keys and effects of the node group's old taints, which are removed."""
 
     def taints_after(self, present: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Return the node's taints after the change. Taints from other sources are kept."""

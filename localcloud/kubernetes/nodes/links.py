@@ -29,7 +29,7 @@ def namespace_of_node(cluster_namespace: str, number: int | str) -> str:
 
 
 class Wiring:
-    """The nodes linked to a cluster's bridge. Every linked node has routes to and from all others."""
+    """Links a cluster's nodes to its bridge, and adds routes between all of them."""
 
     def __init__(self, cluster_namespace: str, addresses: Addresses) -> None:
         self._cluster, self._addresses = cluster_namespace, addresses
@@ -54,13 +54,13 @@ class Wiring:
             network.inside(self._cluster, lambda: _set_link(place, "up" if up else "down"))
 
     def disconnect(self, place: NodeNetwork) -> None:
-        """Remove the node's namespace, its link and the routes to it. Skip any that do not exist."""
+        """Remove the node's namespace, its link and the routes to it, if they exist."""
         with self._lock:
             if place in self._places:
                 self._places.remove(place)
             for namespace in (self._cluster, *(other.namespace for other in self._places)):
                 _remove_route(namespace, place)
-            # The kernel also removes a namespace's links, but only later, and a new link may need the name at once.
+            # The kernel removes a namespace's links only some time later, but a new link may need the name at once.
             network.inside(self._cluster, lambda: _remove_link(place))
             network.remove(place.namespace)
 

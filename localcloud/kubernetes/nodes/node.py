@@ -70,7 +70,7 @@ class Node:
 
     @property
     def daemons(self) -> dict[str, str]:
-        """Supervisor names of the node's daemons, by kind."""
+        """Names of the node's daemons in the supervisor, by kind."""
         return {kind: f"{kind}-{self.title}" for kind in ("machine", "containerd", "kubelet", "kube-proxy")}
 
     @property
@@ -104,7 +104,7 @@ class Node:
             self._logind.shut_down(is_over)
 
     def stop(self) -> None:
-        """Stop all processes of the node and remove its resources. Skip any that do not exist."""
+        """Stop the node's processes and remove its resources, as far as they exist."""
         supervisor = self._cluster.supervisor
         first = self.process("machine")
         if self._logind is not None:
@@ -142,7 +142,7 @@ class Node:
         server = next((server for server in self._cluster.supervisor.running() if server.name == name), None)
         try:
             entered = server.process() if server is not None else None
-            # The supervisor's child is nsenter or unshare, whose own child in the node's PID namespace is the daemon.
+            # The supervisor starts nsenter or unshare. The daemon is its child, in the node's PID namespace.
             return next(iter(entered.children()), None) if entered is not None else None
         except psutil.NoSuchProcess:
             return None

@@ -1,4 +1,4 @@
-"""Keeps track of a cluster's nodes: which are real, and the phase of each. Pure and thread-safe."""
+"""Records which nodes of a cluster are real, and the phase of each node. Thread-safe and without I/O."""
 
 import threading
 from collections.abc import Callable
@@ -83,7 +83,7 @@ class Roster:
             self._members.pop(member.machine.id, None)
 
     def promote(self, kind: Kind) -> Member | None:
-        """If there is room, make the oldest simulated member real and return it. The caller restarts its node."""
+        """Make the oldest simulated member real if there is room, and return it. The caller must restart the node."""
         with self._lock:
             if not self._has_room_unlocked(kind):
                 return None
@@ -113,7 +113,8 @@ class Roster:
         return next(iter(self._matching(lambda member: member.machine.name == name)), None)
 
     def progress(self, node_group: str) -> Progress:
-        """Return WAIT while a node is starting or leaving. `problem` is the reason why a node failed to start."""
+        """Return WAIT while a node is starting or leaving. After that, return the first start error and the number
+        of ready nodes."""
         members = self.members(node_group)
         if any(member.phase in ("starting", "leaving") for member in members):
             return WAIT

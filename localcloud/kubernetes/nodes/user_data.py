@@ -26,7 +26,7 @@ class UserData:
     """Node settings from user data. The defaults apply if there is no user data."""
 
     cluster: str | None = None
-    """Name of the cluster to join; None if user data contains none."""
+    """Name of the cluster to join; None if the user data does not specify one."""
     missing: tuple[str, ...] = ()
     """Missing fields that nodeadm requires in addition to the cluster's name."""
     runs_bootstrap_script: bool = False

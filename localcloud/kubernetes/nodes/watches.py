@@ -14,7 +14,7 @@ NEEDED = 1024
 
 
 def allow(limit: Path = LIMIT) -> None:
-    """Raise the machine's limit if it is too low. It is not lowered again: other programs may depend on it by then."""
+    """Raise the machine's limit if it is too low. It stays raised, because other programs may depend on it by then."""
     present = int(limit.read_text())
     if present >= NEEDED:
         return

@@ -27,7 +27,7 @@ def environment(region: str, aws_url: str) -> Mapping[str, str]:
 
 
 def patch(pod: Mapping[str, Any], region: str, aws_url: str) -> list[Json]:
-    """Return a JSON patch that keeps the pod's own settings. It is empty if the pod is already patched."""
+    """Return a JSON patch that keeps the pod's own settings. The patch is empty if the pod is already patched."""
     spec, annotations = pod["spec"], pod.get("metadata", {}).get("annotations") or {}
     skipped = {name.strip() for name in annotations.get(SKIP_CONTAINERS, "").split(",")}
     operations: list[Json] = []

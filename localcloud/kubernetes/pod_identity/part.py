@@ -74,7 +74,7 @@ class PodIdentity(Part):
             return credentials.assume(self.cluster.account, self.cluster.region, self.cluster.name, pod)
 
     def _pod_of(self, token: str) -> Pod:
-        """Get the token's pod from the API server.
+        """Look up the token's pod with a TokenReview.
 
         The caller must not hold the local AWS's lock, because the API server may need it.
         """

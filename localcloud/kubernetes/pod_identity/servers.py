@@ -19,9 +19,9 @@ CREDENTIALS_PATH = "/v1/credentials"
 _TIMEOUT_SECONDS = 20.0
 Json = dict[str, Any]
 Mutate = Callable[[Json], list[Json]]
-"""Takes a pod, whose metadata must include its namespace, and returns the JSON patch for it."""
+"""Returns the JSON patch for a pod. The pod's metadata must include its namespace."""
 Assume = Callable[[str], dict[str, str]]
-"""Takes a pod's token and returns the credentials for the pod. Raises CredentialsRefused."""
+"""Returns credentials for the pod that a token is bound to. Raises CredentialsRefused."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -41,7 +41,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def serve_webhook(listener: socket.socket, context: ssl.SSLContext, mutate: Mutate) -> Callable[[], None]:
-    """Serve AdmissionReview requests over TLS. Call the returned function to stop."""
+    """Serve AdmissionReview requests over TLS. Call the returned function to stop the server."""
 
     class Handler(_Handler):
         def do_POST(self) -> None:
@@ -61,7 +61,7 @@ def serve_webhook(listener: socket.socket, context: ssl.SSLContext, mutate: Muta
 
 
 def serve_agent(listener: socket.socket, assume: Assume) -> Callable[[], None]:
-    """Serve credentials to AWS SDKs. Call the returned function to stop."""
+    """Serve credentials to AWS SDKs. Call the returned function to stop the server."""
 
     class Handler(_Handler):
         def do_GET(self) -> None:

@@ -29,9 +29,9 @@ class Case:
     drift: Callable[[World, str], object] | None = None
     """Changes the resource with the given id outside Pulumi."""
     drifted: frozenset[str] = frozenset()
-    """Properties that `drift` changes, and that a refresh therefore reports as different."""
+    """Properties that `drift` changes. A refresh must report them as different."""
     remains: Args | None = None
-    """Properties that AWS still reports after a delete, for settings that it can only turn off."""
+    """Properties that AWS still reports after a delete, because such settings can only be turned off."""
 
     @property
     def resource(self) -> Resource:
@@ -46,5 +46,5 @@ def names(*each: str) -> frozenset[str]:
 
 
 def value(fixed: Any) -> Callable[[World], Any]:
-    """Return a function for a constant, that is, a value that needs no other resource."""
+    """Return a function that returns a constant, for a value that needs no other resource."""
     return lambda world: fixed

@@ -22,7 +22,7 @@ from localcloud.engine.kubernetes.settings import Settings
 from localcloud.kubernetes.pki import Authority
 
 Turn = Literal["drop", "answer"]
-"""How the server handles a connection: it receives a request, then closes the connection or answers."""
+"""Reaction of the server to a request: close the connection (drop), or answer."""
 ANSWER = b'HTTP/1.1 200 OK\r\nContent-Length: 14\r\nConnection: close\r\n\r\n{"kind": "It"}'
 
 

@@ -86,7 +86,7 @@ def test_a_definition_is_ready_when_its_kind_is_served(maker: Maker, objects: Ob
         state = maker.create("apiextensions.k8s.io/v1", "CustomResourceDefinition", **definition(group, "Web")).result(30).state
         established = {one["type"]: one["status"] for one in state["status"]["conditions"]}
         assert established["Established"] == "True"
-        # A second definition in the same group with the singular name `web`
+        # This definition conflicts with the first one: both have the singular name `web`.
         second = definition(group, "Other")
         second["metadata"]["name"], second["spec"]["names"]["plural"] = f"others.{group}", "others"
         second["spec"]["names"]["singular"] = "web"

@@ -92,7 +92,7 @@ def test_a_failing_deployment_shows_its_pods_errors(maker: Maker, objects: Objec
     make_replica_set(objects, ready=0)
     make_pod(objects, owner(objects, "apps/v1/replicasets", "ReplicaSet", "web-1"), **status)
     deployment_status(objects, "False")
-    maker.gone.set()  # cancel the wait; a timeout would report the same reasons
+    maker.gone.set()  # cancel instead of waiting for a timeout, which would report the same reasons
     with pytest.raises(InitializationFailed) as failure:
         made.result(30)
     assert failure.value.reasons == [

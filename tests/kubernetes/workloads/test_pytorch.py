@@ -1,4 +1,4 @@
-"""PyTorch DDP on two nodes trains and saves checkpoints. After SIGTERM it exits cleanly, and a later run resumes."""
+"""PyTorch DDP on two nodes trains and saves checkpoints. After SIGTERM, the job exits cleanly; a later run resumes."""
 
 import re
 import secrets

@@ -142,7 +142,7 @@ def _obstacle(cluster: Cluster, group: NodeGroup, instance: Any) -> joining.Obst
 
 
 def _public_subnet_without_address(cluster: Cluster, instance: Any) -> str | None:
-    """Return the node's subnet id if the subnet is public and the node lacks the public address that it needs there.
+    """Return the node's subnet id if the subnet is public but the node lacks the required public address.
 
     https://docs.aws.amazon.com/eks/latest/userguide/create-managed-node-group.html
     """

@@ -56,7 +56,7 @@ def delete_template(ec2: Any, template_id: str) -> None:
 
 
 def template_data(cluster: Cluster, record: Record, user: UserTemplate, types: list[str], profile: str) -> Record:
-    """Return the user's launch data, completed by EKS.
+    """Return the user's launch template data with EKS's additions.
 
     EKS sets the AMI, instance type, profile, cluster security group, user data and tags.
     """
@@ -66,7 +66,7 @@ def template_data(cluster: Cluster, record: Record, user: UserTemplate, types: l
     if not data.get("NetworkInterfaces") and not data.get("SecurityGroupIds") and not data.get("SecurityGroups"):
         data["SecurityGroupIds"] = [cluster.record["resourcesVpcConfig"]["clusterSecurityGroupId"]]
     for interface in data.get("NetworkInterfaces", []):
-        # Nodes reach the control plane through the cluster security group. EKS adds it only if the user sets no groups.
+        # Nodes reach the control plane through the cluster security group. EKS adds this group only if the user sets none.
         if not interface.get("Groups"):
             interface["Groups"] = [cluster.record["resourcesVpcConfig"]["clusterSecurityGroupId"]]
     if not user.image_id:

@@ -125,7 +125,7 @@ def changed_labels(wanted: Record, current: dict[str, str]) -> dict[str, str]:
 
 
 def changed_taints(wanted: Record, current: list[Record]) -> list[Record]:
-    """Return the taints after a change. Key and effect identify a taint.
+    """Return the taints after a change. A taint is identified by its key and effect.
 
     https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateTaintsPayload.html
     """

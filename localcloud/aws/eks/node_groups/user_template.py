@@ -1,4 +1,4 @@
-"""User's launch template: the settings that a managed node group uses, and those that it rejects.
+"""User's launch template: the settings that a managed node group uses or rejects.
 
 https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html
 https://docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html
@@ -15,7 +15,7 @@ from localcloud.aws.errors import AwsError
 
 
 def read(call: Call, wanted: Record | None) -> UserTemplate:
-    """Return the template that the user names. Raise EKS's error for settings that node groups do not allow."""
+    """Return the user's launch template. Raise EKS's error for settings that node groups do not allow."""
     if wanted is None:
         return UserTemplate()
     if bool(wanted.get("id")) == bool(wanted.get("name")):
@@ -55,7 +55,7 @@ def _refuse_prohibited(data: Record) -> None:
 
 
 def _refuse_malformed(ec2: Any, data: Record) -> None:
-    """Reject template data that EC2 cannot launch. EKS tries a launch before it creates the node group."""
+    """Reject template data that EC2 cannot launch. EKS attempts a launch before it creates the node group."""
     problem = None
     interfaces = data.get("NetworkInterfaces", [])
     if interfaces and (data.get("SecurityGroupIds") or data.get("SecurityGroups")):
@@ -78,7 +78,7 @@ def _is_mime(user_data: str) -> bool:
 
 
 def check_capacity(capacity_type: str, template: UserTemplate, instance_types: list[str]) -> None:
-    """Check the market options. Spot is requested in the node group; the template can only request a capacity block."""
+    """Check the market options. Users request Spot in the node group; the template can request only Capacity Blocks."""
     market = template.data.get("InstanceMarketOptions", {}).get("MarketType")
     if capacity_type != "CAPACITY_BLOCK":
         if market:

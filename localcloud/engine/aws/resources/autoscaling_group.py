@@ -23,8 +23,8 @@ HOOK = {
 
 @register
 class Group(Resource):
-    """Auto Scaling group. The handler does not wait for its instances, so it requires `waitForCapacityTimeout: "0"` and
-    `forceDelete`."""
+    """Auto Scaling group. The handler does not wait for the group's instances, so it requires
+    `waitForCapacityTimeout: "0"` and `forceDelete`."""
 
     token = "aws:autoscaling/group:Group"
     title = "Auto Scaling Group"

@@ -1,7 +1,7 @@
 """Inline rules of a security group, represented as sets of `{fromPort, toPort, protocol, cidrBlocks, ...}`.
 
-EC2 stores one rule per source, whereas a program may combine several sources in one rule. As long as EC2 has all single
-rules that make up a combined rule, the state contains the combined rule, so that an unchanged program shows no diff.
+EC2 stores one rule per source, but a program may combine several sources in one rule. If EC2 has all single rules of a
+combined rule, the state contains the combined rule, so an unchanged program shows no diff.
 """
 
 from collections import defaultdict

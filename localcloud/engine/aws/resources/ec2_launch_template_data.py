@@ -28,7 +28,7 @@ class Part:
     tags: bool = False
     number: bool = False
     always: Any = None
-    """Default value that is sent to EC2 if the property is not set."""
+    """Default value to send to EC2 if the property is not set."""
     empty: Any = ""
     """Value that stands for "not set"."""
 

@@ -126,8 +126,8 @@ def destination_key(route: Mapping[str, Any]) -> str:
 
 
 def is_ours(route: Mapping[str, Any]) -> bool:
-    """Return whether a Pulumi program can manage the route. It cannot manage the local route, propagated routes or
-    routes to gateway endpoints."""
+    """Return whether a Pulumi program can manage the route. Programs cannot manage the local route, propagated
+    routes or routes to gateway endpoints."""
     gateway = str(route.get("GatewayId") or "")
     by_endpoint = gateway.startswith("vpce-") and bool(route.get("DestinationPrefixListId"))
     return gateway != "local" and route.get("Origin") != "EnableVgwRoutePropagation" and not by_endpoint

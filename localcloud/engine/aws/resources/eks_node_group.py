@@ -158,8 +158,8 @@ def creation_request(args: Args) -> dict[str, Any]:
 
 
 def configuration_request(old: State, new: Args, changed: frozenset[str]) -> dict[str, Any]:
-    """Return an UpdateNodegroupConfig request, which contains labels and taints as differences and all other settings
-    in full."""
+    """Return an UpdateNodegroupConfig request. It contains only the changes to labels and taints, but other changed
+    settings in full."""
     request: dict[str, Any] = {}
     if "labels" in changed:
         before, after = old.get("labels") or {}, new.get("labels") or {}

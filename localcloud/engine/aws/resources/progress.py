@@ -1,4 +1,4 @@
-"""Waits until AWS has created or deleted a resource. Failures are worded as in the official provider."""
+"""Wait until AWS has created or deleted a resource. Failures are worded as in the official provider."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple

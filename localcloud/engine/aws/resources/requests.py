@@ -19,7 +19,7 @@ def code_of(error: ClientError) -> str:
 
 
 def only(describe: Callable[[], list[dict[str, Any]]], *absent: str) -> dict[str, Any] | None:
-    """Return the first result of `describe`, or None if it is empty or AWS returns an error code in `absent`."""
+    """Return the first result of `describe`, or None if there is no result or AWS returns an error code in `absent`."""
     try:
         found = describe()
     except ClientError as error:
@@ -49,7 +49,7 @@ def completing(id: str) -> Iterator[None]:
 
 
 def retry(aws: Aws, what: str, call: Callable[[], T], *transient: str, containing: str = "", timeout: float) -> T:
-    """Retry the call while AWS returns an error code in `transient` and a message containing `containing`. On timeout,
+    """Retry the call while AWS returns an error code in `transient` with a message containing `containing`. On timeout,
     raise the last error."""
     refusals: list[ClientError] = []
 

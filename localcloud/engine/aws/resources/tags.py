@@ -9,7 +9,7 @@ TAGS: Mapping[str, Prop] = {"tags": Prop(default={})}
 
 
 class TagChanges(NamedTuple):
-    """Tags that must be written or removed so that a resource has the tags that the program sets."""
+    """Tags to write and tag keys to remove, so that a resource's tags match the program."""
 
     written: dict[str, str]
     removed: list[str]

@@ -25,7 +25,7 @@ class Scene:
     """Data that a readiness check keeps between the polls of one wait."""
 
     def owned(self, kind: Kind, owner: Object, selector: Mapping[str, Any] | None) -> list[Object]:
-        """Return the objects of a kind that `owner` owns, or an empty list if they cannot be read."""
+        """Return the objects of this kind that `owner` owns; empty if they cannot be read."""
         query = {"labelSelector": text} if (text := selector_text(selector or {})) else {}
         uid = nested(owner, "metadata", "uid")
         found = self.all(kind, **query)
@@ -70,7 +70,7 @@ class Condition:
     """True if the check also depends on other objects. A watch on this object does not report changes to those
     objects."""
     when_read: bool = False
-    """True if a refresh also reports when the object is not ready."""
+    """True if a refresh also runs the check and reports an object that is not ready."""
     seconds: float | None = None
     """Maximum timeout for this kind, in seconds."""
 

@@ -17,7 +17,7 @@ from localcloud.engine.kubernetes.waits.wait_for import condition as annotated_c
 
 DEFAULT_SECONDS = 600.0
 WATCH_SECONDS = 2
-"""Duration of a watch. It is short, so that the provider soon notices a disconnected engine."""
+"""Duration of a watch. It is short so the provider soon notices that the engine has disconnected."""
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 1.0
 DELETED_WITHOUT_WAIT = frozenset(
     {"v1/Namespace", "v1/Pod", "v1/ReplicationController", "apps/v1/DaemonSet", "apps/v1/Deployment", "apps/v1/StatefulSet"}
@@ -143,7 +143,7 @@ def _reasons(wanted: Condition, scene: Scene) -> tuple[str, ...]:
 
 
 def _next(cluster: Cluster, live: Object, pause: float, patience: Patience, *, by_watching: bool) -> Object:
-    """Wait for a change of the object, or for `pause` seconds, and return the object."""
+    """Wait until the object changes or `pause` seconds have passed, then return the object."""
     try:
         if by_watching:
             return _watched(cluster, live, patience)

@@ -81,7 +81,7 @@ def _revisions_agree(live: Object) -> bool:
 
 
 def _daemon_set(scene: Scene) -> Verdict:
-    """Check the DaemonSet's status with the rules of https://pkg.go.dev/sigs.k8s.io/cli-utils/pkg/kstatus/status"""
+    """Check the DaemonSet's status by the rules of https://pkg.go.dev/sigs.k8s.io/cli-utils/pkg/kstatus/status"""
     status = scene.live.get("status") or {}
     if not observed(scene.live) or "desiredNumberScheduled" not in status:
         return Verdict(False, "Waiting for the DaemonSet controller")
