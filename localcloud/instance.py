@@ -122,7 +122,7 @@ class LocalCloud:
         return {name: server for name, (server, _) in EMULATORS.items() if not (self.bin / f"{PLUGIN}{name}").exists()}
 
     def must_run(self) -> None:
-        """Raises NotRunning unless the local AWS and the emulated providers run."""
+        """Raises NotRunning unless the local AWS and the emulated providers are running."""
         for name in ("aws", *self.emulators.values()):
             self.server(name)
 

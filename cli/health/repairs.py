@@ -74,6 +74,6 @@ def moments(known: Journal | None, name: str) -> list[Moment]:
 
 def _why(entry: journal.Entry) -> str:
     if entry["reason"] == faults.SILENT:
-        return f"{faults.SILENT}, its kubelet does not renew its lease and cannot be reached"
+        return f"{faults.SILENT}: the kubelet had stopped renewing its lease and could not be reached"
     needs = {"replace": "needs a replacement", "reboot": "needs a reboot"}
     return f"{entry['reason']}, {needs.get(entry['action'], 'a person must look at it')}"

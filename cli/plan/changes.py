@@ -87,7 +87,7 @@ def preview(stack: str, file: Path | None = None) -> Changes:
     try:
         text = pulumi_program.run("preview", "--json", "--stack", stack, *elsewhere)
     except NotFound:
-        return Changes({}, not_previewed=f"there is no Pulumi stack {stack} yet, so everything is created")
+        return Changes({}, not_previewed=f"there is no Pulumi stack {stack} yet, so `pulumi up` will create everything")
     except CommandError as error:
         return failure(" ".join(str(error).split()))
     try:

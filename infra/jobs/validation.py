@@ -157,7 +157,7 @@ def options_of_launchers(job: Job) -> Iterator[Problem]:
     if job.launcher == "torchrun":
         for key, value in (("ranks", job.ranks), ("perSocket", job.per_socket), ("hosts", job.hosts)):
             if value is not None:
-                yield Problem(key, "is an option of mpirun, which launcher torchrun does not use. Remove it.")
+                yield Problem(key, "is an option of mpirun, which the torchrun launcher does not use. Remove it.")
     if job.launcher != "mpijob" and job.mpi_implementation != "OpenMPI":
         fix = "Use OpenMPI, or launcher: mpijob."
         yield Problem("mpiImplementation", f"{job.mpi_implementation} is not supported by launcher {job.launcher}. {fix}")

@@ -346,7 +346,9 @@ def test_the_history_has_what_the_controller_did_also_of_a_node_that_is_gone() -
 def test_the_history_says_why_a_silent_node_was_taken_out() -> None:
     known = journal.observed(journal.empty(), [taken_out("draining", silent=True)], ["uid-a"], NOW)
     (moment,) = findings.history("a", None, (), (), known)
-    assert moment.text == "taken out of service: KubeletSilent, its kubelet does not renew its lease and cannot be reached"
+    assert (
+        moment.text == "taken out of service: KubeletSilent: the kubelet had stopped renewing its lease and could not be reached"
+    )
 
 
 def test_a_node_that_the_brake_keeps_in_service_is_reported_as_held() -> None:

@@ -246,7 +246,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     # options that a launcher does not support
     (
         {"launcher": "torchrun", "ranks": 2},
-        "ranks: is an option of mpirun, which launcher torchrun does not use. Remove it.",
+        "ranks: is an option of mpirun, which the torchrun launcher does not use. Remove it.",
     ),
     (
         {"launcher": "standalone", "mpiImplementation": "Intel"},
