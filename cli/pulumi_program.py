@@ -1,5 +1,6 @@
 """Run the `pulumi` program on the stacks of this clone."""
 
+import json
 import os
 import subprocess
 import sys
@@ -14,17 +15,36 @@ PASSPHRASE_PROBLEMS: Final = {
 }
 """Texts in Pulumi's errors: https://github.com/pulumi/pulumi/blob/v3.246.0/pkg/secrets/passphrase/manager.go"""
 
+SEVERITIES: Final = ("error", "info#err")
+"""Severities of errors of Pulumi and its providers, and of what the program printed on stderr:
+https://github.com/pulumi/pulumi/blob/v3.246.0/sdk/go/common/diag/sink.go
+"""
+PROGRAM_ENDED: Final = "Program exited with non-zero exit code"
+"""Pulumi's own error after an error of the program."""
+
 
 def run(*arguments: str, text: str | None = None) -> str:
     """Return the output of `pulumi`. `text` is its input. Raises NotFound if there is no such stack."""
     done = _run(*arguments, input=text or "", capture_output=True, text=True)
     if done.returncode:
-        reason = done.stderr.strip() or done.stdout.strip()
+        reason = _reason(done.stdout, done.stderr)
         if problem := next((problem for text, problem in PASSPHRASE_PROBLEMS.items() if text in reason), None):
             raise CommandError(f"{problem}; set PULUMI_CONFIG_PASSPHRASE to the passphrase with which the stack was created")
         kind = NotFound if "no stack named" in reason else CommandError
         raise kind(f"pulumi {' '.join(arguments[:2])}: {reason}")
     return done.stdout
+
+
+def _reason(output: str, errors: str) -> str:
+    """Return why `pulumi` failed. `preview --json` reports it in the document that it prints, next to the settings."""
+    try:
+        found = [(one["severity"], str(one["message"]).strip()) for one in json.loads(output)["diagnostics"]]
+    except (ValueError, KeyError, TypeError):
+        found = []
+    for wanted in SEVERITIES:
+        if texts := [text for severity, text in found if severity == wanted and text and PROGRAM_ENDED not in text]:
+            return "; ".join(texts)
+    return errors.strip() or output.strip()
 
 
 def destroy(stack: str) -> None:

@@ -20,7 +20,7 @@ from testkit.waiting import wait_until
 POOL, IMAGE = "train", "openmpi:5"
 NODES: Final = 2
 HARMLESS: Final = 24
-"""Number of application errors, none of which may cordon a node."""
+"""Number of application errors. None of them may cordon a node."""
 BRAKE_SECONDS: Final = 15
 """Time to watch a second broken node: fifteen times the controller's polling interval."""
 PROGRAM: Final = """

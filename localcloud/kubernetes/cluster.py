@@ -138,8 +138,7 @@ class Cluster:
         return self.folder / "api-server.away"
 
     def listen(self, address: str, port: int) -> socket.socket:
-        """Listen inside the namespace until the cluster stops. Without a namespace, listen on a free port of
-        127.0.0.1."""
+        """Listen inside the namespace, or without one on a free port of 127.0.0.1, until the cluster stops."""
         if self.namespace is None:
             address, port = "127.0.0.1", 0
         listener = network.listen(self.namespace, address, port)

@@ -201,7 +201,7 @@ def test_missing_roles_are_unknown_and_not_yes_without_the_simulator(aws: Client
     found = limit_answers(settings())["service-linked roles"]
     assert found.verdict == "unknown"
     assert found.sentences[0].startswith("the account has no AWSServiceRoleFor")
-    assert found.sentences[0].endswith("service-linked roles is not known: you may not call iam:SimulatePrincipalPolicy")
+    assert found.sentences[0].endswith("you may create service-linked roles: you may not call iam:SimulatePrincipalPolicy")
 
 
 def test_the_stack_s_own_addresses_are_not_needed_again(aws: Client) -> None:

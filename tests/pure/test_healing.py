@@ -2,126 +2,24 @@
 
 import copy
 import json
-from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
-from fractions import Fraction
-from typing import Any
+from datetime import timedelta
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from infra.health import journal, repairs
-from infra.health.annotation import ANNOTATION, read
-from infra.health.brake import Brake
-from infra.health.faults import GPU_CONDITION
-from infra.health.healing import Policy, Pool
+from infra.health import journal
+from infra.health.annotation import ANNOTATION
+from infra.health.healing import Policy
 from infra.platform.job_controller.in_pod.actions import DeletePod
-from infra.platform.job_controller.in_pod.api import ApiError
 from infra.platform.job_controller.in_pod.job import cut_off
 from infra.platform.job_controller.in_pod.mirror import trimmed_node
-from infra.platform.job_controller.in_pod.nodes import Nodes, leaving, policy, stranded
+from infra.platform.job_controller.in_pod.nodes import leaving, policy, stranded
 from tests.pure.controlled_jobs import Controlled, job, launcher, main, pod, workers
+from tests.pure.healed_cluster import BUS, POLICY, WINDOW, Cluster, Killed, node
 
-Object = dict[str, Any]
-START = datetime(2026, 11, 23, 12, tzinfo=UTC)
-WINDOW = timedelta(hours=1)
-POLICY = Policy((Pool({"pool": "train"}, 8),), brake=Brake(Fraction(1, 5), WINDOW))
 EXISTING = Policy(POLICY.pools, existing=True, brake=POLICY.brake)
-BUS, APPLICATION = "NvidiaXID79Error", "NvidiaXID31Error"
-
-
-class Killed(Exception):
-    """The controller was killed before this request."""
-
-
-class Cluster:
-    """API server with nodes and the controller's journal."""
-
-    def __init__(self, size: int) -> None:
-        self.nodes = {f"n{number}": node(f"n{number}") for number in range(size)}
-        self.config_map: Object | None = None
-        self.cordoned: list[tuple[str, datetime]] = []
-        self.now, self.left, self.made = START, 10**6, size
-        self.silent: dict[str, str] = {}
-
-    def call(self, method: str, path: str, body: Object | None = None, kind: str = "") -> Object:
-        self.left -= 1
-        if self.left < 0:
-            raise Killed
-        if path.startswith("api/v1/nodes/"):
-            return self._patch(path.rpartition("/")[2], body or {})
-        if method == "GET" and self.config_map is None:
-            raise ApiError(404, "NotFound", path)
-        if method != "GET":
-            self._store(method, copy.deepcopy(body or {}))
-        return copy.deepcopy(self.config_map or {})
-
-    def _patch(self, name: str, body: Object) -> Object:
-        found = self.nodes.get(name)
-        if found is None or found["metadata"]["resourceVersion"] != body["metadata"]["resourceVersion"]:
-            raise ApiError(409 if found else 404, "Conflict", name)
-        text = body["metadata"]["annotations"][ANNOTATION]
-        if body.get("spec", {}).get("unschedulable"):
-            self.cordoned.append((name, self.now))
-        found["metadata"]["annotations"] = {} if text is None else {ANNOTATION: text}
-        found["spec"] = {key: value for key, value in {**found["spec"], **body.get("spec", {})}.items() if value is not None}
-        found["metadata"]["resourceVersion"] += "1"
-        return found
-
-    def _store(self, method: str, body: Object) -> None:
-        version = (self.config_map or {}).get("metadata", {}).get("resourceVersion")
-        if (method == "POST") != (self.config_map is None) or body["metadata"].get("resourceVersion") != version:
-            raise ApiError(409, "Conflict", "journal")
-        self.config_map = {**body, "metadata": {**body["metadata"], "resourceVersion": f"{version or ''}1"}}
-
-    def round(self, controller: Nodes | None = None, *, busy: Sequence[str] = (), wanted: Policy = POLICY) -> None:
-        seen = [trimmed_node(one) for one in copy.deepcopy(list(self.nodes.values()))]
-        pods = [pod(f"on-{name}", "worker", node=name) for name in busy]
-        (controller or self.controller(wanted)).look(seen, pods, [], self.now)
-
-    def look(self, nodes: Sequence[Object]) -> dict[str, str]:
-        """Return the silent nodes, like `Silence`."""
-        return self.silent
-
-    def controller(self, wanted: Policy = POLICY) -> Nodes:
-        return Nodes(self, "gpumpi-system", wanted, self)  # type: ignore[arg-type]  # it only calls `call` and `look`
-
-    def breaks(self, name: str, reason: str = BUS) -> None:
-        since = self.now.isoformat()
-        self.nodes[name]["status"]["conditions"][1] = {
-            "type": GPU_CONDITION, "status": "False", "reason": reason, "lastTransitionTime": since
-        }  # fmt: skip
-        self.nodes[name]["status"]["allocatable"] = {"nvidia.com/gpu": "7"}
-
-    def repair(self, name: str) -> None:
-        self.nodes[name]["status"] = node(name)["status"]
-
-    def replace(self, name: str) -> None:
-        del self.nodes[name]
-        self.made += 1
-        self.nodes[f"n{self.made}"] = node(f"n{self.made}")
-
-    def state(self, name: str) -> str:
-        found = read(self.nodes[name])
-        return found.state if found else "healthy"
-
-    @property
-    def entries(self) -> list[Object]:
-        assert self.config_map is not None
-        found: list[Object] = journal.read(self.config_map["data"][journal.KEY])["entries"]
-        return found
-
-
-def node(name: str) -> Object:
-    return {
-        "metadata": {"name": name, "uid": f"uid-{name}", "resourceVersion": "1", "labels": {"pool": "train"}},
-        "spec": {"providerID": f"aws:///us-west-2a/i-{name}"},
-        "status": {
-            "conditions": [{"type": "Ready", "status": "True"}, {"type": GPU_CONDITION, "status": "True"}],
-            "allocatable": {"nvidia.com/gpu": "8"},
-        },
-    }
+APPLICATION = "NvidiaXID31Error"
 
 
 def test_a_broken_node_is_drained_repaired_verified_and_back_in_service() -> None:
@@ -371,53 +269,3 @@ def test_a_damaged_journal_or_annotation_stops_nothing() -> None:
 
 def test_the_controller_leaves_nodes_alone_without_a_policy() -> None:
     assert policy(None) is None and policy("") is None
-
-
-def test_a_silent_node_is_taken_out_before_kubernetes_reports_it_and_is_back_after_its_kubelet() -> None:
-    cluster = Cluster(5)
-    controller = cluster.controller()
-    cluster.silent = {"n0": "2026-11-23T11:59:30Z"}
-    cluster.round(controller)
-    seen = [cluster.state("n0")]
-    for seconds, ready, is_silent in ((5, "True", True), (20, "Unknown", True), (5, "True", False), (40, "True", False)):
-        cluster.now += timedelta(seconds=seconds)
-        cluster.nodes["n0"]["status"]["conditions"][0]["status"] = ready
-        cluster.silent = {"n0": "2026-11-23T11:59:30Z"} if is_silent else {}
-        cluster.round(controller)
-        seen.append(cluster.state("n0"))
-    assert seen == ["draining", "repairing", "repairing", "verifying", "healthy"]
-    (entry,) = cluster.entries
-    assert (entry["condition"], entry["reason"], entry["action"]) == ("Ready", "KubeletSilent", "cordon")
-
-
-def test_a_node_that_kubernetes_has_reported_is_not_taken_out() -> None:
-    cluster = Cluster(5)
-    cluster.nodes["n0"]["status"]["conditions"][0]["status"] = "Unknown"
-    cluster.silent = {"n0": "2026-11-23T11:59:30Z"}
-    cluster.round()
-    assert cluster.cordoned == []
-
-
-def test_the_brake_holds_silent_nodes() -> None:
-    cluster = Cluster(5)
-    cluster.silent = dict.fromkeys(cluster.nodes, "2026-11-23T11:59:30Z")
-    cluster.round()
-    assert len(cluster.cordoned) == 1
-
-
-def test_pods_of_a_silent_node_are_deleted_and_removed_at_once() -> None:
-    cluster = Cluster(3)
-    cluster.silent = {"n0": "2026-11-23T11:59:30Z"}
-    cluster.round()
-    out = {**cluster.nodes["n0"], "metadata": {**cluster.nodes["n0"]["metadata"], "name": "one"}}
-    here = job(main(), [pod("train-worker-0", "worker", node="one")])
-    assert [one.seconds for one in leaving([out], [here]) if isinstance(one, DeletePod)] == [None]
-    deleted = job(main(), [pod("train-worker-0", "worker", node="one", deleting=True)])
-    assert [one.seconds for one in stranded([out], [deleted]) if isinstance(one, DeletePod)] == [0]
-
-
-def test_a_node_without_its_kubelet_is_not_verified() -> None:
-    found = node("n0")
-    found["status"]["conditions"][0]["status"] = "Unknown"
-    assert repairs.problem(found, 8) == "the node is not ready"
-    assert repairs.problem(node("n0"), 8) == ""

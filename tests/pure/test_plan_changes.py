@@ -1,5 +1,8 @@
 """`plan` counts the changes that `pulumi preview` reports, and shows the effects of replacements on running jobs."""
 
+import json
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -109,3 +112,19 @@ def test_a_stack_that_does_not_exist_needs_no_preview(answer: str | Exception, m
 
 def test_a_preview_that_was_not_asked_for_is_not_unknown() -> None:
     assert code(Changes({}, not_previewed="--no-preview"), strict=True) == OK
+
+
+def test_the_reason_is_what_the_program_printed_and_not_the_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    sentence = "pools[0].maxSize: 1 is less than desiredSize; set it to 2"
+    printed = {
+        "config": {"gpumpi:pools": "[]"},
+        "diagnostics": [
+            {"message": f"{sentence}\n", "severity": "info#err"},
+            {"message": "error: an unhandled error occurred: Program exited with non-zero exit code: 2\n", "severity": "error"},
+        ],
+    }
+    (tmp_path / "printed.json").write_text(json.dumps(printed))
+    (tmp_path / "pulumi").write_text(f"#!/bin/sh\ncat {tmp_path / 'printed.json'}\nexit 255\n")
+    (tmp_path / "pulumi").chmod(0o700)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    assert preview("mine").sentence() == f"changes unknown: pulumi preview --json: {sentence}"

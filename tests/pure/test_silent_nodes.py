@@ -1,16 +1,19 @@
-"""Which nodes the job controller calls silent."""
+"""Which nodes the job controller calls silent, and how it takes them out."""
 
 import socket
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 
+from infra.health import repairs
+from infra.platform.job_controller.in_pod.actions import DeletePod
 from infra.platform.job_controller.in_pod.mirror import trimmed_node
+from infra.platform.job_controller.in_pod.nodes import leaving, stranded
 from infra.platform.job_controller.in_pod.silence import STALE_SECONDS, Silence, kubelet_answers
+from tests.pure.controlled_jobs import job, main, pod
+from tests.pure.healed_cluster import Cluster, Object, node
 
-Object = dict[str, Any]
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
 
 
@@ -62,7 +65,7 @@ def test_no_node_is_silent_if_the_controller_itself_reaches_none() -> None:
 
 def test_a_kubelet_that_has_stopped_does_not_answer() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        found = _node(server.getsockname()[1])
+        found = _with_kubelet(server.getsockname()[1])
         assert kubelet_answers(found)
     assert not kubelet_answers(found)
 
@@ -71,9 +74,62 @@ def test_a_node_without_an_address_is_not_called_silent() -> None:
     assert kubelet_answers(trimmed_node({"metadata": {"name": "a"}, "spec": {}}))
 
 
-def _node(port: int) -> Object:
+def _with_kubelet(port: int) -> Object:
     status = {
         "addresses": [{"type": "Hostname", "address": "a"}, {"type": "InternalIP", "address": "127.0.0.1"}],
         "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
     }
     return trimmed_node({"metadata": {"name": "a"}, "spec": {}, "status": status})
+
+
+# --- node healing -----------------------------------------------------------------------------------------------------
+
+
+def test_a_silent_node_is_taken_out_before_kubernetes_reports_it_and_is_back_after_its_kubelet() -> None:
+    cluster = Cluster(5)
+    controller = cluster.controller()
+    cluster.silent = {"n0": "2026-11-23T11:59:30Z"}
+    cluster.round(controller)
+    seen = [cluster.state("n0")]
+    for seconds, ready, is_silent in ((5, "True", True), (20, "Unknown", True), (5, "True", False), (40, "True", False)):
+        cluster.now += timedelta(seconds=seconds)
+        cluster.nodes["n0"]["status"]["conditions"][0]["status"] = ready
+        cluster.silent = {"n0": "2026-11-23T11:59:30Z"} if is_silent else {}
+        cluster.round(controller)
+        seen.append(cluster.state("n0"))
+    assert seen == ["draining", "repairing", "repairing", "verifying", "healthy"]
+    (entry,) = cluster.entries
+    assert (entry["condition"], entry["reason"], entry["action"]) == ("Ready", "KubeletSilent", "cordon")
+
+
+def test_a_node_that_kubernetes_has_reported_is_not_taken_out() -> None:
+    cluster = Cluster(5)
+    cluster.nodes["n0"]["status"]["conditions"][0]["status"] = "Unknown"
+    cluster.silent = {"n0": "2026-11-23T11:59:30Z"}
+    cluster.round()
+    assert cluster.cordoned == []
+
+
+def test_the_brake_holds_silent_nodes() -> None:
+    cluster = Cluster(5)
+    cluster.silent = dict.fromkeys(cluster.nodes, "2026-11-23T11:59:30Z")
+    cluster.round()
+    assert len(cluster.cordoned) == 1
+
+
+def test_pods_of_a_silent_node_are_deleted_and_removed_at_once() -> None:
+    cluster = Cluster(3)
+    cluster.silent = {"n0": "2026-11-23T11:59:30Z"}
+    cluster.round()
+    out = {**cluster.nodes["n0"], "metadata": {**cluster.nodes["n0"]["metadata"], "name": "one"}}
+    here = job(main(), [pod("train-worker-0", "worker", node="one")])
+    assert [one.seconds for one in leaving([out], [here]) if isinstance(one, DeletePod)] == [None]
+    deleted = job(main(), [pod("train-worker-0", "worker", node="one", deleting=True)])
+    assert [one.seconds for one in stranded([out], [deleted]) if isinstance(one, DeletePod)] == [0]
+
+
+def test_a_node_without_its_kubelet_is_not_verified() -> None:
+    found = node("n0")
+    found["status"]["conditions"][0]["status"] = "Unknown"
+    assert repairs.problem(found, 8) == "the node is not ready"
+    assert repairs.problem(node("n0"), 8) == ""

@@ -1,0 +1,116 @@
+"""A cluster whose nodes the job controller takes out and brings back: for tests of node healing."""
+
+import copy
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from typing import Any
+
+from infra.health import journal
+from infra.health.annotation import ANNOTATION, read
+from infra.health.brake import Brake
+from infra.health.faults import GPU_CONDITION
+from infra.health.healing import Policy, Pool
+from infra.platform.job_controller.in_pod.api import ApiError
+from infra.platform.job_controller.in_pod.mirror import trimmed_node
+from infra.platform.job_controller.in_pod.nodes import Nodes
+from tests.pure.controlled_jobs import pod
+
+Object = dict[str, Any]
+START = datetime(2026, 11, 23, 12, tzinfo=UTC)
+WINDOW = timedelta(hours=1)
+POLICY = Policy((Pool({"pool": "train"}, 8),), brake=Brake(Fraction(1, 5), WINDOW))
+BUS = "NvidiaXID79Error"
+
+
+class Killed(Exception):
+    """The controller was killed before this request."""
+
+
+class Cluster:
+    """API server with nodes and the controller's journal."""
+
+    def __init__(self, size: int) -> None:
+        self.nodes = {f"n{number}": node(f"n{number}") for number in range(size)}
+        self.config_map: Object | None = None
+        self.cordoned: list[tuple[str, datetime]] = []
+        self.now, self.left, self.made = START, 10**6, size
+        self.silent: dict[str, str] = {}
+
+    def call(self, method: str, path: str, body: Object | None = None, kind: str = "") -> Object:
+        self.left -= 1
+        if self.left < 0:
+            raise Killed
+        if path.startswith("api/v1/nodes/"):
+            return self._patch(path.rpartition("/")[2], body or {})
+        if method == "GET" and self.config_map is None:
+            raise ApiError(404, "NotFound", path)
+        if method != "GET":
+            self._store(method, copy.deepcopy(body or {}))
+        return copy.deepcopy(self.config_map or {})
+
+    def _patch(self, name: str, body: Object) -> Object:
+        found = self.nodes.get(name)
+        if found is None or found["metadata"]["resourceVersion"] != body["metadata"]["resourceVersion"]:
+            raise ApiError(409 if found else 404, "Conflict", name)
+        text = body["metadata"]["annotations"][ANNOTATION]
+        if body.get("spec", {}).get("unschedulable"):
+            self.cordoned.append((name, self.now))
+        found["metadata"]["annotations"] = {} if text is None else {ANNOTATION: text}
+        found["spec"] = {key: value for key, value in {**found["spec"], **body.get("spec", {})}.items() if value is not None}
+        found["metadata"]["resourceVersion"] += "1"
+        return found
+
+    def _store(self, method: str, body: Object) -> None:
+        version = (self.config_map or {}).get("metadata", {}).get("resourceVersion")
+        if (method == "POST") != (self.config_map is None) or body["metadata"].get("resourceVersion") != version:
+            raise ApiError(409, "Conflict", "journal")
+        self.config_map = {**body, "metadata": {**body["metadata"], "resourceVersion": f"{version or ''}1"}}
+
+    def round(self, controller: Nodes | None = None, *, busy: Sequence[str] = (), wanted: Policy = POLICY) -> None:
+        seen = [trimmed_node(one) for one in copy.deepcopy(list(self.nodes.values()))]
+        pods = [pod(f"on-{name}", "worker", node=name) for name in busy]
+        (controller or self.controller(wanted)).look(seen, pods, [], self.now)
+
+    def look(self, nodes: Sequence[Object]) -> dict[str, str]:
+        """Return the silent nodes, like `Silence`."""
+        return self.silent
+
+    def controller(self, wanted: Policy = POLICY) -> Nodes:
+        return Nodes(self, "gpumpi-system", wanted, self)  # type: ignore[arg-type]  # it only calls `call` and `look`
+
+    def breaks(self, name: str, reason: str = BUS) -> None:
+        since = self.now.isoformat()
+        self.nodes[name]["status"]["conditions"][1] = {
+            "type": GPU_CONDITION, "status": "False", "reason": reason, "lastTransitionTime": since
+        }  # fmt: skip
+        self.nodes[name]["status"]["allocatable"] = {"nvidia.com/gpu": "7"}
+
+    def repair(self, name: str) -> None:
+        self.nodes[name]["status"] = node(name)["status"]
+
+    def replace(self, name: str) -> None:
+        del self.nodes[name]
+        self.made += 1
+        self.nodes[f"n{self.made}"] = node(f"n{self.made}")
+
+    def state(self, name: str) -> str:
+        found = read(self.nodes[name])
+        return found.state if found else "healthy"
+
+    @property
+    def entries(self) -> list[Object]:
+        assert self.config_map is not None
+        found: list[Object] = journal.read(self.config_map["data"][journal.KEY])["entries"]
+        return found
+
+
+def node(name: str) -> Object:
+    return {
+        "metadata": {"name": name, "uid": f"uid-{name}", "resourceVersion": "1", "labels": {"pool": "train"}},
+        "spec": {"providerID": f"aws:///us-west-2a/i-{name}"},
+        "status": {
+            "conditions": [{"type": "Ready", "status": "True"}, {"type": GPU_CONDITION, "status": "True"}],
+            "allocatable": {"nvidia.com/gpu": "8"},
+        },
+    }

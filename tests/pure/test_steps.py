@@ -1,0 +1,57 @@
+"""Lines of a log name steps."""
+
+import re
+
+import pytest
+
+from cli.records import JobRecord
+from infra.jobs.progress_rules import problem_of_pattern
+from infra.platform.job_controller.in_pod import progress, steps
+from infra.platform.job_controller.in_pod.progress import Seen
+from infra.platform.job_controller.in_pod.steps import Step
+from tests.docs.tables import ROOT
+from tests.pure.controlled_jobs import Controlled, at, job, launcher, main, workers
+from workloads import progress as helper
+
+WITHIN = {"progress": {"pattern": r"step (\d+)", "within": 60}}
+
+
+def test_a_pattern_that_takes_too_long_is_given_up() -> None:
+    lines = [(at(1), "a" * 100 + "!")]
+    with pytest.raises(steps.TooSlow):
+        steps.find(lines, "(a+)+$", limit=0.1)
+    seen = Controlled()
+    found = job(main(policy=WITHIN), [*workers(uid="uid"), launcher(1)])
+    seen.look(found, 20)
+    seen.look(found, 30, seen=Seen("uid-train-launcher-1", is_too_slow=True))
+    assert seen["progressProblem"] == progress.TOO_SLOW
+    assert seen.record is not None and progress.source(seen.record, found) is None
+    assert JobRecord("train-record", seen.record).hang == progress.TOO_SLOW
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "found"),
+    [
+        (r"step (\d+)", "[1,0]<stdout>:step 12 loss 0.3", [Step("t", 12)]),
+        (r"(?P<loss>\S+) at (?P<step>\d+), saved in (?P<saved>[\d.]+) s", "0.3 at 12, saved in 1.25 s", [Step("t", 12, 1250)]),
+        (r"step (\w+)", "step one", []),
+        (r"step (\d+)?", "step", []),
+        ("(", "step 1", []),
+    ],
+)
+def test_a_line_names_a_step(pattern: str, text: str, found: list[Step]) -> None:
+    assert steps.find([("t", text)], pattern) == found
+
+
+def test_the_helper_prints_what_the_documented_pattern_finds(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pattern = re.search(r"pattern: '(gpumpi-progress .*)'", (ROOT / "docs/jobs.md").read_text())
+    assert pattern
+    for rank in ("0", "1"):
+        monkeypatch.setenv("OMPI_COMM_WORLD_RANK", rank)
+        helper.report(7, 1.25)
+        helper.report(8, times=[0.5, 0.4, 1.2, 0.6])
+    lines = [("t", line) for line in capsys.readouterr().out.splitlines()]
+    assert steps.find(lines, pattern[1]) == [Step("t", 7, 1250), Step("t", 8, 0, 2, 2.18)]
+    assert problem_of_pattern(pattern[1]) is None
