@@ -95,7 +95,7 @@ FIGURES: Mapping[str, Figure] = {
     ),
     "kubernetes_scale": Figure(
         "A thousand nodes",
-        "Simulated nodes start, a queue of jobs fills them, they are removed. Also the peak memory of each cluster program.",
+        "Simulated nodes start, a queue of jobs fills them, and they are removed. Also the peak memory of each cluster program.",
         _kubernetes_scale,
     ),
     "hosts": Figure(

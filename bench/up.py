@@ -137,7 +137,7 @@ def _show(name: str, result: dict[str, Any]) -> None:
     console.print(slowest)
     delays = result["delays"]
     console.print(
-        f"{name} with AWS's delays times {delays['factor']}: "
+        f"{name} with AWS's delays multiplied by {delays['factor']}: "
         f"up took {delays['seconds']} s = {delays['awsSeconds']} s of AWS time; "
         f"the critical path takes {delays['necessaryAwsSeconds']} s (ratio {delays['ratio']}, "
         f"{delays['ratioWithoutOwnSeconds']} without the engine's own time); "

@@ -241,7 +241,7 @@ class Cluster:
                 return CommandError(f"cannot {doing}: {message}", REFUSED)
             case 500 if webhook := _WEBHOOK.search(message):
                 name, service, namespace, reason = webhook.groups()
-                fix = f"try again, or see `kubectl get pods -n {namespace}`; `pulumi up --refresh` restores what was deleted"
+                fix = f"try again, or see `kubectl get pods -n {namespace}`; `pulumi up --refresh` restores deleted objects"
                 why = f"the webhook {name} of service {service} in namespace {namespace} does not work: {reason}"
                 return CommandError(f"cannot {doing}: {why}; {fix}", UNREACHABLE)
         return CommandError(f"cannot {doing}: {self.server} answers {error.status}: {message}", UNREACHABLE)

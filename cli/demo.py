@@ -11,7 +11,9 @@ from cli.exit_codes import USAGE
 
 def command(
     ec2: Annotated[bool, typer.Option("--ec2", help="Use an EC2 cluster instead of EKS.")] = False,
-    heal: Annotated[bool, typer.Option("--heal", help="Break a GPU under a job, which finishes on another node.")] = False,
+    heal: Annotated[
+        bool, typer.Option("--heal", help="Break a GPU of a running job, which then finishes on another node.")
+    ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print Pulumi's output.")] = False,
     as_json: options.Json = False,
 ) -> int:

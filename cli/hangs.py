@@ -30,7 +30,7 @@ def lines(attempt: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"    {line}" for line in hang.get("log") or ["none"])
     if not hang.get("ranks"):
         yield ""
-        yield "unknown what the ranks were doing: no pod answered in time"
+        yield "the ranks' stacks are unknown: no pod answered in time"
     yield from (f"    {line}" for line in hang.get("unknown", ()))
     for group in hang.get("ranks", ()):
         numbers = listed(group["ranks"])

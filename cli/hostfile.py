@@ -25,7 +25,7 @@ def look(cluster: DeployedEc2Cluster, nodes: Sequence[Ec2Node], *, identity: Pat
     """Implement `Look` over SSH. An unreachable head node counts as a difference, because it may answer later."""
     expected, silent = wanted(cluster, nodes)
     if silent:
-        return f"no keys published yet by {', '.join(silent)}"
+        return f"these nodes have not published their keys yet: {', '.join(silent)}"
     try:
         with to_head_node(cluster, identity) as head_node:
             done = subprocess.run(head_node.command("cat", HOSTFILE), stdin=subprocess.DEVNULL, capture_output=True, text=True)

@@ -35,7 +35,8 @@ def command(
         str | None,
         typer.Option(
             help="Comma-separated CIDRs allowed to reach the Kubernetes API (eks) or the head node's SSH port (ec2), or none. "
-            "Default: your own public address, from https://checkip.amazonaws.com (GPUMPI_CHECKIP_URL: another service).",
+            "Default: your own public address, from https://checkip.amazonaws.com (to use another service, set "
+            "GPUMPI_CHECKIP_URL).",
             show_default=False,
             rich_help_panel=FOR_AWS,
         ),

@@ -54,7 +54,7 @@ def start(
     delay_factor: Annotated[
         float | None,
         typer.Option(
-            help="Duration of AWS operations as a factor: 1 is the same as in AWS, 0.01 a hundredth of it.",
+            help="Factor for the duration of AWS operations: 1 takes as long as AWS, 0.01 a hundredth of that.",
             min=0.0,
             show_default="0",
         ),
@@ -140,7 +140,7 @@ def status(home: Home = DEFAULT_HOME, as_json: options.Json = False) -> int:
             report(f"the end of {server.log}:\n{server.log_tail()}")
         if cloud.crashed():
             emptied = any(server.name == "aws" for server in cloud.crashed())
-            progress_line(f"{program()} local start restarts it{' with an empty account' if emptied else ''}")
+            progress_line(f"{program()} local start restarts the servers that ended{' with an empty account' if emptied else ''}")
         for problem in problems:
             report(f"{problem}; see the log of the aws server for details")
         for cluster in clusters:

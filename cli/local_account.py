@@ -13,7 +13,7 @@ from cli.local_parts import DEFAULT_HOME
 from localcloud.control import Control, ControlError
 from localcloud.instance import LocalCloud
 
-Clear = Annotated[bool, typer.Option("--clear", help="Remove all of them.")]
+Clear = Annotated[bool, typer.Option("--clear", help="Remove all entries from the list.")]
 
 
 def scarce(

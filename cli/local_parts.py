@@ -61,7 +61,7 @@ def refuse_other_providers(cloud: "LocalCloud", wanted: str | None) -> None:
     present = next(name for name, official in OFFICIAL.items() if not official & cloud.emulators.keys())
     if present != wanted:
         fix = f"{program()} local stop{home_option(cloud)}"
-        raise CommandError(f"the running local cloud uses the providers {present}. Stop it first: {fix}", REFUSED)
+        raise CommandError(f"the running local cloud uses --providers {present}. Stop it first: {fix}", REFUSED)
 
 
 def refuse_dead_cluster(server: str, *, nodes: bool = False) -> None:
@@ -81,7 +81,7 @@ def refuse_dead_cluster(server: str, *, nodes: bool = False) -> None:
 def hint(server: str) -> str:
     """Return a hint to append to an error if the API server at this address does not answer."""
     local = CLONE is not None and urlsplit(server).hostname == LOOPBACK
-    return f"; if it is a local cloud's, `{program()} local start` restarts its dead parts" if local else ""
+    return f"; if it belongs to a local cloud, `{program()} local start` restarts its dead parts" if local else ""
 
 
 def _homes() -> Iterator[Path]:

@@ -53,7 +53,10 @@ def command(
         raise CommandError("--hang excludes --worker, --all, --follow and --stack", USAGE)
     if stack:
         if every or worker is not None:
-            raise CommandError("--worker and --all: the log of a run on an EC2 cluster contains the output of all ranks", USAGE)
+            raise CommandError(
+                "--worker, --all: not available for EC2 clusters. Omit them: the log of a run contains the output of all ranks",
+                USAGE,
+            )
         with ec2_runs.on_head_node(stack, config_dir, identity) as runs:
             return ec2_runs.print_log(runs, name, follow=follow, as_json=as_json)
     cluster = Access(kubeconfig, context).connect()

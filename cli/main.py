@@ -88,7 +88,7 @@ VERBS: Final = {
             "cli.smoke:command",
             "Test a pool with a job: ranks, GPUs, an allreduce, the network; on request CUDA and NCCL.",
         ),
-        "migrate-queue": Verb("cli.migrate_queue:command", "After an upgrade of Kueue, rewrite its stored objects."),
+        "migrate-queue": Verb("cli.migrate_queue:command", "Rewrite Kueue's stored objects after an upgrade of Kueue."),
     },
     "EC2 clusters": {
         "wait": Verb("cli.wait:command", "Wait until all nodes of an EC2 cluster have joined."),

@@ -12,7 +12,7 @@ Ec2Stack = Annotated[
     str | None, typer.Option("--stack", "-s", help="Use the EC2 cluster of this stack instead of a Kubernetes cluster.")
 ]
 ConfigDir = Annotated[Path, typer.Option("--config-dir", help="Folder of the stack files.", show_default="stacks/")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document; also on errors.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, also for errors.")]
 JsonErrors = Annotated[bool, typer.Option("--json", help="Report errors as one JSON document.")]
 
 Kubeconfig = Annotated[
@@ -22,7 +22,10 @@ Context = Annotated[str | None, typer.Option("--context", help="Context of the k
 Namespace = Annotated[
     str | None,
     typer.Option(
-        "--namespace", "-n", help="Namespace of the jobs.", show_default="the context's, or the cluster's first job namespace"
+        "--namespace",
+        "-n",
+        help="Namespace of the jobs.",
+        show_default="the context's namespace, or the cluster's first job namespace",
     ),
 ]
 

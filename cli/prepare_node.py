@@ -21,7 +21,9 @@ def command(
     ] = False,
     kubernetes_folder: Annotated[
         Path | None,
-        typer.Option(help="Air-gapped: folder with kubeadm, kubelet and kubectl.", show_default="download from pkgs.k8s.io"),
+        typer.Option(
+            help="For air-gapped nodes: folder with kubeadm, kubelet and kubectl.", show_default="download from pkgs.k8s.io"
+        ),
     ] = None,
     as_json: options.JsonErrors = False,
 ) -> int:

@@ -18,7 +18,7 @@ def line(verb: Verb, events: EventLog, seconds: float) -> str:
     """Return a line like `up, 12 s: 57 resources done, working on gpumpi-local-cluster and 3 more`."""
     running, done = events.running(), events.done()
     if not running and not done:
-        return f"{verb}, {seconds:.0f} s: engine and program are starting"
+        return f"{verb}, {seconds:.0f} s: Pulumi's engine and the program are starting"
     names = ", ".join(running[:NAMED])
     more = f" and {len(running) - NAMED} more" if len(running) > NAMED else ""
     working = f", working on {names}{more}" if names else ""

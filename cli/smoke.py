@@ -80,7 +80,7 @@ def command(
             "`cuda`: a kernel runs on every GPU. `nccl`: network, GPUDirect and bandwidth of NCCL."
         ),
     ] = "devices",
-    pool: Annotated[str | None, typer.Option(help="Pool to test.", show_default="the first one with GPUs")] = None,
+    pool: Annotated[str | None, typer.Option(help="Pool to test.", show_default="the first pool with GPUs")] = None,
     workers: Annotated[int, typer.Option(help="Number of nodes to use.")] = 2,
     image: Annotated[
         str | None,

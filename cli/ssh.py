@@ -14,7 +14,7 @@ from cli.run import not_started
 
 def command(
     stack: options.Stack,
-    words: Annotated[list[str] | None, typer.Argument(metavar="[-- COMMAND]", help="Command instead of a shell.")] = None,
+    words: Annotated[list[str] | None, typer.Argument(metavar="[-- COMMAND]", help="Command to run instead of a shell.")] = None,
     identity: options.Identity = None,
     config_dir: options.ConfigDir = options.STACK_FILES,
     as_json: options.JsonErrors = False,

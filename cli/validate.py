@@ -17,8 +17,8 @@ from infra.settings.stack import Settings
 from infra.versions import FSX_CSI_DRIVER, not_verified
 
 AWS_LEFT_OUT = (
-    "whether AWS offers the types, zones, versions and add-ons, whether resources that the file references by ID exist and fit, "
-    "quotas, addresses of existing subnets"
+    "whether AWS offers the types, zones, versions and add-ons; whether resources that the file references by ID exist and fit; "
+    "quotas; free addresses of existing subnets"
 )
 CLUSTER_LEFT_OUT = "the cluster itself: its version, nodes, labels, GPUs and storage classes"
 

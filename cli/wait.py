@@ -157,7 +157,7 @@ class _Failures:
                 raise CommandError(f"the head node {boot_log.instance_id} could not boot; its log is above", FAILED)
             self._failed_workers += 1
             if self._failed_workers == MAX_FAILED_WORKERS:
-                raise CommandError(f"{MAX_FAILED_WORKERS} workers in a row could not join; their logs are above", FAILED)
+                raise CommandError(f"{MAX_FAILED_WORKERS} workers could not join; their logs are above", FAILED)
         for waiting in cluster.waiting():
             if waiting.instance_id in existing and not self._is_known(waiting):
                 self._report(f"{waiting.instance_id} has not joined yet ({waiting.written}): {waiting.text.strip()}")

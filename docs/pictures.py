@@ -201,7 +201,7 @@ BOXES: Final = (
     Box(424, 208, 180, 90, "aws", "NodePool train", ("GPU node group, 0 to N,", "EFA interfaces, in a", "placement group")),
     Box(36, 310, 180, 74, "aws", "SharedStorage", ("EFS, one mount target", "per zone")),
     Box(230, 310, 180, 74, "aws", "KeyBucket", ("public SSH keys,", "kept for 1 day")),
-    Box(424, 310, 180, 74, "aws", "PodRole", ("what job pods may do", "in AWS")),
+    Box(424, 310, 180, 74, "aws", "PodRole", ("AWS permissions", "of job pods")),
     Box(
         36,
         404,

@@ -64,7 +64,9 @@ def _build_aws(raw: RawStack) -> Mapping[str, object]:
 
 def _without_checks(examined: Examined[Settings, Facts]) -> Examined[Settings, Facts]:
     """Turn errors into warnings, to see what AWS itself reports. A stack that cannot be planned still stops."""
-    pulumi.log.warn(f"{SKIP_CHECKS}=1: no check stops this operation; AWS may reject some resources after it has created others")
+    pulumi.log.warn(
+        f"{SKIP_CHECKS}=1: failed checks are only warnings; AWS may reject some resources after it has created others"
+    )
     warnings = [replace(one, severity="warning") for one in examined.problems]
     return replace(examined, problems=(), warnings=(*warnings, *examined.warnings))
 

@@ -192,7 +192,7 @@ class LocalStack:
             return ""
         home = "" if self.cloud.folder == ROOT / ".local" / "cloud" else f" --home {shlex.quote(str(self.cloud.folder))}"
         repair = f"scripts/cluster local recover -s {self.name}{home}"
-        return f"the lock belongs to a running operation, or to one that was killed. If none is running: {repair}"
+        return f"the lock belongs to an operation that is running or was killed. If no operation is running: {repair}"
 
     @contextmanager
     def started(self, verb: Verb, *extra: str, color: bool = False) -> Iterator[tuple[subprocess.Popen[str], EventLog]]:

@@ -28,7 +28,9 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=REPEATS)
     parser.add_argument("--fault", choices=FAULTS, action="append", help="default: all")
     parser.add_argument("--results", type=Path, help="file for the results; runs that it already contains are not repeated")
-    parser.add_argument("--cloud", type=Path, help="local cloud in which the stack is already running; it stays running")
+    parser.add_argument(
+        "--cloud", type=Path, help="local cloud in which the stack is already running; the benchmark leaves it running"
+    )
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     about = machine()

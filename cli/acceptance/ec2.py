@@ -78,7 +78,7 @@ class Ec2Target:
         try:
             self._end_ranks()
         except CommandError as error:
-            problems.append(f"ranks of acceptance may be left on the nodes: {error}")
+            problems.append(f"ranks that acceptance started may still be running on the nodes: {error}")
         try:
             if self._nodes.group().desired != self._before.desired:
                 self._nodes.scale(self._before.desired)
@@ -179,7 +179,7 @@ class Ec2Target:
     def _cuda(self, notes: Notebook) -> None:
         """Run bench/gpu/device_buffers.py: MPI must transfer GPU memory correctly between two nodes."""
         if CLONE is None:
-            raise CommandError("bench/gpu is in the repository; run acceptance in a clone")
+            raise CommandError("bench/gpu is not installed with this program; run acceptance in a clone of the repository")
         program = f"{self._mark}.py"
         self._remote.put(program, (CLONE / "bench/gpu/device_buffers.py").read_bytes())
         copy = "\n".join(f"{SSH_COPY} {program} {node.address}:{program}" for node in self._joined() if not node.is_head_node)

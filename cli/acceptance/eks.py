@@ -174,13 +174,13 @@ class EksTarget:
 
         state, log = self._jobs.run(job, on_line)
         said = [line for line in log if "acceptance: " in line]
-        notes.saw(f"pod {victim}: deleted in the first attempt, with uid", deleted[0] if deleted else "not deleted")
+        notes.saw(f"pod {victim}: uid when deleted in the first attempt", deleted[0] if deleted else "not deleted")
         notes.saw(f"job {job.name}: phase and failed attempts", f"{state.phase}, {state.failures}")
         notes.saw(f"job {job.name}: log", json.dumps(said))
         if state.phase != "Succeeded":
             notes.fail(f"job {job.name} is {state.phase} after losing a worker: {state.reason or 'see its log'}")
         elif not deleted or not any(programs.SECOND in line for line in said) or not state.failures:
-            notes.fail(f"job {job.name} succeeded, but not in a second attempt after it lost a worker")
+            notes.fail(f"job {job.name} succeeded, but it should have lost a worker and succeeded in a later attempt")
 
     def _uid(self, pod: str) -> str:
         return str(self._jobs.cluster.get("Pod", pod, self._jobs.namespace)["metadata"]["uid"])

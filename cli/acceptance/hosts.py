@@ -24,7 +24,7 @@ def check_amis(notes: Notebook, found: Sequence[Instance], images: Mapping[str, 
         notes.saw(f"ec2 describe-images {id}", str(images.get(id, "deregistered")))
     workers = sorted({one.image for one in found if one.id != head_node})
     if len(workers) > 1:
-        notes.fail(f"the workers have {len(workers)} AMIs: {', '.join(workers)}. Replace the older ones: `scale` to 0 and back")
+        notes.fail(f"the workers use {len(workers)} AMIs: {', '.join(workers)}. Replace the older workers: `scale` to 0 and back")
     if not found:
         notes.fail("EC2 reports no running node")
 

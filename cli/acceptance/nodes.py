@@ -56,7 +56,7 @@ def check_versions(
         amis.setdefault(node["metadata"].get("labels", {}).get(POOL_LABEL, "?"), set()).add(instance.image)
     for pool, ids in sorted(amis.items()):
         if len(ids) > 1:
-            notes.fail(f"pool {pool}: its nodes have {len(ids)} AMIs: {', '.join(sorted(ids))}; an update is not finished")
+            notes.fail(f"pool {pool}: its nodes use {len(ids)} AMIs: {', '.join(sorted(ids))}; an update has not finished")
         for id in sorted(ids):
             notes.saw(f"pool {pool}: ec2 describe-images {id}", str(images.get(id, "deregistered")))
     if not nodes:

@@ -103,7 +103,7 @@ class JobWorld:
         try:
             names = [one.name for one in job_objects.all_jobs(self.cluster, self.namespace) if one.name.startswith(PREFIX)]
         except CommandError as error:
-            return [f"jobs of acceptance may be left, because they could not be listed: {error}"]
+            return [f"jobs that acceptance created may still exist, because they could not be listed: {error}"]
         for name in names:
             try:
                 self.delete(name)

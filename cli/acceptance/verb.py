@@ -36,19 +36,19 @@ def command(
     level: Annotated[Level, typer.Option(help="Highest level of the smoke test; each includes the previous one.")] = "nccl",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask whether the cost is acceptable.")] = False,
     destroy: Annotated[
-        bool, typer.Option("--destroy", help="Destroy the stack afterwards, even if a row failed. Asks for its name.")
+        bool, typer.Option("--destroy", help="Destroy the stack afterwards, even if a row failed. Asks you to type its name.")
     ] = False,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder of the report.", show_default="the current one")
+        Path, typer.Option("--output", "-o", help="Folder for the report.", show_default="the current one")
     ] = Path(),
     pool: Annotated[
-        str | None, typer.Option(help="EKS: pool of the smoke test.", show_default="a GPU pool, if possible with running nodes")
+        str | None, typer.Option(help="EKS: pool for the smoke test.", show_default="a GPU pool, if possible with running nodes")
     ] = None,
     scale_pool: Annotated[
-        str | None, typer.Option(help="EKS: pool to scale from zero.", show_default="one with minSize 0, if possible empty")
+        str | None, typer.Option(help="EKS: pool to scale from zero.", show_default="a pool with minSize 0, if possible empty")
     ] = None,
     image: Annotated[
-        str | None, typer.Option(help="EKS: image of the jobs, as for smoke.", show_default="this project's image")
+        str | None, typer.Option(help="EKS: image for the jobs, as in `smoke`.", show_default="this project's image")
     ] = None,
     minutes: Annotated[float, typer.Option(min=1.0, help="Time limit of each job and each scaling step.")] = DEFAULT_MINUTES,
     identity: options.Identity = None,

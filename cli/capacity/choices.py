@@ -91,7 +91,7 @@ def _reserved(wanted: Wanted, region: str, one: Reservation, gpus: int) -> Choic
     nothing extra.
     """
     room = one.total if one.state != "active" else one.available
-    kind = "your Capacity Block" if one.kind == "capacity-block" else "your reservation, billed in any case"
+    kind = "your Capacity Block" if one.kind == "capacity-block" else "your reservation, billed even if unused"
     note = f"{kind}: {one.state}, {room} of {one.total} free"
     return Choice(
         *("reservation", region, one.zone, wanted.nodes, Decimal(wanted.hours), Decimal(), gpus),

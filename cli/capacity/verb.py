@@ -135,7 +135,9 @@ def _progress(*, quiet: bool) -> Iterator[Progress]:
 def reserve(
     offering_id: Annotated[str, typer.Argument(metavar="OFFERING", help="ID (cb-...) that `capacity find` printed.")],
     stack: options.Stack,
-    pool: Annotated[str | None, typer.Option("--pool", help="Pool of the block.", show_default="the pool of its type")] = None,
+    pool: Annotated[
+        str | None, typer.Option("--pool", help="Pool that uses the block.", show_default="the pool with its instance type")
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the price and the change; do not buy or write anything.")
     ] = False,
@@ -169,7 +171,7 @@ def reserve(
     edit.write(identifier)
     bought = purchase.renewed(offering, reservation)
     if not as_json:
-        say(f"bought {identifier}; {path.name} refers to it now")
+        say(f"bought {identifier}; {path.name} now refers to it")
     state = purchase.wait_until_paid(clients, identifier, timedelta(minutes=minutes))
     if as_json:
         print_json(_result(bought, edit, identifier, state))

@@ -150,7 +150,7 @@ def goodput(lines: Sequence[JobLine], found: Sequence[JobRecord], now: datetime)
     if not every:
         return ""
     sentence = f"Goodput of these and the most recently ended jobs: {account.total(every).share}, weighted by GPUs."
-    return f"{sentence} Lost time is unknown for {blind} of {len(every)}, and counts as training." if blind else sentence
+    return f"{sentence} Lost time is unknown for {blind} of {len(every)} jobs, and counts as training." if blind else sentence
 
 
 def _job(state: JobState, why: str, record: JobRecord | None, now: datetime) -> Row:

@@ -126,7 +126,7 @@ def _next(node: Object, found: Sequence[Fault], now: datetime) -> str:
             return f"EKS {_DOES[decision.eks]} it {minutes} min after the fault, or after `local clock --advance {minutes}m`"
         if now < due:
             return f"EKS {_DOES[decision.eks]} it at {due:%H:%M} UTC, {minutes} min after the fault"
-        return f"EKS {_DOES[decision.eks]} it, due since {due:%H:%M} UTC; one node at a time"
+        return f"EKS {_DOES[decision.eks]} it (due since {due:%H:%M} UTC); EKS repairs one node at a time"
     drain = f"`kubectl drain {name} --ignore-daemonsets --delete-emptydir-data`"
     instance = _instance(node)
     return f"nothing repairs it: {drain}, then {f'terminate {instance}' if instance else 'repair or replace it'}"

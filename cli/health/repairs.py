@@ -36,16 +36,18 @@ def after(node: Object, out: TakenOut, instance: str, *, by_eks: bool) -> str:
     if out.state == "draining":
         return "its jobs restart on other nodes" if out.drains else "its jobs stay until they end; then repair it"
     if not by_eks:
-        return "repair it, then restart the program that reports its conditions: it accepts jobs again once the fault is gone"
+        return (
+            "repair it, then restart the program that reports its conditions: the node accepts jobs again once the fault is gone"
+        )
     name = instance or node["metadata"]["name"]
     if faults.decide(out.condition, out.reason).eks == "none":
-        return f"the autoscaler removes it, unless its pool has `minSize` nodes: then terminate {name}"
+        return f"the autoscaler removes it; if its pool has only `minSize` nodes, terminate {name}"
     return "the autoscaler removes it (pools with `minSize: 0`), or EKS repairs it 10 min after the fault"
 
 
 def _after_silence(out: TakenOut, *, by_eks: bool) -> str:
     if out.state == "draining" and not out.drains:
-        return "its jobs restart on other nodes once Kubernetes reports it, about 50 s after the fault"
+        return "its jobs restart on other nodes once Kubernetes reports the node as not ready, about 50 s after the fault"
     if out.state == "draining":
         return "its jobs restart on other nodes"
     replaced = "; otherwise EKS replaces it 30 min after the fault" if by_eks else ""

@@ -41,7 +41,7 @@ class _Order:
 
 def build(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Recipe: the name of a folder in images/.")],
-    push: Annotated[bool, typer.Option("--push", help="Push the image. For ECR, log in with your AWS credentials.")] = False,
+    push: Annotated[bool, typer.Option("--push", help="Push the image. The login to ECR uses your AWS credentials.")] = False,
     stack: Annotated[
         str | None, typer.Option("--stack", "-s", help="Name the image for this stack's repositories.", show_default="local name")
     ] = None,
@@ -51,7 +51,7 @@ def build(
     tag: Annotated[str | None, typer.Option("--tag", help="Tag.", show_default="derived from the recipe")] = None,
     base: Annotated[
         str | None,
-        typer.Option("--base", help="Derive from this image, by digest or from a mirror.", show_default="the recipe's"),
+        typer.Option("--base", help="Base image, such as one pinned by digest or from a mirror.", show_default="the recipe's"),
     ] = None,
     build_arg: Annotated[
         list[str] | None, typer.Option("--build-arg", metavar="NAME=VALUE", help="Argument of the recipe; can be repeated.")
@@ -101,7 +101,7 @@ def _made(order: _Order, wanted: str | None, *, push: bool) -> dict[str, object]
     report = make_console(stderr=True).print
     ecr = Ecr.of(order.repository) if push else None
     if ecr and ecr.digest(order.repository, order.tag):
-        fix = "its tags are immutable. Use that image, or give another --tag"
+        fix = "the tags of its repository are immutable. Use that image, or give another --tag"
         raise CommandError(f"{order.reference} already exists, and {fix}", REFUSED)
     password = ecr.password() if ecr else ""
     builder = builders.choose(wanted)

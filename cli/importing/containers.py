@@ -27,7 +27,7 @@ _SECRET: Final = ("name", "key")
 LAUNCHER_PORTS: Final = (SSH_PORT, MASTER_PORT)
 KINDS: Final = tuple(str(PodVolume.model_fields[kind].alias) for kind in VOLUME_KINDS)
 """Kinds of volumes that `podOverrides` supports."""
-WITHOUT_ENTRYPOINT: Final = "command, because the image's ENTRYPOINT is not in this file. Put it before the arguments"
+WITHOUT_ENTRYPOINT: Final = "command, because the image's ENTRYPOINT is not in this file. Put the ENTRYPOINT before the arguments"
 RANKS_RESTART: Final = "the launcher restarts the job up to maxRestarts times"
 _POD: Final[Mapping[str, str]] = {
     "nodeSelector": "the pool chooses the nodes",
@@ -149,7 +149,7 @@ def _security(one: Source) -> None:
             one.take("securityContext", key)
     one.drop("securityContext", "privileged", why="Pod Security forbids it; device plugins give pods their devices")
     one.drop("securityContext", "capabilities", why="pods have no capabilities; Open MPI and NCCL need none")
-    one.drop("securityContext", why="pods comply with the Pod Security Standard restricted")
+    one.drop("securityContext", why="pods comply with the restricted Pod Security Standard")
 
 
 def command(container: Source) -> list[str]:
@@ -213,7 +213,7 @@ def _replaced(former: Source, value: str) -> None:
     for path in (("value",), *(("valueFrom", "secretKeyRef", key) for key in _SECRET)):
         former.untake(*path)
     for key in ("value", "valueFrom"):
-        former.change(key, to=f"{value}, another value in the source: all pods of a job have the same environment")
+        former.change(key, to=f"{value}, set elsewhere in the source: all pods of a job have the same environment")
 
 
 def resources(draft: Draft, source: Source) -> None:
@@ -302,7 +302,9 @@ def _other_volume(draft: Draft, role: str, mount: Source, volume: Source) -> Non
         volume.change("emptyDir", to="every pod has its own /tmp")
     elif kind not in KINDS:
         mount.take("mountPath")
-        whys = {"hostPath": f"Pod Security forbids it. {path} needs a claim, or set writableRoot and create it in the container"}
+        whys = {
+            "hostPath": f"Pod Security forbids it. Mount a claim at {path}, or set writableRoot and create it in the container"
+        }
         volume.drop(kind, why=whys.get(kind, f"put the files of {path} into the image or on a claim"))
     elif any(one["name"] == name for one in known):
         mount.drop(why="a pod's volume has one mount path; mount its parent folder, or use the path in the command")

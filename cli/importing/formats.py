@@ -57,7 +57,9 @@ def read(text: str, given: Mapping[str, str]) -> Imported:
     jobs = [one for one in objects if kind(one) in READERS or kind(one) == TRAIN_JOB]
     if len(jobs) != 1:
         found = ", ".join(str(one["kind"]) for one in objects) or "no Kubernetes object"
-        raise NotImportable(f"has {len(jobs)} jobs of a known kind ({found}). One of {UNDERSTOOD} is needed; split the file")
+        raise NotImportable(
+            f"has {len(jobs)} jobs of a supported kind ({found}). Give a file with exactly one; supported: {UNDERSTOOD}"
+        )
     source = Source(jobs[0])
     used = [source]
     _require(jobs[0])
@@ -87,7 +89,7 @@ def _full_image_name(draft: Draft) -> None:
 def _left_to_shell(draft: Draft) -> list[Note]:
     known = {*draft.values.get("env", {}), *draft.values.get("secretEnv", {}), *_OF_RANKS}
     names = variables.left_to_shell(draft.values.get("command", ()), known)
-    text = "the shell in the pod expands {}, which nothing sets. If this is a template, add --set"
+    text = "the shell in the pod expands {}, which nothing sets. For a template variable, add --set"
     return [Note("command", "kept", text.format(", ".join(names)))] if names else []
 
 

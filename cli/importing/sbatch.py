@@ -158,7 +158,9 @@ def _of_hosts(text: str, *, is_torch: bool) -> Iterator[Note]:
     for number, line in enumerate(text.splitlines(), 1):
         found = (_HOST if is_torch else _SCONTROL).search(line)
         if found and not line.lstrip().startswith("#"):
-            yield Note(f"line {number}", "changed", f"{found[0]}: a function prints names of this job's workers")
+            yield Note(
+                f"line {number}", "changed", f"{found[0]}: replaced by a function that prints the names of this job's workers"
+            )
 
 
 def _options(text: str) -> Iterator[tuple[int, str, str]]:
@@ -194,7 +196,9 @@ def _apply(draft: Draft, options: Options, sizes: Sizes, *, is_torch: bool) -> I
         source = "ntasks-per-node" if "ntasks-per-node" in options else "ntasks"
         draft.set("slots", tasks, f"from {source}; ranks per worker")
         if is_torch and tasks > 1:
-            yield slurm_sizes.note(options, source, "changed", "srun starts its command once per worker; slots is for torchrun")
+            yield slurm_sizes.note(
+                options, source, "changed", "srun starts its command once per worker; slots applies to torchrun"
+            )
     if "time" in options:
         yield from _deadline(draft, options)
     if "job-name" in options:

@@ -29,7 +29,7 @@ _JOB_SET: Final[Mapping[str, str]] = {
 }
 _ELASTIC: Final = ("minNodes", "maxNodes", "metrics")
 _REPLACED: Final = "the TrainJob's value, which replaces the runtime's"
-_ONE_KIND: Final = "a job has one kind of workers"
+_ONE_KIND: Final = "a job has one kind of worker"
 
 
 def read(draft: Draft, source: Source, runtimes: Sequence[Source]) -> None:
@@ -124,8 +124,8 @@ def _node(draft: Draft, job: Source, trainer: Source) -> Source:
     job.take("name")
     if job.at("replicas").value == 1:
         job.take("replicas")
-    job.drop("replicas", why=f"{_ONE_KIND}; their number is workers")
-    job.drop("dependsOn", why="run what comes first in setup, or as a separate job")
+    job.drop("replicas", why=f"{_ONE_KIND}; `workers` sets their number")
+    job.drop("dependsOn", why="run the earlier steps in setup, or as a separate job")
     job.drop("template", "metadata", why="the launcher sets the labels")
     containers.template_metadata(draft, job.at("template", "spec", "template"))
     pod = job.at("template", "spec", "template", "spec")

@@ -45,7 +45,9 @@ def command(
     path = stack_file.find(stack, config_dir)
     raw = stack_file.read(path)
     if stack_file.is_existing(raw.values):
-        raise CommandError(f"{stack} is an existing Kubernetes cluster: nothing is bought. Use `validate -s {stack}`", USAGE)
+        raise CommandError(
+            f"{stack} uses an existing Kubernetes cluster: there is nothing to buy. Use `validate -s {stack}`", USAGE
+        )
     file = None if config_dir == options.STACK_FILES else path
     report = examine(raw, offline=offline, look_ahead=_preview(stack, file, no_preview=no_preview, offline=offline))
     if as_json:
@@ -121,7 +123,7 @@ def _unless_unplanned(name: str, answers: Callable[[], list[Answer]]) -> list[An
     try:
         return answers()
     except LookupError:  # a type or zone that AWS does not have; a rule reports it
-        return [unknown(name, "the instance types and zones of the stack must exist first")]
+        return [unknown(name, "the stack uses an instance type or zone that AWS does not have")]
 
 
 def _prices(raw: RawStack, *, offline: bool) -> Prices:

@@ -162,7 +162,7 @@ class _EksLook:
         except CommandError as error:
             if found is None or error.code == REFUSED:
                 raise
-            return replace(aws, unknown=(*aws.unknown, f"what runs in the cluster: {error}")), error.code
+            return replace(aws, unknown=(*aws.unknown, f"ready nodes, queues, jobs and volumes: {error}")), error.code
         merged = kubernetes.merged(aws)
         return replace(merged, version=kubernetes.version or aws.version), OK
 

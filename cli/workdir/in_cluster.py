@@ -187,7 +187,9 @@ def running(cluster: Cluster, job: Object) -> Iterator[Container]:
             where = polling(_started, cluster, name, namespace)
         except RetryError:
             reason = _why_not(cluster, name, namespace)
-            raise CommandError(f"the pod for the files did not start in {START_SECONDS:.0f} s: {reason}", UNREACHABLE) from None
+            raise CommandError(
+                f"the helper pod for job files did not start in {START_SECONDS:.0f} s: {reason}", UNREACHABLE
+            ) from None
         assert where is not None  # polling ends only when there is a container
         yield where
     finally:
@@ -206,7 +208,7 @@ def _started(cluster: Cluster, job: str, namespace: str) -> Container | None:
             waiting = one.get("state", {}).get("waiting", {})
             if waiting.get("reason") in STUCK:
                 message = " ".join(str(waiting.get("message", "")).split())
-                raise CommandError(f"the pod for the files cannot start: {waiting['reason']}: {message}")
+                raise CommandError(f"the helper pod for job files cannot start: {waiting['reason']}: {message}")
     return None
 
 

@@ -106,7 +106,7 @@ def _in_ecr(image: Image, account: str, region: str, name: str, settings: Settin
             if is_error(error, "ImageNotFoundException"):
                 return Found("no")
             if is_error(error, "RepositoryNotFoundException"):
-                return Found("unknown", f"`pulumi up` creates the repository {name}") if own else Found("no")
+                return Found("unknown", f"the repository {name} does not exist; `pulumi up` creates it") if own else Found("no")
             raise
         return Found("yes", efa=efa)
 

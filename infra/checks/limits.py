@@ -116,14 +116,14 @@ def judge(limit: Limit, number: Wanted, found: AccountLimits, region: str) -> An
     if limit is NODES:
         need = f"a pool has up to {number.maximum} nodes, but the quota is {used.allowed:g}"
         return no(limit.name, f"{need}. Request an increase (`{request}`) or lower maxSize.")
-    have = f"the account has {used.used} of {used.allowed:g}"
+    have = f"the account uses {used.used} of {used.allowed:g}"
     if used.used + number.now > used.allowed and number.now:
-        return no(limit.name, f"the stack needs {number.maximum}, and {have}. Request an increase (`{request}`).")
+        return no(limit.name, f"the stack needs {number.maximum} more, but {have}. Request an increase (`{request}`).")
     if used.used + number.maximum > used.allowed and number.maximum:
-        need = f"with every pool at maxSize, the stack needs {number.maximum}"
-        return Answer(limit.name, "yes", warnings=(f"{need}, and {have}. Request an increase (`{request}`) or lower maxSize.",))
-    doubt = f"it is not known how many of up to {number.possible} more the stack already has"
-    return unknown(limit.name, f"{doubt}, and {have}. If it needs more, request an increase (`{request}`).")
+        need = f"with every pool at maxSize, the stack needs {number.maximum} more"
+        return Answer(limit.name, "yes", warnings=(f"{need}, but {have}. Request an increase (`{request}`) or lower maxSize.",))
+    doubt = f"the stack needs up to {number.possible} more, depending on how many it already has"
+    return unknown(limit.name, f"{doubt}, and {have}. If that exceeds the quota, request an increase (`{request}`).")
 
 
 def _head_address(settings: Settings) -> int:
@@ -153,16 +153,16 @@ def _service_linked(settings: Settings, facts: Facts, found: AccountLimits) -> A
         forbidden = _forbidden(facts, services(settings))
     except (Denied, FactsError) as error:
         reason = f"you may not call {error}" if isinstance(error, Denied) else str(error)
-        names = f"the account has no {all_of(SERVICE_ROLES[one] for one in missing)}, and " if missing else ""
-        return unknown(SERVICE_LINKED, f"{names}it is not known whether you may create service-linked roles: {reason}")
+        names = f"the account lacks {all_of(SERVICE_ROLES[one] for one in missing)}, and " if missing else ""
+        return unknown(SERVICE_LINKED, f"{names}your permission to create service-linked roles could not be checked: {reason}")
     if refused := [service for service in missing if service in forbidden]:
         create = "; ".join(f"aws iam create-service-linked-role --aws-service-name {one}" for one in refused)
         names = all_of(SERVICE_ROLES[one] for one in refused)
         fix = f"Ask an administrator to run `{create}`."
-        return no(SERVICE_LINKED, f"the account has no {names}, and you may not create it. {fix}")
+        return no(SERVICE_LINKED, f"the account lacks {names}, which you may not create. {fix}")
     if forbidden:
-        names = all_of(sorted(forbidden))
-        return unknown(SERVICE_LINKED, f"the roles of {names} exist, but AWS may require iam:CreateServiceLinkedRole as well")
+        roles = f"the service-linked roles of {all_of(sorted(forbidden))} exist"
+        return unknown(SERVICE_LINKED, f"{roles}, but you may not call iam:CreateServiceLinkedRole, which AWS may still require")
     made = all_of(SERVICE_ROLES[one] for one in missing)
     return Answer(SERVICE_LINKED, "yes", (f"AWS creates {made}",) if missing else ())
 

@@ -21,7 +21,7 @@ def answer(settings: Settings, facts: Facts) -> Answer:
     """Query IAM in parallel for every action that this stack needs."""
     caller = facts.caller
     if caller.is_root:
-        return Answer(NAME, "yes", ("the root user may do everything",))
+        return Answer(NAME, "yes", ("the root user has all permissions",))
     if caller.principal_arn is None:
         return unknown(NAME, f"the user or role behind {caller.arn} could not be found")
     try:
@@ -50,5 +50,7 @@ def judge(principal: str, results: Sequence[Simulated]) -> Answer:
         return no(NAME, f"{principal} may not call {all_of(denied)}. Allow it, for example with {POLICIES}.")
     if doubtful:
         keys = sorted({key for one in results if one.decision == "unknown" for key in one.missing_keys})
-        return unknown(NAME, f"{all_of(doubtful)} depends on {all_of(keys)}, which only the actual request contains")
+        return unknown(
+            NAME, f"permission for {all_of(doubtful)} depends on {all_of(keys)}, which only the actual request contains"
+        )
     return Answer(NAME, "yes")

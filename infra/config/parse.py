@@ -24,7 +24,7 @@ ROUNDS = 4
 FURTHER_KINDS = "furtherKinds"
 """Key in a field's `json_schema_extra`. Its value lists kinds that the field accepts but another model defines."""
 
-SAID_ELSEWHERE = {"region": "write aws:region", "stack": "it comes from the file name"}
+SAID_ELSEWHERE = {"region": "write aws:region", "stack": "the file name sets the stack's name"}
 
 
 _IN_ENV = "revoke it, put a new one into a Kubernetes Secret, and reference it in secretEnv"
@@ -77,7 +77,7 @@ def find_secrets(values: object, path: Path = (), remedy: str = "remove it and r
             continue
         kind = kind_of_secret(value)
         if kind is None and isinstance(place[-1], str) and names_a_secret(place[-1], value):
-            kind = "a secret (by its name)"
+            kind = "a secret (judging by the key's name)"
         if kind:
             fix = _IN_ENV if len(place) > 1 and place[-2] == "env" else remedy
             yield Problem(path_text(place), f"holds {kind} in plain text, and everyone who can read the file can see it; {fix}")

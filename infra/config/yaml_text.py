@@ -116,7 +116,7 @@ def _duplicates(node: yaml.Node | None, path: tuple[str | int, ...] = ()) -> Ite
             name, line = str(key.value), key.start_mark.line + 1
             if name in lines:
                 both = f"line {line}" if lines[name] == line else f"lines {lines[name]} and {line}"
-                yield Duplicate((*path, name), f"is written twice, in {both}; keep one")
+                yield Duplicate((*path, name), f"is set twice, on {both}; keep one")
             lines[name] = line
             yield from _duplicates(value, (*path, name))
     elif isinstance(node, yaml.SequenceNode):

@@ -68,7 +68,7 @@ class Job(Model):
     generate_name: str | None = Field(
         None,
         examples=["train-"],
-        description="With `submit` and without `name`: beginning of the name, to which `submit` adds five random characters.",
+        description="Prefix of the job's name if `name` is not set; `submit` appends five random characters.",
     )
     launcher: Launcher = Field(
         "mpijob",
@@ -86,14 +86,14 @@ class Job(Model):
     image_pull_secrets: Names | None = Field(
         None,
         examples=["[registry-login]"],
-        description="Secrets in the job's namespace with which nodes pull the image, by name; those of the cluster by default.",
+        description="Names of Secrets in the job's namespace that nodes use to pull the image; the cluster's by default.",
     )
     command: Names = Field(
         examples=["[python3, /shared/train.py]"],
-        description="Program that every rank runs. A command that begins with `mpirun`, `mpiexec` or `horovodrun`, also in the "
-        "text of `sh -c`, runs once, unchanged, in the launcher; `horovodrun` without `-np` and `-H` gets both options, except "
-        "in `sh -c`. With `launcher: torchrun`, a command "
-        "that begins with `torchrun`, `accelerate launch` or `deepspeed` runs once per worker; options that it lacks are added.",
+        description="Program that every rank runs. A command that begins with `mpirun`, `mpiexec` or `horovodrun`, even inside "
+        "`sh -c`, runs once, unchanged, in the launcher; `horovodrun` without `-np` and `-H` gets both options, except inside "
+        "`sh -c`. With `launcher: torchrun`, a command that begins with `torchrun`, `accelerate launch` or `deepspeed` runs once "
+        "per worker; missing options are added.",
     )
     gpus_per_worker: int | None = Field(None, description="GPUs per worker; by default all GPUs of a node.")
     slots: int | None = Field(None, description="Ranks per worker; by default one per GPU, or one per vCPU without GPUs.")
@@ -110,15 +110,15 @@ class Job(Model):
     per_socket: int | None = Field(None, description="`-npersocket`: ranks on each processor socket of a worker; Open MPI only.")
     hosts: Hosts | None = Field(None, description="Indexes of the workers that run ranks, starting at 0; all by default.")
     rank_prefix: bool = Field(
-        False, description="Begin each line that a rank prints with its number; with `torchrun`, its number on the worker."
+        False, description="Prefix each line of output with the number of its rank; with `torchrun`, with the local rank."
     )
     env: dict[str, str] = Field({}, description="Environment variables of every rank.")
     secret_env: dict[str, SecretKey] = Field({}, description="Environment variables from Secrets.")
     env_from: Annotated[tuple[EnvSource, ...], Field(strict=False)] = Field(
         (),
         examples=["[{secretRef: {name: dataset}}]"],
-        description="ConfigMaps and Secrets whose keys all become environment variables; `env` and `secretEnv` win. With MPI, "
-        "values of several lines reach only the launcher.",
+        description="ConfigMaps and Secrets whose keys all become environment variables; `env` and `secretEnv` take "
+        "precedence. With MPI, multiline values reach only the launcher.",
     )
     working_dir: str | None = Field(
         None, examples=["/shared/code"], description="Folder in which ranks and `setup` start; the image's by default."
@@ -127,24 +127,24 @@ class Job(Model):
     workdir: str | None = Field(
         None,
         examples=["."],
-        description="Folder on your machine, relative to the job file, that `submit` sends to the first writable volume of the "
-        "cluster that the job mounts, or else to the stack's bucket. Ranks start in it.",
+        description="Folder on your machine, relative to the job file. `submit` sends it to the first writable cluster volume "
+        "that the job mounts, or, without such a volume, to the stack's bucket. Ranks start in this folder.",
     )
     setup: Names = Field(
         (),
         description="Command that runs once before the ranks, with the same image, environment and volumes. With "
-        "`platform.jobController`, it is a Job of its own, and only what it writes to volumes reaches the ranks.",
+        "`platform.jobController`, `setup` is a separate Job, and only what it writes to volumes reaches the ranks.",
         json_schema_extra={FORMER_NAME: "prepare"},
     )
     setup_resources: SetupResources = Field(
         SetupResources(), description="Resources of `setup`, which gets no GPUs; needs `platform.jobController`."
     )
     setup_deadline_seconds: int = Field(
-        3600, description="Time limit of `setup` in seconds, without the time in the queue; needs `platform.jobController`."
+        3600, description="Time limit of `setup` in seconds, excluding time in the queue; needs `platform.jobController`."
     )
     resources: Resources = Field(Resources(), description="Resources of one worker; its share of a node by default.")
     pod_overrides: RoleOverrides = Field(
-        RoleOverrides(), description="Additions to the pods of each role, as far as Pod Security `restricted` allows them."
+        RoleOverrides(), description="Additions to the pods of each role, limited to what Pod Security `restricted` allows."
     )
     one_per_node: bool = Field(False, description="Run at most one worker per node, even if more would fit.")
     namespace: str | None = Field(None, description="Namespace of the job; the cluster's first job namespace by default.")
@@ -163,11 +163,11 @@ class Job(Model):
     no_retry_exit_codes: Annotated[tuple[int, ...], Field(strict=False)] = Field(
         (),
         examples=["[3]"],
-        description="Exit codes of the program after which the job fails at once; needs `platform.jobController`.",
+        description="Exit codes of the program that fail the job at once, without a restart; needs `platform.jobController`.",
     )
     progress: Progress | None = Field(
         None,
-        description="Where the steps of the job can be read, and how long one may take. A job without a new step in this time "
+        description="Where to read the job's current step, and the maximum time for one step. A job that exceeds this time "
         "restarts, which counts as a failure; needs `platform.jobController`.",
     )
     termination_grace_period_seconds: int = Field(
@@ -177,7 +177,8 @@ class Job(Model):
     )
     checkpoint_signal: CheckpointSignal = Field(
         "SIGTERM",
-        description="Signal that ranks get before they are ended, to save: `SIGTERM`, `SIGINT`, `SIGUSR1` or `SIGUSR2`.",
+        description="Signal that tells ranks to save their work before they are terminated: `SIGTERM`, `SIGINT`, "
+        "`SIGUSR1` or `SIGUSR2`.",
         json_schema_extra={FORMER_NAME: "stopSignal"},
     )
     ttl_seconds_after_finished: int | None = Field(
@@ -188,7 +189,7 @@ class Job(Model):
     )
     clean_pod_policy: Literal["Running", "All", "None"] = Field(
         "Running",
-        description="Workers to delete when the job ends: running ones, all or none. Remaining workers keep their GPUs.",
+        description="Workers to delete when the job ends: running ones, all or none. Workers that remain keep their GPUs.",
     )
     home: str = Field(
         "/home/mpiuser", description="Home directory of user 1000 in the image; SSH keys are mounted in its `.ssh`."

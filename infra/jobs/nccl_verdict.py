@@ -83,7 +83,7 @@ def _network(reports: Sequence[NetworkReport], expected: NcclExpected) -> Check:
         chosen = {name.replace("AWS Libfabric", "Libfabric") for name in report["networks"]}
         chosen |= {_name(path).replace("AWS Libfabric", "Libfabric") for path in report["paths"]}
         if chosen != {wanted}:
-            found.append(f"{_place(report)} uses {listed(sorted(chosen)) or 'no network that it logged'}, not {wanted}")
+            found.append(f"{_place(report)} uses {listed(sorted(chosen)) or '(none logged)'}, not {wanted}")
         elif efa and report["providers"] != ["efa"]:
             found.append(
                 f"{_place(report)} uses the libfabric provider {listed(report['providers']) or '(none logged)'}, not efa"

@@ -28,7 +28,7 @@ class Reference(Model):
 class EnvSource(Model):
     """A ConfigMap or Secret whose keys become environment variables."""
 
-    prefix: str | None = Field(None, description="Text before the name of each variable.")
+    prefix: str | None = Field(None, description="Prefix of each variable's name.")
     config_map_ref: Reference | None = Field(None, description="The ConfigMap.")
     secret_ref: Reference | None = Field(None, description="The Secret.")
 
@@ -36,7 +36,7 @@ class EnvSource(Model):
 class Toleration(Model):
     """A toleration in addition to those of the pool."""
 
-    key: str | None = Field(None, description="Key of the taint; all keys with `operator: Exists`.")
+    key: str | None = Field(None, description="Key of the taint; without a key, `operator: Exists` tolerates all taints.")
     operator: Literal["Exists", "Equal"] | None = Field(None, description="`Equal` (default) or `Exists`.")
     value: str | None = Field(None, description="Value of the taint, with `Equal`.")
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = Field(None, description="Effect; all by default.")
@@ -77,8 +77,8 @@ class Affinity(Model):
     """Affinity in addition to the pool; terms are those of Kubernetes."""
 
     node_affinity: Raw | None = Field(None, description="Nodes that the pods require or prefer.")
-    pod_affinity: Raw | None = Field(None, description="Pods near which the pods run.")
-    pod_anti_affinity: Raw | None = Field(None, description="Pods away from which the pods run.")
+    pod_affinity: Raw | None = Field(None, description="Pods to schedule these pods near.")
+    pod_anti_affinity: Raw | None = Field(None, description="Pods to schedule these pods away from.")
 
 
 class PodOverrides(Model):

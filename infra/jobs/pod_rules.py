@@ -41,7 +41,8 @@ def _labels(job: Job, one: PodOverrides, path: str) -> Iterator[Problem]:
         elif not _LABEL_KEY.fullmatch(key):
             yield Problem(
                 where,
-                "is not a valid label key. Use letters, digits, -, _ and ., at most 63, with a prefix such as example.com/.",
+                "is not a valid label key. Use at most 63 letters, digits, -, _ and ., optionally after a prefix such as "
+                "example.com/.",
             )
         elif not _LABEL_VALUE.fullmatch(value):
             yield Problem(
@@ -78,7 +79,7 @@ def _volumes(job: Job, one: PodOverrides, path: str) -> Iterator[Problem]:
     for index, volume in enumerate(one.volumes):
         where, mounted = f"{path}.volumes[{index}]", volume.mount_path.rstrip("/")
         if not _DNS_LABEL.fullmatch(volume.name) or volume.name.startswith("gpumpi-"):
-            fix = "Use lowercase letters, digits and inner hyphens, and a prefix other than gpumpi-."
+            fix = "Use lowercase letters, digits and inner hyphens, and do not begin with gpumpi-."
             yield Problem(f"{where}.name", f"{shown(volume.name)} is not a valid name. {fix}")
         elif volume.name in names:
             yield Problem(f"{where}.name", f"{shown(volume.name)} is already the name of a volume. Choose another.")
@@ -108,7 +109,7 @@ def _wrong_path(volume: PodVolume) -> str | None:
 def env_from(job: Job) -> Iterator[Problem]:
     for index, source in enumerate(job.env_from):
         if (source.config_map_ref is None) == (source.secret_ref is None):
-            yield Problem(f"envFrom[{index}]", f"has no source, or two. {_EXACTLY_ONE} configMapRef, secretRef.")
+            yield Problem(f"envFrom[{index}]", "must have exactly one source. Set configMapRef or secretRef.")
 
 
 def working_dir(job: Job) -> Iterator[Problem]:

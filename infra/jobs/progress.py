@@ -18,19 +18,19 @@ class Progress(Model):
     pattern: str | None = Field(
         None,
         examples=["'step (\\d+)'"],
-        description="Regular expression of Python that finds the number of the step in a line of the job's log: in the group "
-        "`step`, or else in the first group. Further groups are optional: `saved`, the seconds that the last checkpoint took; "
-        "`slowest`, the rank that computed longest, and `ratio`, its time divided by the median of all ranks.",
+        description="Python regular expression that finds the step number in a line of the job's log, in the group `step` or, "
+        "without such a group, in the first group. Further groups are optional: `saved`, the seconds that the last checkpoint "
+        "took; `slowest`, the rank that computed longest, and `ratio`, its time divided by the median of all ranks.",
     )
     file: str | None = Field(
         None,
         examples=["/shared/step"],
-        description="Instead of `pattern`: file on a volume of the job to which a rank writes the number of the step.",
+        description="Alternative to `pattern`: file on a volume of the job to which a rank writes the step number.",
     )
     within: str = Field(
         examples=["10m"],
-        description="Longest time between two steps, such as `90s`, `10m` or `1h`, with checkpoints and evaluations; at least "
-        "`30s`. After it, the job restarts.",
+        description="Maximum time between two steps, including checkpoints and evaluations, such as `90s`, `10m` or `1h`; at "
+        "least `30s`. If a step takes longer, the job restarts.",
     )
 
     @property

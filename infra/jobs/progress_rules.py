@@ -58,7 +58,7 @@ def problem_of_pattern(pattern: str) -> str | None:
 
     >>> problem_of_pattern(r"step (\\d+)")
     >>> problem_of_pattern(r"(\\w+)*step")
-    'repeats a repeat, which can take forever. Use one repeat, such as step (\\\\d+).'
+    'has nested quantifiers, which can take forever. Use a single quantifier, such as step (\\\\d+).'
     """
     if len(pattern) > PATTERN_LIMIT:
         return f"has {len(pattern)} characters. Use at most {PATTERN_LIMIT}."
@@ -71,9 +71,9 @@ def problem_of_pattern(pattern: str) -> str | None:
         return "has no group for the step. Put parentheses around it, such as step (\\d+)."
     unbounded, nested = _repeats(parsed, inside=False)
     if nested:
-        return "repeats a repeat, which can take forever. Use one repeat, such as step (\\d+)."
+        return "has nested quantifiers, which can take forever. Use a single quantifier, such as step (\\d+)."
     if unbounded > REPEATS_LIMIT:
-        return f"has {unbounded} repeats, which can take forever. Use at most {REPEATS_LIMIT}."
+        return f"has {unbounded} variable-length quantifiers, which can take forever. Use at most {REPEATS_LIMIT}."
     return None
 
 

@@ -80,7 +80,7 @@ def has_efa(world: PlacedJob) -> Iterator[Problem]:
         unit, share = (
             ("GPUs", f"{world.size.gpus} of {pool.gpus}") if pool.gpus else ("slots", f"{world.size.slots} of {pool.slots}")
         )
-        fix = "Use larger workers, or set resources.efa: 1; set it to 0 to use TCP."
+        fix = "Use larger workers, or set resources.efa to 1, or to 0 to use TCP."
         yield Problem("resources.efa", f"a worker with {share} {unit} gets none of the node's {pool.efa} EFA interfaces. {fix}")
 
 

@@ -109,7 +109,7 @@ def _hosts(reports: Sequence[Report], expected: Expected) -> Check:
     found = []
     ranks = Counter(report["host"] for report in reports)
     for host in sorted(host for host in ranks if LAUNCHER in host):
-        found.append(f"{count(ranks[host], 'rank')} on the launcher {host}, which must run none")
+        found.append(f"{count(ranks[host], 'rank')} ran on the launcher {host}, which must not run any")
     workers = sorted(host for host in ranks if LAUNCHER not in host)
     if len(workers) != expected.workers:
         found.append(f"ranks ran on {count(len(workers), 'worker')}, not {expected.workers}: {listed(workers) or 'none'}")
@@ -216,7 +216,7 @@ def _slow_node(reports: Sequence[Report], expected: Expected) -> Check:
     """Compare each node's best exchange rate with any other node: a slow node lowers only its own best rate."""
     name = "slow node"
     if expected.workers < 3:
-        return Check(name, NOT_RUN, "can identify a slow node only among three or more: use --workers 3")
+        return Check(name, NOT_RUN, "a slow node can be identified only among three or more: use --workers 3")
     if emulated := emulated_nodes(reports, expected):
         return Check(name, NOT_HERE, f"{listed(emulated)} share one machine's network")
     best = {report["host"]: max(report["rates"].values()) for report in reports if report.get("rates")}

@@ -86,7 +86,7 @@ def program(job: Job) -> Iterator[Problem]:
     if not job.command or not job.command[0]:
         yield Problem("command", "is empty. Set the program that every rank runs, such as [python3, /shared/train.py].")
     if job.setup and not job.setup[0]:
-        yield Problem("setup", "begins with an empty word. Use a command such as [pip, install, --target, /shared/lib, numpy].")
+        yield Problem("setup", "begins with an empty string. Use a command such as [pip, install, --target, /shared/lib, numpy].")
 
 
 def numbers(job: Job) -> Iterator[Problem]:
@@ -181,7 +181,9 @@ def options_of_launchers(job: Job) -> Iterator[Problem]:
 
 def rank_prefix(job: Job) -> Iterator[Problem]:
     if job.rank_prefix and job.launcher != "torchrun" and (job.starts_ranks_itself or job.needs_horovodrun_options):
-        yield Problem("rankPrefix", "has no effect, because the command starts the ranks. Remove it, or add --tag-output there.")
+        yield Problem(
+            "rankPrefix", "has no effect, because the command starts the ranks. Remove it, or add --tag-output to the command."
+        )
 
 
 def subset(job: Job) -> Iterator[Problem]:
@@ -299,10 +301,10 @@ def key_exchange(job: Job, cluster: ClusterDescription) -> Iterator[Problem]:
         return
     if writable_path(job, namespace) is None:
         fix = "List a ReadWriteMany volume under volumes, or use secret."
-        yield Problem("keyExchange", f"volume needs a volume that the job can write to, and the job has none. {fix}")
+        yield Problem("keyExchange", f"volume needs a writable volume, but the job has none. {fix}")
     if job.clean_pod_policy == "None":
         fix = "Use Running, or keyExchange: secret."
-        yield Problem("cleanPodPolicy", f"None leaves the key on the volume, because remaining workers need it. {fix}")
+        yield Problem("cleanPodPolicy", f"None leaves the key on the volume, because the remaining workers need it. {fix}")
 
 
 OF_CLUSTER: tuple[Callable[[Job, ClusterDescription], Iterator[Problem]], ...] = (

@@ -19,11 +19,11 @@ _HEALTH_CODES: Final = rf"{HEALTH_CODE}\\d+"
 """Regular expression in a PromQL string, which needs the second backslash."""
 
 _NAMED: Final = {
-    "NvidiaDoubleBitError": "A GPU's memory has an error that its ECC could not correct.",
+    "NvidiaDoubleBitError": "A GPU's memory has an uncorrectable ECC error.",
     "NvidiaNVLinkError": "A link between GPUs of the node failed.",
     "NvidiaFabricError": "The GPUs could not join the NVLink fabric.",
     "NvidiaDeviceCountMismatch": "The driver sees fewer GPUs than the instance type has.",
-    "FabricManagerNotRunning": "NVIDIA's fabric manager does not run, so the node's GPUs cannot use NVSwitch.",
+    "FabricManagerNotRunning": "NVIDIA's fabric manager is not running, so the node's GPUs cannot use NVSwitch.",
     "DCGMDiagnosticFailure": "NVIDIA's diagnostics of a GPU failed.",
     "DCGMError": "The agent could not talk to DCGM. This does not mean that a GPU is broken, but GPU faults go unnoticed.",
     HEALTH_CODE: "DCGM's health check of a GPU failed. The code is in the node's condition.",
@@ -36,8 +36,8 @@ _CONDITIONS: Final = {
     "ContainerRuntimeReady": ("NodeContainerRuntimeNotReady", "The container runtime cannot start or end containers."),
 }
 _FOLLOWS: Final[dict[Action, str]] = {
-    "none": "costs no node",
-    "cordon": "needs a person's judgment: no job should start there",
+    "none": "does not take the node out of service",
+    "cordon": "needs manual diagnosis; until then, no job should start on the node",
     "reboot": "is repaired by a reboot",
     "replace": "is repaired by replacing the node",
 }
@@ -101,7 +101,10 @@ def _fix(decision: Decision) -> str:
         return (
             "Cordon the node with `kubectl cordon NODE`, let its jobs end, run NVIDIA's diagnostics, and replace it if they fail."
         )
-    return f"Nothing, unless `scripts/cluster health NODE` shows that nothing acts. Then drain the node and {decision.action} it."
+    return (
+        "Usually nothing. If `scripts/cluster health NODE` shows that no component repairs the node, drain it and "
+        f"{decision.action} it."
+    )
 
 
 def _catch_all() -> Alert:
@@ -122,7 +125,7 @@ def _of_applications() -> Alert:
     return Alert(
         name=OF_APPLICATIONS,
         expr=_recent(r'reason=~"NvidiaXID\\d+Warning"'),
-        summary="Node {{ $labels.node }}: an Xid that the application causes",
+        summary="Node {{ $labels.node }}: an Xid caused by the application",
         meaning="The driver reported an Xid that harms only the application, such as 13, 31, 43, 45 or 94. The GPU is fine.",
         fix="Look at the log of the job on this node. If the same node reports it for several jobs, run NVIDIA's diagnostics.",
         severity="info",
@@ -140,7 +143,7 @@ def _of_condition(condition: str) -> Alert:
         if is_kubelets
         else _is_false(condition),
         summary=f"Node {{{{ $labels.node }}}}: {condition} is not True",
-        meaning=f"{text} EKS replaces the node after {minutes} minutes; on other clusters, nothing does.",
+        meaning=f"{text} EKS replaces the node after {minutes} minutes; other clusters do not.",
         fix="Nothing on EKS. On other clusters, drain the node and replace it: see `scripts/cluster health NODE`.",
         hold="2m" if is_kubelets else "0m",
     )

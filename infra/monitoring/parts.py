@@ -133,8 +133,8 @@ def of_monitoring(cluster: Monitored) -> Iterator[Alert]:
         name="TargetDown",
         expr=f'up{{job!="{states}"}} == 0',
         summary="{{ $labels.job }} on node {{ $labels.node }} cannot be read",
-        meaning="A pod or kubelet runs, but does not return its metrics to Prometheus. Dashboards have gaps, and alerts that "
-        "use its metrics cannot fire.",
+        meaning="Prometheus cannot scrape a pod or kubelet that is running. Dashboards have gaps, and alerts that use "
+        "its metrics cannot fire.",
         fix="If there is an alert for the node itself, start there. Otherwise read the log of the pod, and look up the reason in "
         "Prometheus: `kubectl port-forward -n gpumpi-monitoring deploy/prometheus 9090`, then /targets.",
         hold="10m",
@@ -162,7 +162,7 @@ def _of_part(part: Part) -> Alert:
             name=part.alert,
             expr=_none_available(part),
             summary=f"{part.title}: no pod is ready",
-            meaning=f"No pod of the {part.title} is ready. {part.effect}",
+            meaning=f"No {part.title} pod is ready. {part.effect}",
             fix=f"Find the reason with {read} and the log of its pod. Usually no system node has room, or an image is missing.",
             severity="critical",
             hold="5m",

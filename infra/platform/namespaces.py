@@ -58,7 +58,7 @@ class Namespaces(pulumi.ComponentResource):
                 value=value,
                 preemption_policy="Never",
                 global_default=False,
-                description="A place in the queue; no pod is stopped for it.",
+                description="Sets the job's place in the queue; never preempts running pods.",
                 opts=args.site.options(self),
             )
         self._namespaces = [(one.name, self._create_namespace(one.name, one.pod_security)) for one in args.wanted]

@@ -103,7 +103,7 @@ def _at_rest(operation: Operation, client: Client, report: Report, wanted: Calla
     if look is None:
         raise Unknown(
             f"{operation.name}: the outcome for this {operation.type} cannot be determined; "
-            "run `pulumi refresh`, which asks for its ID or whether to forget it"
+            "run `pulumi refresh`, which asks whether to import the resource by its ID or to forget it"
         )
 
     def poll() -> list[Found]:
@@ -125,7 +125,7 @@ def _at_rest(operation: Operation, client: Client, report: Report, wanted: Calla
         ids, minutes = _ids(error.last_attempt.result()), f"{DEADLINE_SECONDS / 60:.0f} minutes"
         raise Unknown(
             f"{operation.name}: AWS is still working on {ids} after {minutes}; "
-            "run the command again when the AWS console shows that it is done"
+            "run the command again when the AWS console shows that the operation is complete"
         ) from None
 
 

@@ -13,7 +13,8 @@ class Budget(Model):
     max_hourly: float | None = Field(
         None,
         gt=0,
-        description="Maximum cost in USD per hour with every pool at `maxSize`, without usage such as traffic. Change: in place.",
+        description="Maximum cost in USD per hour with every pool at `maxSize`, excluding usage such as traffic. "
+        "Change: in place.",
     )
     max_monthly: float | None = Field(
         None,

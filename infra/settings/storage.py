@@ -30,7 +30,8 @@ class Efs(Model):
         None, description="Back up the new file system daily with AWS Backup; false by default. Change: in place."
     )
     infrequent_access_after_days: Literal[1, 7, 14, 30, 60, 90, 180, 270, 365] | None = Field(
-        None, description="Days after which files not read move to cheaper storage; never by default. Change: in place."
+        None,
+        description="Move files that were not read for this many days to cheaper storage; never by default. Change: in place.",
     )
     protect: bool = Field(False, description="While true, Pulumi refuses to delete the file system. Change: in place.")
 
@@ -107,7 +108,7 @@ class Fsx(Model):
     )
     zone: str | None = Field(
         None,
-        description="Zone of the file system, which AWS places in one subnet; that of the first pool by default. "
+        description="Zone of the file system, which AWS places in one subnet; the first pool's zone by default. "
         "Change: rejected for an existing file system.",
     )
     data_repository: DataRepository | None = Field(

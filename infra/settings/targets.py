@@ -93,7 +93,7 @@ class Ssh(Model):
     )
     cidrs: Names = Field(
         (),
-        description="CIDRs that may reach the head node's SSH port. With any CIDR, the head node has a public address. "
+        description="CIDRs that may reach the head node's SSH port. If there is a CIDR, the head node has a public address. "
         "Empty by default: Session Manager needs no open port. Change: in place, but adding the first or removing the last "
         "CIDR replaces the head node.",
     )

@@ -50,5 +50,5 @@ def _message(total: Total, cost: Decimal, allowed: Decimal, what: str, fix: str)
         least = "" if total.is_known else "at least "
         return f"the stack costs {least}{cost:,.2f} {what}, but the budget is {allowed:,.2f}. {fix}"
     if not total.is_known:
-        return f"cannot be compared with the cost. Unknown: {all_of(total.unknown)}. Set action: warn to ignore unknown prices."
+        return f"cannot be checked without {all_of(total.unknown)}. Set action: warn to ignore unknown prices."
     return None

@@ -29,7 +29,7 @@ def with_nodes(settings: Settings, facts: Facts) -> Iterator[Problem]:
     for path, pool, existing in running:
         count = f"{existing.desired_size} node{'' if existing.desired_size == 1 else 's'}"
         nodes = f"{pool.name} has {count} in a Capacity Block"
-        fix = f"EKS must upgrade such a pool at size 0. First run `{_scale_to_zero(settings, facts, existing)}`."
+        fix = f"EKS can upgrade such a pool only at size 0. First run `{_scale_to_zero(settings, facts, existing)}`."
         differing = changes(plans[pool.name].spec, existing.block_template) if existing.block_template else []
         if differing:
             yield Problem(path, f"{nodes}, and `pulumi up` would change {all_of(differing)} in the launch template. {fix}")

@@ -24,7 +24,7 @@ def known_version(settings: Settings) -> Iterator[Problem]:
     version = settings.eks.kubernetes_version
     if not _VERSION.fullmatch(version):
         example = shown(KUBERNETES_VERSIONS[-2])
-        yield Problem(_WHERE, f"{shown(version)} is not an EKS version. Use major and minor, such as {example}.")
+        yield Problem(_WHERE, f"{shown(version)} is not an EKS version. Use the major and minor version, such as {example}.")
     elif version not in LIVE_KUBERNETES_VERSIONS:
         known = all_of(KUBERNETES_VERSIONS)
         yield Problem(_WHERE, f"{shown(version)} is not a version that this program was tested with. Choose from {known}.")

@@ -123,9 +123,8 @@ def ami(settings: Settings, facts: Facts) -> Iterator[Problem]:
     where, target, head = "target.amiId", settings.ec2, facts.instance_types.get(settings.ec2.head_node_type)
     for path, pool, workers in pools_with_types(settings, facts):
         if head and head.architecture != workers.architecture:
-            other = (
-                f"but the head node's {head.name} is {head.architecture}. Choose types of one architecture: they share an AMI."
-            )
+            fix = "Choose types with the same architecture, because they share an AMI."
+            other = f"but the head node's {head.name} is {head.architecture}. {fix}"
             yield Problem(f"{path}.instanceType", f"{shown(pool.instance_type)} is {workers.architecture}, {other}")
     if facts.ami is None:
         named = target.ami_id or facts.existing.ami_id

@@ -10,7 +10,7 @@ from infra.plan.placement import vpc_zones
 from infra.settings.stack import Settings
 
 WHERE = "network.interfaceEndpoints"
-NAT = "Replace interfaceEndpoints by natGateways: one"
+NAT = "Replace interfaceEndpoints with natGateways: one"
 
 
 def offered(settings: Settings, facts: Facts) -> Iterator[Problem]:

@@ -80,7 +80,7 @@ def infiniband(settings: ExistingSettings) -> Iterator[Problem]:
         if name is not None and not _RDMA.fullmatch(name):
             yield Problem(where, f"{shown(name)} is not a resource of an RDMA plugin. Use one such as rdma/hca_shared_devices_a.")
         elif name is None and wanted and pool.gpus_per_node:
-            fix = "Set it to what `kubectl describe node` lists, such as rdma/hca_shared_devices_a, or use transport: tcp."
+            fix = "Set a resource that `kubectl describe node` lists, such as rdma/hca_shared_devices_a, or use transport: tcp."
             yield Problem(where, f"is missing, but platform.transport is infiniband. {fix}")
         elif name is not None and not wanted:
             fix = "Set platform.transport: infiniband, or remove it."
@@ -104,7 +104,8 @@ def volume(settings: ExistingSettings) -> Iterator[Problem]:
     if isinstance(wanted, ClassOfStorage):
         if not _OBJECT_NAME.fullmatch(wanted.name):
             yield Problem(
-                "storage.name", f"{shown(wanted.name)} is not a valid StorageClass name. `kubectl get storageclass` lists them."
+                "storage.name",
+                f"{shown(wanted.name)} is not a valid StorageClass name. Use one that `kubectl get storageclass` lists.",
             )
         if _amount(wanted.size) <= 0:
             yield Problem("storage.size", f"{shown(wanted.size)} is not a quantity. Use one such as 100Gi.")
@@ -164,7 +165,7 @@ def nodes_for_operators(settings: ExistingSettings, facts: ClusterFacts) -> Iter
         return
     tainted = facts.matching(selector)
     if not facts.nodes:
-        yield Problem(where, f"the cluster at {facts.server} has no nodes. Join some (docs/on-premises.md).")
+        yield Problem(where, f"the cluster at {facts.server} has no nodes. Join nodes to it (docs/on-premises.md).")
     elif not tainted:
         yield Problem(where, f"no node has {_words(selector)}. Label a node, or remove the key.")
     else:

@@ -93,7 +93,7 @@ def key(settings: Settings) -> Iterator[Problem]:
     if found is None:
         yield Problem(where, f"{shown(lustre.kms_key_arn)} is not the ARN of a KMS key. Use one such as {_EXAMPLE_KEY}.")
     elif found[1] != settings.region:
-        yield Problem(where, f"the key is in {found[1]}; FSx needs one in {settings.region}. Use a key there.")
+        yield Problem(where, f"the key is in {found[1]}, but the file system is in {settings.region}. Use a key in that Region.")
 
 
 def data_repository(settings: Settings) -> Iterator[Problem]:
@@ -182,4 +182,6 @@ def bucket(settings: Settings, facts: Facts) -> Iterator[Problem]:
         yield Problem(where, f"bucket {repository.bucket} does not exist. Create it, or use an existing bucket.")
     else:
         there = f"bucket {repository.bucket} is in {facts.bucket_region}"
-        yield Problem(where, f"{there}; automatic import and export need a bucket in {facts.region}. Use one there.")
+        yield Problem(
+            where, f"{there}; automatic import and export need a bucket in {facts.region}. Use a bucket in that Region."
+        )

@@ -70,7 +70,7 @@ def idle_minutes(settings: Settings) -> Iterator[Problem]:
 def image_registry(settings: AnyStack) -> Iterator[Problem]:
     registry = settings.platform.image_registry
     if registry is not None and not _REGISTRY.fullmatch(registry):
-        fix = "Use host and path without a scheme, such as mirror.example.com/all."
+        fix = "Use a host and path without a scheme, such as mirror.example.com/all."
         yield Problem("platform.imageRegistry", f"{shown(registry)} is not a valid prefix of image names. {fix}")
 
 
@@ -155,7 +155,7 @@ def will_be_installed(settings: Settings) -> Iterator[Problem]:
     if settings.platform.install is None and not settings.installs_platform:
         reason = "the Kubernetes API has no public endpoint, so `pulumi up` does not install the platform and jobs cannot run"
         fix = (
-            "List your address in target.endpointAccess.publicCidrs, set true and run `pulumi up` inside the network, "
+            "List your address in target.endpointAccess.publicCidrs; or set true and run `pulumi up` from inside the network; "
             "or set false."
         )
         yield warning("platform.install", f"is not set: {reason}. {fix}")

@@ -17,7 +17,7 @@ GPU_FAMILIES = ("g", "p")
 """Leading letters of the instance types with NVIDIA GPUs."""
 
 LEAST_VOLUME, MOST_VOLUME = 30, 16384
-"""Limits in GiB: EKS's NVIDIA AMI needs 20 GiB, and a gp3 volume has at most 16 TiB."""
+"""Limits in GiB: EKS's NVIDIA AMI takes up to 20 GiB and job images need space too; a gp3 volume has at most 16 TiB."""
 
 
 def root_volume(settings: Settings) -> Iterator[Problem]:
@@ -77,7 +77,7 @@ def efa(settings: Settings, facts: Facts) -> Iterator[Problem]:
             yield Problem(f"{path}.efa", f"is true, but {pool.instance_type} has no EFA. {fix}")
         if has_efa(pool, instance_type) and not layout_is_known(instance_type):
             cards = f"which of the {len(instance_type.network_cards)} network cards of {pool.instance_type} support EFA"
-            fix = "Install the boto3 of requirements.lock, choose another type, or set efa: false."
+            fix = "Install the boto3 version in requirements.lock, choose another type, or set efa: false."
             yield Problem(f"{path}.efa", f"EC2 does not report {cards} (InterfaceTypes is missing). {fix}")
 
 

@@ -92,7 +92,7 @@ def enough_addresses(settings: Settings, facts: Facts) -> Iterator[Problem]:
         if free is None or needed <= free:
             continue
         who = all_of(f"{count} of {name}" for name, count in nodes.items() if count > 0)
-        need = f"but its nodes, at most {who}, need {needed} ({each} each)"
+        need = f"but its nodes (at most {who}) need {needed} ({each} each)"
         if settings.network.is_existing:
             have = f"have {free} free addresses in {zone}"
             yield Problem("network.subnetIds", f"{have}, {need}. Use larger subnets, or lower maxSize.")

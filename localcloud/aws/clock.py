@@ -27,7 +27,7 @@ def now() -> datetime:
 def advance(by: timedelta) -> datetime:
     """Advance the calendar, run everything that became due, and return the new time."""
     if by < timedelta():
-        raise ValueError(f"the calendar cannot be turned back (got {by.total_seconds():g} s)")
+        raise ValueError(f"the calendar can only be advanced (got {by.total_seconds():g} s)")
     global _ahead
     _ahead += by
     durations.settle()

@@ -24,13 +24,17 @@ class Duration:
 _TERRAFORM = "public logs of terraform apply and destroy"
 
 DURATIONS: dict[str, Duration] = {
-    "eks-cluster": Duration(540, f"EKS: 9 minutes or less on average (2021-03); {_TERRAFORM}: 6m42s to 9m24s, five of 2022-2026"),
-    "eks-cluster-update": Duration(120, "estimate: one to three minutes for endpoint or logging"),
+    "eks-cluster": Duration(
+        540, f"EKS: 9 minutes or less on average (2021-03); {_TERRAFORM}: 6m42s to 9m24s (five values from 2022 to 2026)"
+    ),
+    "eks-cluster-update": Duration(120, "estimate: one to three minutes to change endpoint access or logging"),
     "eks-cluster-version-update": Duration(600, "EKS user guide: an update takes several minutes"),
     "eks-cluster-delete": Duration(165, f"{_TERRAFORM}: 2m30s, 2m31s, 3m48s"),
-    "eks-node-group": Duration(120, f"{_TERRAFORM}: 1m47s to 2m10s, six (DevopsArtFactory/terraform-provisioning#46, #47)"),
+    "eks-node-group": Duration(
+        120, f"{_TERRAFORM}: 1m47s to 2m10s (six values; DevopsArtFactory/terraform-provisioning#46, #47)"
+    ),
     "eks-node-group-update": Duration(60, "estimate: configuration update without new instances"),
-    "eks-node-group-version-update": Duration(120, "estimate, as eks-node-group: new nodes of an update become Ready"),
+    "eks-node-group-version-update": Duration(120, "estimate, same as eks-node-group: until an update's new nodes are Ready"),
     "eks-node-drained": Duration(60, "EKS user guide: an update waits 60 seconds after the last pod of a node was evicted"),
     "eks-pod-eviction": Duration(
         900, "EKS user guide: time limit for evicting the pods of a node (at least 2 minutes with any factor)"
@@ -42,7 +46,7 @@ DURATIONS: dict[str, Duration] = {
     "ec2-instance-stop": Duration(30, "estimate: 20 to 60 seconds"),
     "ec2-image": Duration(180, "estimate: three minutes for a root volume of 8 GiB"),
     "ec2-instance-terminate": Duration(60, "estimate: 30 to 120 seconds"),
-    "ec2-nat-gateway": Duration(105, f"{_TERRAFORM}: 1m24s to 2m4s, ten"),
+    "ec2-nat-gateway": Duration(105, f"{_TERRAFORM}: 1m24s to 2m4s (ten values)"),
     "ec2-nat-gateway-delete": Duration(75, f"{_TERRAFORM}: 1m5s, 1m19s, 1m34s"),
     "ec2-vpc-endpoint-interface": Duration(90, "estimate: one to two minutes"),
     "ec2-vpc-endpoint-gateway": Duration(6, "estimate: 5 to 10 seconds"),
@@ -50,28 +54,32 @@ DURATIONS: dict[str, Duration] = {
         60, "estimate; awsome-distributed-ai: endpoint interfaces block a security group for 5 to 10 minutes"
     ),
     "ec2-capacity-reservation": Duration(5, "estimate"),
-    "ec2-capacity-block-payment": Duration(60, "estimate: EC2 user guide: up to 12 hours"),
-    "autoscaling-group-delete": Duration(60, "estimate: termination of the instances"),
+    "ec2-capacity-block-payment": Duration(60, "estimate; EC2 user guide: up to 12 hours"),
+    "autoscaling-group-delete": Duration(60, "estimate: time to terminate the instances"),
     "efs-file-system": Duration(6, f"{_TERRAFORM}: 6 to 12 seconds (turbot/steampipe-plugin-aws#426)"),
-    "efs-file-system-update": Duration(5, "estimate: as creation"),
-    "efs-file-system-delete": Duration(5, "estimate: as creation"),
+    "efs-file-system-update": Duration(5, "estimate: same as creation"),
+    "efs-file-system-delete": Duration(5, "estimate: same as creation"),
     "efs-mount-target": Duration(
         90, f"{_TERRAFORM}: over a minute (turbot/steampipe-plugin-aws#426); EFS user guide: up to 90 seconds"
     ),
     "efs-mount-target-delete": Duration(30, "estimate: 20 to 60 seconds"),
-    "efs-backup-policy": Duration(5, "estimate: state ENABLING in the EFS API"),
+    "efs-backup-policy": Duration(5, "estimate: the EFS API has a state ENABLING"),
     "efs-access-point": Duration(3, "estimate: under 10 seconds"),
     "fsx-file-system": Duration(
         360, f"{_TERRAFORM}: 3m20s to 6m0s (turbot/steampipe-plugin-aws#2113, #906); tutorials: about 10 minutes"
     ),
-    "fsx-file-system-update": Duration(60, "estimate; a larger capacity takes minutes, and its optimization hours"),
-    "fsx-file-system-delete": Duration(300, "estimate: as creation"),
+    "fsx-file-system-update": Duration(
+        60, "estimate; increasing the capacity takes minutes, and optimizing the storage then takes hours"
+    ),
+    "fsx-file-system-delete": Duration(300, "estimate: same as creation"),
     "fsx-data-repository-association": Duration(600, "public logs: over 10 minutes (aws-samples/aws-hpc-tutorials#289)"),
     "fsx-data-repository-association-update": Duration(60, "estimate"),
     "fsx-data-repository-association-delete": Duration(120, "estimate"),
-    "iam-role": Duration(10, "estimate: IAM is eventually consistent; providers retry with a new role for about this long"),
-    "kms-key": Duration(17, f"{_TERRAFORM}: 29 seconds, 12 of them in the provider (same log against moto)"),
-    "s3-bucket": Duration(2, "estimate: Terraform logs, 2 to 3 seconds"),
+    "iam-role": Duration(
+        10, "estimate: IAM is eventually consistent; providers retry calls that use a new role for about this long"
+    ),
+    "kms-key": Duration(17, f"{_TERRAFORM}: 29 seconds, minus 12 for the provider itself (same log, against moto)"),
+    "s3-bucket": Duration(2, "estimate; Terraform logs: 2 to 3 seconds"),
 }
 
 CALLS = {
@@ -131,7 +139,7 @@ class _Transition:
         try:
             fail(problem)
         except Exception as error:
-            problems.report(f"{self.operation}, which reports its own failure,", error)
+            problems.report(f"reporting the failure of {self.operation}", error)
 
 
 now: Callable[[], float] = time.monotonic

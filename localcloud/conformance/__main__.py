@@ -52,7 +52,7 @@ def comparable(names: Sequence[str]) -> tuple[list[str], list[str]]:
     run, left_out = [], []
     for name in names:
         if stack_file.is_existing(stack_file.read(stack_file.find(name, STACKS)).values):
-            left_out.append(f"{name}: it would use your own kubeconfig")
+            left_out.append(f"{name}: would use your own kubeconfig")
         else:
             run.append(name)
     return run, left_out
@@ -123,7 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="make conformance", description=__doc__)
     parser.add_argument("--stacks", help="comma-separated names (default: all stacks)")
     parser.add_argument(
-        "--kubernetes", action=argparse.BooleanOptionalAction, default=True, help="run EKS clusters as Kubernetes"
+        "--kubernetes", action=argparse.BooleanOptionalAction, default=True, help="run a Kubernetes cluster for each EKS cluster"
     )
     parser.add_argument("--report", type=Path, default=ROOT / ".local")
     given = parser.parse_args(arguments)
@@ -142,7 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder:
         results = tuple(run(programs, names, Path(folder), kubernetes=given.kubernetes))
     if len(results) == len(names):
-        missing.append("bad inputs: no API server could be started")
+        missing.append("bad inputs: no Kubernetes API server could be started")
     date = datetime.now(UTC).isoformat(timespec="seconds")
     report = Report(date, versions, (*missing, *left_out), results)
     report.write(given.report)

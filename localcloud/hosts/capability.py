@@ -32,7 +32,7 @@ class Capability:
     def __str__(self) -> str:
         if self.hosts:
             return "EC2 instances run as local hosts"
-        return f"EC2 instances are only records here: {'; '.join(self.missing)}"
+        return f"EC2 instances are only API records here: {'; '.join(self.missing)}"
 
 
 def examine() -> Capability:

@@ -1,6 +1,6 @@
 """Forward proxy (HTTP and CONNECT) for package managers, in place of a VPC's NAT gateway.
 
-It can connect to every address that this machine can reach, except loopback and link-local addresses.
+It connects to every address that this machine can reach, except loopback, link-local and multicast addresses.
 """
 
 import ipaddress
@@ -83,7 +83,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             far = socket.create_connection(outside(host, port), CONNECT_SECONDS)
         except Forbidden:
-            self.send_error(403, "the proxy does not connect to this machine")
+            self.send_error(403, "the proxy does not connect to loopback, link-local or multicast addresses")
         except OSError as error:
             self.send_error(502, str(error))
         else:

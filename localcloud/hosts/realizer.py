@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 def _ami(openmpi: str) -> OwnImage:
     return OwnImage(
         name=f"gpumpi-ec2-openmpi{openmpi}-debian",
-        description=f"Open MPI {openmpi} without CUDA on Debian, made by the provisioners of amis/",
+        description=f"Open MPI {openmpi} without CUDA on Debian, built with the provisioners in amis/",
         created="2026-07-01T00:00:00.000Z",
         tags={"gpumpi:ami": "ec2", "gpumpi:openmpi": openmpi},
     )
@@ -182,7 +182,7 @@ class Realizer:
         machine = instances.machine_of(event)
         alive = sum(one.phase not in ("record", "ending") for one in self._members.values())
         if alive >= self._limit:
-            problem = f"only a record: this local cloud runs at most {self._limit} hosts. Set GPUMPI_LOCAL_HOSTS to run more"
+            problem = f"only an API record: this local cloud runs at most {self._limit} hosts. Set GPUMPI_LOCAL_HOSTS to run more"
             self._members[machine.instance_id] = Member(machine, "record", problem)
             log.warning("instance %s is %s", machine.instance_id, problem)
             return self._save()

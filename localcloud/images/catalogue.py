@@ -128,7 +128,7 @@ def _pi(tag: str, job: Image) -> Image:
     one."""
     return Image(
         f"docker.io/mpioperator/mpi-pi:{tag}",
-        f"the mpi-operator example pi in Python, {job.content}",
+        f"the mpi-operator example pi, rewritten in Python; {job.content}",
         (*job.layers, Source("localcloud/images/pi.py", "home/mpiuser/pi", 0o755)),
         stands_in=True,
         entrypoint=job.entrypoint,
@@ -198,7 +198,7 @@ PYTORCH = _workload(
 )
 FSDP = Image(
     "pytorch-fsdp:1",
-    "workloads/pytorch-fsdp: PyTorch 2.6 of Debian 13, without MPI and sshd",
+    "workloads/pytorch-fsdp: PyTorch 2.6 from Debian 13, without MPI or sshd",
     (
         Root("debian_torch2_suite"),
         Provisioned(("install-python.sh", "create-user.sh")),

@@ -56,7 +56,7 @@ class Addresses:
         if (found := next(free, None)) is None:
             known = ", ".join(map(str, POD_NETWORKS))
             raise ValueError(
-                f"no CIDR is free for pods: {known} each overlap the VPC {self.vpc} or the service CIDR {self.services}"
+                f"no CIDR is free for pods: each of {known} overlaps the VPC {self.vpc} or the service CIDR {self.services}"
             )
         return found
 

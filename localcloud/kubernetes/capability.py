@@ -30,7 +30,7 @@ class Capability:
 
 def examine() -> Capability:
     """Check this machine without changing it."""
-    uses = "network namespaces, mounts and cgroups"
+    uses = "each has its own network namespace, mounts and cgroups"
     return Capability(capability.obstacles("real nodes", uses, _programs, capability.namespaces, _cgroups))
 
 

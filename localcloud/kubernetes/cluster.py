@@ -270,7 +270,7 @@ class Cluster:
         try:
             self.publish()
         except Exception as unpublished:  # the thread must continue, so that the cluster can be deleted
-            problems.report(f"cluster {self.name}, which publishes its failure,", unpublished)
+            problems.report(f"publishing the failure of cluster {self.name}", unpublished)
 
     def _bring_up(self) -> None:
         self.publish()

@@ -38,7 +38,7 @@ class NodeHealth(Part):
             try:
                 self._look()
             except (ApiError, OSError) as error:
-                log.info("the conditions of nodes are unknown: %s", error)
+                log.info("cannot check node conditions: %s", error)
 
     def _look(self) -> None:
         found = joining.cluster_named(self.cluster.account, self.cluster.region, self.cluster.name)

@@ -12,7 +12,7 @@ def obstacles(who: str, uses: str, *checks: Callable[[], str]) -> tuple[str, ...
     """Return the reasons why `who` (clusters or hosts) cannot run on this machine. The checks run only on Linux and
     only as root. They change nothing."""
     if sys.platform != "linux":
-        return (f"{who} need Linux, this is {sys.platform}",)
+        return (f"{who} need Linux; this is {sys.platform}",)
     if os.geteuid() != 0:
         return (f"{who} need root: {uses}. Start the local cloud as root",)
     return tuple(reason for check in checks if (reason := check()))

@@ -40,7 +40,7 @@ RECORDED: Final = {
     "efs_utils_version": Recorded("3.2.0", "aws/efs-utils, tags", "2026-07-13"),
     "nvidia_driver_version": Recorded("595.91.07", _DLAMI, "2026-10-06"),
     "nvidia_container_toolkit_version": Recorded(
-        "1.20.1-1", "NVIDIA's package repository, read in public programs", "2026-11-22"
+        "1.20.1-1", "NVIDIA's package repository, as seen in public programs", "2026-11-22"
     ),
     "dlami_ubuntu_24_04": Recorded("20261006", _DLAMI, "2026-11-22"),
     "dlami_ubuntu_22_04": Recorded("20260929", _DLAMI, "2026-11-22"),

@@ -134,7 +134,7 @@ def test_a_stack_lives_with_installed_plugins_instead_of_emulators(checkout: Che
     refused = checkout.local(*start, "--providers", "emulated")
     assert (refused.code, refused.err) == (
         3,
-        "cluster local start: the running local cloud uses the providers official. Stop it first: "
+        "cluster local start: the running local cloud uses --providers official. Stop it first: "
         f"scripts/cluster local stop --home {shlex.quote(str(home))}\n",
     )
 

@@ -131,5 +131,5 @@ def test_without_hosts_the_demo_reports_the_reason(
     assert demo_ec2.SHOW.run(folder=tmp_path, as_json=True) == 1
     steps: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
     assert [step["step"] for step in steps] == STEPS
-    assert steps[0]["detail"] == "EC2 instances are only records here: hosts need root"
+    assert steps[0]["detail"] == "EC2 instances are only API records here: hosts need root"
     assert [step["step"] for step in steps if not step["skipped"]] == [STEPS[0], STEPS[-1]]

@@ -66,7 +66,7 @@ def begin(events: EventLog, *urns: str) -> None:
 
 
 def test_a_progress_line_names_the_pending_resources(events: EventLog) -> None:
-    assert progress.line("up", events, 2.4) == "up, 2 s: engine and program are starting"
+    assert progress.line("up", events, 2.4) == "up, 2 s: Pulumi's engine and the program are starting"
     begin(events, urn("net", "gpumpi:infra:Network"), urn("a"), urn("b"), urn("c"), urn("d"))
     events.steps.append(Step(urn("a"), "create", 0, 1))
     assert progress.line("up", events, 12) == "up, 12 s: 1 resources done, working on b, c and 1 more"

@@ -255,7 +255,7 @@ def test_a_push_logs_in_with_aws_credentials_and_prints_the_digest(machine: Mach
 def test_an_existing_tag_is_refused_before_the_build(machine: Machine, ecr: Any) -> None:
     machine.install("docker")
     assert run("build", "mpi", "--push", "-s", "mine", "--tag", "1").exit_code == 0
-    fix = "and its tags are immutable. Use that image, or give another --tag"
+    fix = "and the tags of its repository are immutable. Use that image, or give another --tag"
     assert failure(run("build", "mpi", "--push", "-s", "mine", "--tag", "1")) == (
         3,
         f"{REPOSITORY}/mpi:1 already exists, {fix}",

@@ -83,7 +83,7 @@ def test_aws_data_is_printed_if_kubernetes_does_not_answer(eks: str, capsys: pyt
         {"system": 1, "single": 0, "efa": 3},
     )
     assert CAPACITY in pools["efa"]["lastFailedLaunch"]["reason"] and pools["system"]["lastFailedLaunch"] is None
-    assert pools["efa"]["ready"] is None and found["unknown"][0].startswith("what runs in the cluster: ")
+    assert pools["efa"]["ready"] is None and found["unknown"][0].startswith("ready nodes, queues, jobs and volumes: ")
 
 
 def test_a_missing_permission_hides_only_the_data_that_needs_it(eks: str, capsys: pytest.CaptureFixture[str]) -> None:

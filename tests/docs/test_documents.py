@@ -139,7 +139,7 @@ def test_the_configuration_page_names_every_stack() -> None:
 
 
 def test_contributing_shows_every_folder_of_the_top_level_and_of_infra() -> None:
-    layout = CONTRIBUTING.split("## Import arrows")[0]
+    layout = CONTRIBUTING.split("## Import rules")[0]
     for tree, indent in (("HEAD", ""), ("HEAD:infra", "  ")):
         listed = subprocess.run(
             ["git", "ls-tree", "-d", "--name-only", tree], cwd=ROOT, capture_output=True, text=True, check=True

@@ -170,6 +170,7 @@ def test_workers_that_cannot_boot_or_join_upload_their_logs_and_are_replaced_but
     assert len(cluster.await_workers(broken, silent)) == 2
 
 
+@pytest.mark.mission_only
 def test_nodes_publish_again_after_the_bucket_was_emptied_and_a_stranger_gets_no_access(cluster: HandMade) -> None:
     workers = cluster.await_workers()
     members = [cluster.master, *workers]
@@ -206,6 +207,7 @@ def test_while_s3_is_unavailable_a_lost_worker_is_removed_and_its_replacement_jo
     assert cluster.await_workers(lost) == sorted([kept, replacement])
 
 
+@pytest.mark.mission_only
 def test_nodes_whose_clocks_are_a_minute_off_join(cluster: HandMade) -> None:
     known = set(cluster.await_workers())
     for count, offset in enumerate(("+60", "-60"), start=3):

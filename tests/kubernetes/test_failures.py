@@ -15,6 +15,8 @@ import psutil
 import pytest
 
 from infra.jobs import hostfile
+from infra.naming import QUEUE_NAMESPACE
+from infra.platform.admission import PODS_READY_MINUTES
 from localcloud.engine_events import EventLog
 from localcloud.stack import LocalStack, Run
 from testkit.job_cluster import NAMESPACE, SOURCE, JobCluster, cluster_of, job_file, python
@@ -157,6 +159,47 @@ def test_a_missing_image_is_reported_in_one_sentence(job_cluster: JobCluster, tm
     assert job_cluster.cluster("cancel", "imageless").code == 0
 
 
+@contextmanager
+def impatient_queue(cluster: JobCluster, limit: str) -> Iterator[None]:
+    """While this is active, Kueue waits only this long until all pods of a job are ready."""
+    where = ("-n", QUEUE_NAMESPACE)
+    read = cluster.kubectl("get", "configmap", "kueue-manager-config", *where, "-o", "json")
+    assert read.code == 0, read.err
+    original = json.loads(read.out)["data"]
+    ((key, text),) = original.items()
+
+    def restart_with(data: dict[str, str]) -> None:
+        steps = (
+            ("patch", "configmap", "kueue-manager-config", "-p", json.dumps({"data": data})),
+            ("rollout", "restart", "deployment/kueue-controller-manager"),
+            ("rollout", "status", "deployment/kueue-controller-manager", "--timeout=180s"),
+        )
+        for step in steps:
+            done = cluster.kubectl(*step, *where)
+            assert done.code == 0, done.err
+
+    impatient = text.replace(f"timeout: {PODS_READY_MINUTES}m", f"timeout: {limit}")
+    assert impatient != text
+    restart_with({key: impatient})
+    try:
+        yield
+    finally:
+        restart_with(original)
+
+
+@pytest.mark.mission_only
+def test_a_job_that_waits_for_its_image_gives_its_gpus_back(job_cluster: JobCluster, tmp_path: Path) -> None:
+    with impatient_queue(job_cluster, "20s"):
+        stuck = job_file(tmp_path, "stuck", image="nobody-made-it:1", command=["true"])
+        assert job_cluster.cluster("submit", stuck).code == 0
+        job_cluster.await_phase("stuck", "Starting")
+        after = job_cluster.cluster("submit", job_file(tmp_path, "after", command=python(QUICK)), "--follow")
+        assert after.code == 0, after.err
+        assert after.out.split().count("done") == 2
+        for name in ("stuck", "after"):
+            assert job_cluster.cluster("cancel", name).code == 0
+
+
 def test_a_job_without_enough_gpus_waits_whole_and_starts_when_another_one_is_deleted(
     job_cluster: JobCluster, tmp_path: Path
 ) -> None:
@@ -244,6 +287,7 @@ def assert_jobs_ended_first(down: Run) -> None:
     assert [name for name in needed if deleted[name].began < jobs.ended] == []
 
 
+@pytest.mark.mission_only
 def test_an_up_survives_a_restart_of_the_api_server(second: Second) -> None:
     objects = {step.urn for step in second.up.steps if step.type.startswith("kubernetes:")}
     assert second.seen_at_restart
@@ -251,6 +295,7 @@ def test_an_up_survives_a_restart_of_the_api_server(second: Second) -> None:
     assert second.up.errors == ()
 
 
+@pytest.mark.mission_only
 def test_two_stacks_run_their_jobs_side_by_side(job_cluster: JobCluster, second: Second, tmp_path: Path) -> None:
     clusters = {"jobs": job_cluster, "second": second.cluster}
     for name, cluster in clusters.items():
@@ -264,6 +309,7 @@ def test_two_stacks_run_their_jobs_side_by_side(job_cluster: JobCluster, second:
     assert job_cluster.cluster("cancel", "same").code == 0
 
 
+@pytest.mark.mission_only
 def test_a_namespace_that_was_deleted_by_hand_comes_back_with_the_data_of_its_volume(
     job_cluster: JobCluster, second: Second, tmp_path: Path
 ) -> None:
@@ -284,6 +330,7 @@ def test_a_namespace_that_was_deleted_by_hand_comes_back_with_the_data_of_its_vo
     assert "kept from before" in run("reads", "print(open('/shared/kept').read())")
 
 
+@pytest.mark.mission_only
 def test_without_the_queue_two_half_started_jobs_deadlock(second: Second, tmp_path: Path) -> None:
     """docs/jobs.md documents this deadlock. Scheduling gates make it deterministic: each job gets one of two nodes."""
     cluster, names = second.cluster, ("left", "right")

@@ -94,7 +94,7 @@ def test_smoke_fails_when_open_mpi_5_gets_only_the_old_variables_and_runs_on_the
     assert made.code == 0, made.err
     done = job_cluster.cluster("logs", "smoke-old", "--follow")
     assert done.code == 1, done.out
-    assert "smoke: FAILED: 2 ranks on the launcher smoke-old-launcher, which must run none" in done.out
+    assert "smoke: FAILED: 2 ranks ran on the launcher smoke-old-launcher, which must not run any" in done.out
     assert job_cluster.cluster("cancel", "smoke-old").code == 0
 
 

@@ -117,7 +117,7 @@ def test_without_kubernetes_access_aws_data_is_shown_with_the_reason(job_cluster
     done = job_cluster.cluster(*OF_STACK, "--kubeconfig", str(nowhere), "--json")
     assert done.code == 5
     assert (pool(done.json)["wanted"], pool(done.json)["ready"]) == (2, None)
-    assert done.json["unknown"][0].startswith("what runs in the cluster: no cluster answers at https://")
+    assert done.json["unknown"][0].startswith("ready nodes, queues, jobs and volumes: no cluster answers at https://")
 
 
 def test_missing_aws_access_and_a_wrong_cluster_are_reported(job_cluster: JobCluster, tmp_path: Path) -> None:

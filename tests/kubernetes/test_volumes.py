@@ -332,7 +332,7 @@ def test_without_the_add_on_the_driver_is_gone(stored: Running, nodes: list[Obje
     """This must be the last EFS test in this module, because the others need the add-on."""
     stored.account.eks.delete_addon(clusterName=stored.name, addonName="aws-efs-csi-driver")
     wait_while(lambda: drivers(stored), bool)
-    assert stored.api.find(f"/apis/storage.k8s.io/v1/csidrivers/{DRIVER}") is None
+    wait_while(lambda: stored.api.find(f"/apis/storage.k8s.io/v1/csidrivers/{DRIVER}"), bool)
     assert not [one for one in stored.state.processes if one.name.startswith("efs-csi-")]
     assert json.dumps(stored.describe()["health"]) == '{"issues": []}'
 

@@ -208,7 +208,7 @@ def test_without_describe_instance_types_no_pool_grows_and_the_reason_is_awss(
     loop = start()
     for _ in range(2):
         with pytest.raises(
-            AwsRefused, match=r"the size of p4d\.24xlarge is unknown, so no group can grow: .*UnauthorizedOp"
+            AwsRefused, match=r"the size of p4d\.24xlarge is unknown, so no group can be scaled up: .*UnauthorizedOp"
         ) as caught:
             loop.run_once()
         assert reason in str(caught.value)

@@ -171,8 +171,8 @@ def test_a_refresh_fails_if_ec2_launches_nothing_for_an_hour(world: World, monke
     ("preferences", "error"),
     [
         ({"MinHealthyPercentage": 101}, "between 0 and 100"),
-        ({"MaxHealthyPercentage": 120}, "needs a MinHealthyPercentage"),
-        ({"MinHealthyPercentage": 50, "MaxHealthyPercentage": 160}, "at most 100 less"),
+        ({"MaxHealthyPercentage": 120}, "requires MinHealthyPercentage"),
+        ({"MinHealthyPercentage": 50, "MaxHealthyPercentage": 160}, "exceed it by at most 100"),
         ({"CheckpointPercentages": [50, 100]}, "does not support CheckpointPercentages"),
     ],
 )

@@ -173,7 +173,7 @@ def test_no_extension_in_the_last_hour(aws: Client) -> None:
     block = buy(ec2, offerings(ec2)[1])
     go_to(block["EndDate"] - timedelta(minutes=59))
     question = {"CapacityReservationId": block["CapacityReservationId"], "CapacityBlockExtensionDurationHours": 24}
-    with pytest.raises(ClientError, match=r"InvalidState.*1 hour before its end"):
+    with pytest.raises(ClientError, match=r"InvalidState.*1 hour before it ends"):
         ec2.describe_capacity_block_extension_offerings(**question)
 
 

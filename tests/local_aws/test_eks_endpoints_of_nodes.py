@@ -151,30 +151,32 @@ def without_pod_credentials(world: Private) -> Restore:
 )
 def test_a_missing_endpoint_keeps_nodes_out_and_is_named(private: Private, service: str, beginning: str) -> None:
     restore = private.remove(service)
+    found = private.problem()
+    restore()
     subnet = private.subnets[0]
-    assert private.problem() == (
+    assert found == (
         f"{beginning}{HOSTS[service]} cannot be reached from {subnet}: {private.vpc} has no endpoint for {service}, "
         f"and {subnet} has no route to the internet"
     )
-    restore()
 
 
 @pytest.mark.parametrize(
     ("breaks", "reason"),
     [
         (without_ingress, "do not allow ingress from the node on port 443"),
-        (without_private_name, "private DNS names are off for "),
+        (without_private_name, "private DNS names are disabled for "),
         (without_dns_hostnames, "does not enable DNS support and DNS hostnames"),
-        (without_dns_support, "is off, so no name can be resolved"),
+        (without_dns_support, "DNS support is disabled in "),
         (without_layers, "does not allow s3:GetObject on arn:aws:s3:::prod-us-west-2-starport-layer-bucket/layer"),
-        (without_agent, "no credentials; add-on eks-pod-identity-agent is not installed"),
+        (without_agent, "no credentials; the add-on eks-pod-identity-agent is not installed"),
         (without_pod_credentials, "may not call eks-auth:AssumeRoleForPodIdentity; attach AmazonEKSWorkerNodePolicy"),
     ],
 )
 def test_an_unusable_endpoint_keeps_nodes_out(private: Private, breaks: Callable[[Private], Restore], reason: str) -> None:
     restore = breaks(private)
-    assert reason in private.problem()
+    found = private.problem()
     restore()
+    assert reason in found
 
 
 def test_sts_is_needed_only_if_the_pod_network_has_a_role_for_service_accounts(private: Private) -> None:

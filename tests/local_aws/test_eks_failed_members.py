@@ -121,7 +121,7 @@ def test_an_ami_without_nodeadm_does_not_join(world: World) -> None:
     group = created(world, launchTemplate=world.template(ImageId=AMAZON_LINUX, UserData=node_config()))
     [(_, message)] = issues(group)
     assert group["status"] == "CREATE_FAILED"
-    assert message.endswith("-x86_64 has no nodeadm. Use an EKS AMI or one built from it")
+    assert message.endswith("-x86_64 has no nodeadm. Use an EKS AMI, or an AMI built from one")
 
 
 @pytest.mark.usefixtures("fleet")

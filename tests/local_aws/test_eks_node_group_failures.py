@@ -86,7 +86,7 @@ def test_without_a_pod_network_nodes_do_not_become_ready(aws: Client) -> None:
         [
             (
                 "NodeCreationFailure",
-                "Unhealthy nodes in the kubernetes cluster: the cluster has no pod network; install add-on vpc-cni",
+                "Unhealthy nodes in the kubernetes cluster: the cluster has no pod network; install the add-on vpc-cni",
             )
         ],
     )

@@ -175,7 +175,7 @@ def test_interfaces_that_fit_only_below_the_maximum_size_are_a_warning(aws: Clie
     quotas.set_values({"L-DF5E4CA3": fixed})
     found = limit_answers(settings(small))["Network interfaces per Region"]
     assert (found.verdict, found.sentences) == ("yes", ())
-    need = f"with every pool at maxSize, the stack needs {fixed + 1 + 2 * 5}, and the account has 0 of {fixed}."
+    need = f"with every pool at maxSize, the stack needs {fixed + 1 + 2 * 5} more, but the account uses 0 of {fixed}."
     assert found.warnings[0].startswith(need)
     quotas.set_values({"L-DF5E4CA3": fixed - 1})
     assert limit_answers(settings(small))["Network interfaces per Region"].verdict == "no"
@@ -185,14 +185,14 @@ def test_interfaces_of_endpoints_and_of_fsx_count(aws: Client) -> None:
     closed = {"network": {"natGateways": "none", "interfaceEndpoints": True}, "storage": {"efs": "none", "fsx": {}}}
     quotas.set_values({"L-DF5E4CA3": 30})
     found = limit_answers(settings(**closed))["Network interfaces per Region"]
-    assert found.verdict == "no" and found.sentences[0].startswith("the stack needs 43, and the account has 0 of 30.")
+    assert found.verdict == "no" and found.sentences[0].startswith("the stack needs 43 more, but the account uses 0 of 30.")
 
 
 def test_roles_that_exist_but_may_not_be_created_are_unknown(aws: Client) -> None:
     organization.deny("iam:CreateServiceLinkedRole")
     found = limit_answers(settings(GPUS))["service-linked roles"]
     assert found.verdict == "unknown"
-    assert "AWS may require iam:CreateServiceLinkedRole as well" in found.sentences[0]
+    assert "you may not call iam:CreateServiceLinkedRole, which AWS may still require" in found.sentences[0]
 
 
 def test_missing_roles_are_unknown_and_not_yes_without_the_simulator(aws: Client) -> None:
@@ -200,8 +200,10 @@ def test_missing_roles_are_unknown_and_not_yes_without_the_simulator(aws: Client
     faults.add(faults.Fault("iam", "GetRole", "NoSuchEntity"))
     found = limit_answers(settings())["service-linked roles"]
     assert found.verdict == "unknown"
-    assert found.sentences[0].startswith("the account has no AWSServiceRoleFor")
-    assert found.sentences[0].endswith("you may create service-linked roles: you may not call iam:SimulatePrincipalPolicy")
+    assert found.sentences[0].startswith("the account lacks AWSServiceRoleFor")
+    assert found.sentences[0].endswith(
+        "to create service-linked roles could not be checked: you may not call iam:SimulatePrincipalPolicy"
+    )
 
 
 def test_the_stack_s_own_addresses_are_not_needed_again(aws: Client) -> None:
@@ -211,4 +213,4 @@ def test_the_stack_s_own_addresses_are_not_needed_again(aws: Client) -> None:
     one = settings(GPUS)
     assert one.stack == "test" and limit_answers(one)["EC2-VPC Elastic IPs"].verdict == "yes"
     each = limit_answers(settings(GPUS, network={"natGateways": "perZone"}))["EC2-VPC Elastic IPs"]
-    assert each.sentences[0].startswith("the stack needs 2, and the account has 1 of 1.")
+    assert each.sentences[0].startswith("the stack needs 2 more, but the account uses 1 of 1.")

@@ -56,7 +56,7 @@ def test_an_image_of_the_stack_s_own_repository_is_looked_up_with_its_short_name
 def test_a_repository_that_up_will_create_is_unknown() -> None:
     found = answers(stack("mpi:1"))[EXIST]
     assert found.verdict == "unknown"
-    assert "`pulumi up` creates the repository gpumpi-test/mpi" in found.sentences[0]
+    assert "the repository gpumpi-test/mpi does not exist; `pulumi up` creates it" in found.sentences[0]
 
 
 def test_another_repository_that_does_not_exist_is_a_no() -> None:

@@ -151,7 +151,7 @@ def test_with_the_variable_problems_are_warnings_and_aws_refuses_itself(
     refused_by_quota()
     with pytest.raises(Exception, match="VcpuLimitExceeded"):
         under_mocks(program.run)()  # type: ignore[no-untyped-call]
-    assert warnings[0].startswith("GPUMPI_SKIP_CHECKS=1: no check stops this operation")
+    assert warnings[0].startswith("GPUMPI_SKIP_CHECKS=1: failed checks are only warnings")
     assert [one for one in warnings if P_QUOTA in one]
     assert mocks.created(engine.CLUSTER)
 

@@ -156,7 +156,7 @@ def test_versions_and_amis_are_the_evidence_of_every_node() -> None:
     [
         ("v1.31.9", ("ami-1", "ami-1"), "kubelet v1.31.9 is not compatible with the API server's v1.35.2"),
         ("v1.36.0", ("ami-1", "ami-1"), "kubelet v1.36.0 is not compatible"),
-        ("v1.35.0", ("ami-1", "ami-2"), "pool train: its nodes have 2 AMIs: ami-1, ami-2"),
+        ("v1.35.0", ("ami-1", "ami-2"), "pool train: its nodes use 2 AMIs: ami-1, ami-2"),
         ("v1.35.0", ("ami-1",), "node b: EC2 reports no running instance of this stack"),
     ],
 )

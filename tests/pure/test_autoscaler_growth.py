@@ -104,7 +104,7 @@ def test_every_group_is_named_with_its_own_reason() -> None:
 
 def test_no_group_at_all_is_reported_as_a_matter_of_tags() -> None:
     assert reasons(scale_up.plan([gpu_pod()], [], [])) == {
-        "worker-0": "no Auto Scaling group has the tags of --node-group-auto-discovery"
+        "worker-0": "no Auto Scaling group has the tags given in --node-group-auto-discovery"
     }
 
 

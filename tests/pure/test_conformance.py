@@ -64,7 +64,7 @@ def test_the_settings_that_point_an_official_provider_at_the_local_aws_are_left_
 
 
 def test_a_stack_that_would_use_the_users_kubeconfig_is_never_run() -> None:
-    assert comparable(["local", "09-on-premises"]) == (["local"], ["09-on-premises: it would use your own kubeconfig"])
+    assert comparable(["local", "09-on-premises"]) == (["local"], ["09-on-premises: would use your own kubeconfig"])
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ def test_the_total_goodput_is_that_of_the_running_and_ended_jobs() -> None:
     (note,) = shown()["jobs"]["notes"]
     total = account.total([account.of_job(one.content, NOW) for one in SEEN.records])
     assert note.startswith(f"Goodput of these and the most recently ended jobs: {total.share}, weighted by GPUs.")
-    assert note.endswith("Lost time is unknown for 2 of 4, and counts as training.")
+    assert note.endswith("Lost time is unknown for 2 of 4 jobs, and counts as training.")
     assert shown(replace(SEEN, records=SEEN.records[2:3]))["jobs"]["notes"] == [], "a job in the queue has no goodput"
 
 

@@ -120,5 +120,5 @@ def test_without_the_queue_s_controller_creating_a_job_fails_with_a_sentence(tmp
     assert str(raised.value) == (
         "cannot create MPIJob a in namespace mpi-jobs: the webhook mmpijob.kb.io of service kueue-webhook-service in namespace "
         'kueue-system does not work: no endpoints available for service "kueue-webhook-service"; try again, or see '
-        "`kubectl get pods -n kueue-system`; `pulumi up --refresh` restores what was deleted"
+        "`kubectl get pods -n kueue-system`; `pulumi up --refresh` restores deleted objects"
     )

@@ -74,8 +74,8 @@ ALONE: dict[str, tuple[dict[str, Any], str]] = {
     "too many GPUs": (pool(gpusPerNode=800), "pools[0].gpusPerNode: 800 is out of range. Use 0 to 64."),
     "InfiniBand without a resource": (
         {"platform": {"transport": "infiniband"}},
-        "pools[0].rdmaResource: is missing, but platform.transport is infiniband. Set it to what `kubectl describe node` lists, "
-        "such as rdma/hca_shared_devices_a, or use transport: tcp.",
+        "pools[0].rdmaResource: is missing, but platform.transport is infiniband. Set a resource that `kubectl describe node` "
+        "lists, such as rdma/hca_shared_devices_a, or use transport: tcp.",
     ),
     "InfiniBand without pools": (
         {"platform": {"transport": "infiniband"}, "pools": []},
@@ -112,7 +112,7 @@ ALONE: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "invalid storage class name": (
         {"storage": {"kind": "storage-class", "name": "Ceph FS"}},
-        'storage.name: "Ceph FS" is not a valid StorageClass name. `kubectl get storageclass` lists them.',
+        'storage.name: "Ceph FS" is not a valid StorageClass name. Use one that `kubectl get storageclass` lists.',
     ),
     "no size": (
         {"storage": {"kind": "storage-class", "name": "cephfs", "size": "much"}},

@@ -84,7 +84,7 @@ def test_what_import_writes_is_the_job_that_submit_reads(case: str) -> None:
 def test_args_without_a_command_name_the_lost_entrypoint() -> None:
     notes = {note.path: note.text for note in formats.read((CORPUS / "mpijob-entrypoint.yaml").read_text(), {}).notes}
     path = "spec.mpiReplicaSpecs.Launcher.template.spec.containers[0].args"
-    assert notes[path] == "command, because the image's ENTRYPOINT is not in this file. Put it before the arguments"
+    assert notes[path] == "command, because the image's ENTRYPOINT is not in this file. Put the ENTRYPOINT before the arguments"
 
 
 @pytest.mark.parametrize(

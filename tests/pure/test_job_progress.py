@@ -59,9 +59,9 @@ def test_a_wrong_progress_is_one_sentence(progress: dict[str, Any], problem: str
         ("step (", "is not a regular expression: "),
         ("step", "has no group for the step. "),
         ("(" + "x" * 200 + ")", "has 202 characters. "),
-        (r"(\d+)*x", "repeats a repeat, "),
-        (r"((a|b*)+)", "repeats a repeat, "),
-        (r"(.*).*.*.*.*", "has 5 repeats, "),
+        (r"(\d+)*x", "has nested quantifiers, "),
+        (r"((a|b*)+)", "has nested quantifiers, "),
+        (r"(.*).*.*.*.*", "has 5 variable-length quantifiers, "),
     ],
 )
 def test_a_pattern_that_cannot_work_or_may_take_forever_is_refused(pattern: str, problem: str) -> None:

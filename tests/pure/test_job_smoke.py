@@ -53,7 +53,7 @@ FLIPPED: dict[str, tuple[Any, list[str]]] = {
     "all ranks on the launcher": (
         lambda rank: {**ON_LAUNCHER, "transports": [], "gpus": 0, "gpu_files": 0},
         [
-            "8 ranks on the launcher smoke-launcher, which must run none",
+            "8 ranks ran on the launcher smoke-launcher, which must not run any",
             "ranks ran on 0 workers, not 2: none",
             "smoke-launcher sees 0 GPUs, not 4",
             "no rank reported the transport of its messages between workers",
@@ -61,7 +61,7 @@ FLIPPED: dict[str, tuple[Any, list[str]]] = {
     ),
     "one rank on the launcher": (
         lambda rank: ON_LAUNCHER if rank == 7 else {},
-        ["1 rank on the launcher smoke-launcher, which must run none", "smoke-worker-1 has 3 ranks, not 4"],
+        ["1 rank ran on the launcher smoke-launcher, which must not run any", "smoke-worker-1 has 3 ranks, not 4"],
     ),
     "a worker is missing": (
         lambda rank: {"host": "smoke-worker-0", "node": "node-0"},

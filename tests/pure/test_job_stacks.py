@@ -311,7 +311,7 @@ def test_logs_shows_each_group_of_ranks_below_the_last_lines_of_the_log() -> Non
 def test_logs_says_if_no_pod_answered_and_if_nothing_hung() -> None:
     seen, _ = hung()
     shown = list(hangs.lines(hangs.last_hang(Records(seen.record), "mpi-jobs", "train")))  # type: ignore[arg-type]
-    assert shown[-1] == "unknown what the ranks were doing: no pod answered in time"
+    assert shown[-1] == "the ranks' stacks are unknown: no pod answered in time"
     fine = hanging()
     with pytest.raises(NotFound, match="no attempt of train ended because of a hang"):
         hangs.last_hang(Records(fine.record), "mpi-jobs", "train")  # type: ignore[arg-type]

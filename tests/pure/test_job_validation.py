@@ -117,7 +117,7 @@ def test_a_key_that_is_written_twice_is_a_problem(tmp_path: Path) -> None:
     file.write_text("name: a\npool: small\nworkers: 1\nimage: i:1\ncommand: [x]\nworkers: 2\n")
     with pytest.raises(JobRefused) as refused:
         read(file, cluster())
-    assert str(refused.value) == "workers: is written twice, in lines 3 and 6; keep one"
+    assert str(refused.value) == "workers: is set twice, on lines 3 and 6; keep one"
 
 
 def test_the_namespace_that_is_typed_wins_over_the_file_s_and_that_over_the_usual_one(tmp_path: Path) -> None:

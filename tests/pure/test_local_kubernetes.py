@@ -51,7 +51,7 @@ def test_the_plan_is_that_of_a_vpc_and_of_eks() -> None:
 
 def test_a_vpc_that_leaves_no_addresses_for_pods_is_refused_with_the_reason() -> None:
     plan = Addresses(IPv4Network("100.64.0.0/10"), IPv4Network("198.18.0.0/15"))
-    with pytest.raises(ValueError, match=r"^no CIDR is free for pods: 100\.64.* each overlap the VPC 100\.64\.0\.0/10 or"):
+    with pytest.raises(ValueError, match=r"^no CIDR is free for pods: each of 100\.64.* overlaps the VPC 100\.64\.0\.0/10 or"):
         print(plan.pods)
 
 
@@ -120,7 +120,7 @@ def test_what_a_cluster_tells_is_read_again_the_oldest_first(tmp_path: Path) -> 
 def test_why_there_are_no_real_nodes_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.platform", "darwin")
     assert str(capability.examine()) == (
-        "Kubernetes runs here as an API server with simulated nodes, which cannot run jobs: real nodes need Linux, this is darwin"
+        "Kubernetes runs here as an API server with simulated nodes, which cannot run jobs: real nodes need Linux; this is darwin"
     )
     monkeypatch.setattr("sys.platform", "linux")
     monkeypatch.setattr("os.geteuid", lambda: 1000)

@@ -93,7 +93,7 @@ def test_a_node_without_faults_is_healthy_and_needs_nothing() -> None:
     ("minutes", "following"),
     [
         (3, "EKS replaces it at 12:07 UTC, 10 min after the fault"),
-        (11, "EKS replaces it, due since 11:59 UTC; one node at a time"),
+        (11, "EKS replaces it (due since 11:59 UTC); EKS repairs one node at a time"),
     ],
 )
 def test_eks_repairs_a_gpu_ten_minutes_after_the_fault(minutes: float, following: str) -> None:
@@ -105,7 +105,7 @@ def test_eks_repairs_a_gpu_ten_minutes_after_the_fault(minutes: float, following
 def test_a_node_that_reports_nothing_is_not_ready_and_eks_repairs_it_after_30_minutes() -> None:
     found = health(node("a", UNKNOWN, BUS))
     assert (found.state, found.faults[0].message) == ("not ready", KUBELET_SILENT)
-    assert found.next == "EKS replaces it, due since 11:50 UTC; one node at a time"
+    assert found.next == "EKS replaces it (due since 11:50 UTC); EKS repairs one node at a time"
 
 
 def test_what_eks_does_not_repair_names_the_commands() -> None:
@@ -313,13 +313,13 @@ def taken_out(state: str, *, cordoned: bool = True, drains: bool = True, silent:
         ),
         (
             taken_out("repairing", labels={}),
-            "repair it, then restart the program that reports its conditions: it accepts jobs again once the fault is gone",
+            "repair it, then restart the program that reports its conditions: the node accepts jobs again once the fault is gone",
         ),
         (taken_out("verifying"), "accepts jobs again at 12:00:30 UTC if it has no fault until then"),
         (taken_out("draining", silent=True), "its jobs restart on other nodes"),
         (
             taken_out("draining", silent=True, drains=False),
-            "its jobs restart on other nodes once Kubernetes reports it, about 50 s after the fault",
+            "its jobs restart on other nodes once Kubernetes reports the node as not ready, about 50 s after the fault",
         ),
         (
             taken_out("repairing", silent=True),

@@ -114,7 +114,7 @@ def test_a_stack_at_its_budget_is_fine() -> None:
 def test_an_unknown_price_is_refused_because_it_may_exceed_the_budget() -> None:
     lacking = replace(prices(), instances={"m7i.large": price("0.1008")})
     message = (
-        "budget.maxHourly: cannot be compared with the cost. Unknown: the price of p4d.24xlarge in us-west-2. "
+        "budget.maxHourly: cannot be checked without the price of p4d.24xlarge in us-west-2. "
         "Set action: warn to ignore unknown prices."
     )
     assert problems({"maxHourly": 1000}, prices=lacking) == [("error", message)]

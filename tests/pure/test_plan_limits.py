@@ -81,7 +81,7 @@ def test_what_the_stack_may_already_have_is_unknown_and_not_no() -> None:
     answer = judge(ROLES, Wanted(0, 0, possible=2), found, "us-west-2")
     assert answer.verdict == "unknown"
     assert answer.sentences[0].startswith(
-        "it is not known how many of up to 2 more the stack already has, and the account has 99 of 100."
+        "the stack needs up to 2 more, depending on how many it already has, and the account uses 99 of 100."
     )
     assert judge(ROLES, Wanted(0, 0, possible=1), found, "us-west-2").verdict == "yes"
 
@@ -107,8 +107,8 @@ def test_missing_roles_are_unknown_if_iam_may_not_simulate(monkeypatch: pytest.M
     assert (found.verdict, found.sentences) == (
         "unknown",
         (
-            "the account has no AWSServiceRoleForEC2Spot, and it is not known whether you may create service-linked "
-            "roles: you may not call iam:SimulatePrincipalPolicy",
+            "the account lacks AWSServiceRoleForEC2Spot, and your permission to create service-linked roles could not be "
+            "checked: you may not call iam:SimulatePrincipalPolicy",
         ),
     )
 

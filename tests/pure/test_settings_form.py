@@ -43,7 +43,7 @@ FORM: dict[str, tuple[dict[str, Any], str]] = {
         "pools[0].capacity.reservationId: is not a setting; the only setting here is kind",
     ),
     "region among our keys": (values(region="us-west-2"), "region: is not a setting; write aws:region"),
-    "stack among our keys": (values(stack="x"), "stack: is not a setting; it comes from the file name"),
+    "stack among our keys": (values(stack="x"), "stack: is not a setting; the file name sets the stack's name"),
     # wrong types
     "version without quotes": (
         values(target={"kubernetesVersion": 1.3}),
@@ -173,7 +173,7 @@ FORM: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "secret by its name": (
         values(tags={"dbPassword": "hunter2"}),
-        "tags.dbPassword: holds a secret (by its name) in plain text, "
+        "tags.dbPassword: holds a secret (judging by the key's name) in plain text, "
         "and everyone who can read the file can see it; remove it and revoke it",
     ),
 }

@@ -93,10 +93,10 @@ def test_duplicate_keys_are_reported_with_path_and_lines(tmp_path: Path) -> None
         """,
     )
     assert sorted(problems(raw)) == [
-        "aws:region: is written twice, in lines 2 and 8; keep one",
-        "pools[0].maxSize: is written twice, in lines 5 and 6; keep one",
-        "pools[1].labels.a: is written twice, in line 7; keep one",
-        "tags: is written twice, in lines 9 and 10; keep one",
+        "aws:region: is set twice, on lines 2 and 8; keep one",
+        "pools[0].maxSize: is set twice, on lines 5 and 6; keep one",
+        "pools[1].labels.a: is set twice, on line 7; keep one",
+        "tags: is set twice, on lines 9 and 10; keep one",
     ]
 
 

@@ -144,8 +144,8 @@ def test_master_and_workers_are_of_one_architecture() -> None:
     settings = plain_settings(target={"headNodeType": "c7g.xlarge"})
     known = facts(settings)
     assert problems(settings, known) == [
-        'pools[0].instanceType: "g6.48xlarge" is x86_64, but the head node\'s c7g.xlarge is arm64. Choose types of one '
-        "architecture: they share an AMI."
+        'pools[0].instanceType: "g6.48xlarge" is x86_64, but the head node\'s c7g.xlarge is arm64. Choose types with '
+        "the same architecture, because they share an AMI."
     ]
 
 
@@ -195,8 +195,8 @@ RESERVED: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
         {"capacity": BLOCK, "maxSize": 3},
         {"kind": "capacity-block", "state": "scheduled"},
         [
-            f'target.headNodeType: "p5.48xlarge" cannot start while {RESERVATION} is scheduled. Create the cluster when '
-            "it is active, or choose a type of another size: the head node then only launches jobs."
+            f'target.headNodeType: "p5.48xlarge" cannot start while {RESERVATION} is scheduled. Create the cluster once '
+            "it is active, or choose another instance size: the head node then only launches jobs."
         ],
     ),
 }

@@ -29,6 +29,14 @@ PODS = "/api/v1/namespaces/kube-system/pods"
 ACCOUNT = "aws-node"
 """Service account of the VPC CNI. It gets its role through Pod Identity."""
 AUDIENCE = "pods.eks.amazonaws.com"
+READS = {
+    "autoscaling": "describe_auto_scaling_groups",
+    "efs": "describe_file_systems",
+    "eks": "list_clusters",
+    "sts": "get_caller_identity",
+}
+"""Service -> a call that reads, in boto3."""
+READ_ACTIONS = ("autoscaling:DescribeAutoScalingGroups", "elasticfilesystem:DescribeFileSystems", "eks:ListClusters")
 _numbers = itertools.count(1)
 
 
@@ -90,7 +98,7 @@ class PrivateCluster:
             config=Config(proxies={}),
         )
         try:
-            client.get_caller_identity() if service == "sts" else client.list_clusters()
+            getattr(client, READS[service])()
         except ClientError as error:
             return str(error.response["Error"]["Message"])
         return ""
@@ -157,13 +165,13 @@ class PrivateCluster:
             yield
 
     @contextmanager
-    def pods_may_list_clusters(self) -> Iterator[None]:
+    def pods_may_read(self) -> Iterator[None]:
         found = self.eks.list_pod_identity_associations(clusterName=self.name, serviceAccount=ACCOUNT)["associations"]
         which = {"clusterName": self.name, "associationId": found[0]["associationId"]}
         role = _name(self.eks.describe_pod_identity_association(**which)["association"]["roleArn"])
         policy = {"RoleName": role, "PolicyName": "probe"}
         with _undone(
-            lambda: self.iam.put_role_policy(**policy, PolicyDocument=allow("eks:ListClusters")),
+            lambda: self.iam.put_role_policy(**policy, PolicyDocument=allow(*READ_ACTIONS)),
             lambda: self.iam.delete_role_policy(**policy),
         ):
             yield

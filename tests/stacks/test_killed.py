@@ -161,6 +161,7 @@ def test_a_killed_replacement_leaves_only_one_of_both_resources(stack: LocalStac
     goes_without_a_trace(stack)
 
 
+@pytest.mark.mission_only
 def test_nodes_that_failed_meanwhile_are_replaced(stack: LocalStack, undisturbed: Kinds) -> None:
     no_capacity = {"service": "ec2", "operation": "RunInstances", "code": "InsufficientInstanceCapacity", "times": 50}
     stack.cloud.control().plan_fault(**no_capacity, match={"InstanceType": "g5.8xlarge"})
@@ -174,6 +175,7 @@ def test_nodes_that_failed_meanwhile_are_replaced(stack: LocalStack, undisturbed
     goes_without_a_trace(stack)
 
 
+@pytest.mark.mission_only
 def test_duplicates_of_an_up_without_recovery_are_deleted_after_the_next_recover(stack: LocalStack, undisturbed: Kinds) -> None:
     kill(stack, "up", MOMENTS["network"])
     stack.unlock()  # unlock only: `recover` would also settle pending operations

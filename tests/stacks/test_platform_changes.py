@@ -57,7 +57,7 @@ PREVIEWS: dict[str, list[Change]] = {
         change("platform.startAttempts", 0, updates("queue-configuration", "queue-controller")),
         change("platform.idleMinutes", 20, updates("cluster-autoscaler-deployment")),
     ],
-    "without an operator": [
+    "without an operator; monitoring; no repair by EKS": [
         change(
             "platform.mpiOperator",
             False,
@@ -67,6 +67,11 @@ PREVIEWS: dict[str, list[Change]] = {
                 DESCRIPTION,
             ),
         ),
+        change("platform.monitoring", True, creates("monitoring-*")),
+        change("platform.remoteWrite", "https://metrics.example.com/api/v1/push", NOTHING),
+        change("platform.remoteWriteLogin", "metrics-receiver", NOTHING),
+        change("platform.alertReceiver", "chat", NOTHING),
+        change("platform.nodeRepair", False, updates("system", "train")),
     ],
     "without a queue": [
         change(
@@ -75,7 +80,7 @@ PREVIEWS: dict[str, list[Change]] = {
             both(deletes("queue-*", "namespaces-*-queue"), DESCRIPTION, recreates(JOB)),
         ),
     ],
-    "without the autoscaler": [
+    "without the autoscaler; TrainJobs, repositories for images and no jobs": [
         change(
             "platform.autoscaler",
             False,
@@ -84,67 +89,44 @@ PREVIEWS: dict[str, list[Change]] = {
                 deletes("*-tag-k8s.io/cluster-autoscaler/*", "autoscaler", "autoscaler-*", "cluster-autoscaler-*"),
             ),
         ),
-    ],
-    "TrainJobs": [change("platform.trainer", True, creates("jobset-*", "trainer-*"))],
-    "monitoring": [
-        change("platform.monitoring", True, creates("monitoring-*")),
-        change("platform.remoteWrite", "https://metrics.example.com/api/v1/push", NOTHING),
-        change("platform.remoteWriteLogin", "metrics-receiver", NOTHING),
-        change("platform.alertReceiver", "chat", NOTHING),
+        change("platform.trainer", True, creates("jobset-*", "trainer-*")),
+        change("platform.imageRepositories", True, both(creates("images-*"), DESCRIPTION)),
+        change("jobs", REMOVED, deletes(JOB)),
     ],
     "without a job controller": [
         change("platform.jobController", False, both(deletes("job-controller-*"), updates("train"), DESCRIPTION)),
     ],
-    "broken nodes left alone": [
+    "broken nodes left alone; a namespace added, another removed": [
         change(
             "platform.nodeHealing",
             False,
             updates("train", "job-controller-nodes", "job-controller-own-lease", "job-controller-deployment"),
         ),
+        change("platform.namespaces", ["mpi-jobs", "vision"], both(DESCRIPTION, *OTHER_NAMESPACE)),
     ],
-    "no repair by EKS": [change("platform.nodeRepair", False, updates("system", "train"))],
-    "a namespace added, another removed": [
-        change(
-            "platform.namespaces",
-            ["mpi-jobs", "vision"],
-            both(
-                DESCRIPTION,
-                *OTHER_NAMESPACE,
-            ),
-        ),
-    ],
-    "a renamed namespace, and another namespace's level": [
+    "a renamed namespace, and another namespace's level; an additional job": [
         change(
             "platform.namespaces[0]",
             {"name": "mpi-jobs", "podSecurity": "baseline"},
             both(DESCRIPTION, updates("namespaces-mpi-jobs")),
             "platform.namespaces[].podSecurity",
         ),
-        change(
-            "platform.namespaces[1]",
-            {"name": "vision"},
-            both(
-                *OTHER_NAMESPACE,
-            ),
-            "platform.namespaces[].name",
-        ),
+        change("platform.namespaces[1]", {"name": "vision"}, both(*OTHER_NAMESPACE), "platform.namespaces[].name"),
+        change("jobs[1]", MORE, creates("jobs-*-more"), "jobs"),
     ],
     "another registry": [
         change(
             "platform.imageRegistry", "mirror.example.com/all", both(updates(*RUNNING, *CONTROLLERS), DESCRIPTION, recreates(JOB))
         ),
     ],
-    "logs of jobs in CloudWatch": [
+    "another repository; logs of jobs in CloudWatch": [
+        change("platform.imageRepository", "registry.example.com/team", DESCRIPTION),
         change(
             "platform.jobLogs",
             "cloudwatch",
             both(creates("job-logs-*", "*-job-logs"), updates("logs-key"), DESCRIPTION),
         ),
     ],
-    "repositories for images": [
-        change("platform.imageRepositories", True, both(creates("images-*"), DESCRIPTION)),
-    ],
-    "another repository": [change("platform.imageRepository", "registry.example.com/team", DESCRIPTION)],
     "a login for the registry": [change("platform.imagePullSecrets", ["login"], both(DESCRIPTION, recreates(JOB)))],
     "another transport": [
         change("platform.transport", "tcp", both(DESCRIPTION, recreates(JOB))),
@@ -161,9 +143,7 @@ PREVIEWS: dict[str, list[Change]] = {
             ),
         ),
     ],
-    "an additional job": [change("jobs[1]", MORE, creates("jobs-*-more"), "jobs")],
     "another command of a job": [change("jobs[0].command", ["other.py"], recreates(JOB), "jobs")],
-    "no jobs": [change("jobs", REMOVED, deletes(JOB))],
     "no platform": [
         Change(
             "platform.install",
@@ -181,6 +161,7 @@ PREVIEWS: dict[str, list[Change]] = {
         ),
     ],
 }
+"""Changes that do not affect the same resources share a preview."""
 
 
 @pytest.fixture(scope="module")
@@ -268,8 +249,8 @@ def private(closed: Closed) -> PrivateCluster:
 
 def test_nodes_and_pods_of_a_private_cluster_reach_what_they_need(private: PrivateCluster) -> None:
     assert (private.join(), private.pull(), private.call("sts")) == ("", "", "")
-    with private.pods_may_list_clusters():
-        assert private.call("eks") == ""
+    with private.pods_may_read():
+        assert [private.call(service) for service in ("autoscaling", "efs", "eks")] == ["", "", ""]
 
 
 NOT_JOINED = "Instances failed to join the kubernetes cluster: "
@@ -306,10 +287,12 @@ def test_without_an_endpoint_images_cannot_be_pulled(private: PrivateCluster, se
     assert f"{host} cannot be reached" in reason
 
 
-@pytest.mark.parametrize("service", ["sts", "eks"])
-def test_without_an_endpoint_pods_do_not_reach_the_service(private: PrivateCluster, service: str) -> None:
-    with private.without_endpoint(service), private.pods_may_list_clusters():
-        assert f'Connect timeout on endpoint URL: "https://{service}.us-east-1.amazonaws.com/"' in private.call(service)
+@pytest.mark.parametrize(
+    ("service", "endpoint"), [("autoscaling", "autoscaling"), ("efs", "elasticfilesystem"), ("eks", "eks"), ("sts", "sts")]
+)
+def test_without_an_endpoint_pods_do_not_reach_the_service(private: PrivateCluster, service: str, endpoint: str) -> None:
+    with private.without_endpoint(endpoint), private.pods_may_read():
+        assert f'Connect timeout on endpoint URL: "https://{endpoint}.us-east-1.amazonaws.com/"' in private.call(service)
 
 
 def test_without_an_endpoint_pods_get_no_credentials(private: PrivateCluster) -> None:

@@ -52,7 +52,7 @@ def _check(preferences: dict[str, Any]) -> None:
     if not 100 <= most <= 200:
         raise invalid("MaxHealthyPercentage must be between 100 and 200")
     if least is None or most - least > 100:
-        raise invalid("MaxHealthyPercentage needs a MinHealthyPercentage that is at most 100 less")
+        raise invalid("MaxHealthyPercentage requires MinHealthyPercentage and can exceed it by at most 100")
 
 
 @operation("autoscaling", "DescribeInstanceRefreshes")

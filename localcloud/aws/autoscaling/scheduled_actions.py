@@ -50,7 +50,9 @@ def put_scheduled_update_group_action(call: Call) -> None:
     params, backend = call.params, call.backend
     group = group_named(backend, params.get("AutoScalingGroupName"))
     if {"Recurrence", "EndTime", "TimeZone"} & params.keys():
-        raise AwsError("NotImplementedInLocalCloud", "The local cloud runs scheduled actions once: set only StartTime.")
+        raise AwsError(
+            "NotImplementedInLocalCloud", "The local cloud supports only one-time scheduled actions: set only StartTime."
+        )
     start = _utc(params.get("StartTime") or params.get("Time"))
     if start is not None and start <= clock.now():
         raise invalid("Given start time is in the past")

@@ -43,7 +43,7 @@ def describe_capacity_block_offerings(call: Call) -> dict[str, Any]:
     params = call.params
     check_region(call)
     if "UltraserverType" in params or "InstanceTypePreferences" in params:
-        raise AwsError("NotImplementedInLocalCloud", "The local cloud sells blocks of one instance type, and no UltraServers.")
+        raise AwsError("NotImplementedInLocalCloud", "The local cloud does not support UltraServers or InstanceTypePreferences.")
     for name in ("InstanceType", "InstanceCount"):
         if name not in params:
             raise missing(name)
@@ -69,7 +69,7 @@ def _check(call: Call, name: str, count: int, hours: int) -> None:
     if not 1 <= count <= sold.MAXIMUM_INSTANCES:
         raise invalid_value(count, "InstanceCount", f"It must be between 1 and {sold.MAXIMUM_INSTANCES}.")
     if hours not in sold.DURATIONS:
-        raise invalid_value(hours, "CapacityDurationHours", "It must be 1 to 14 days, or up to 26 weeks, in hours.")
+        raise invalid_value(hours, "CapacityDurationHours", "It must be 1 to 14 days or 3 to 26 weeks, in hours.")
 
 
 def _utc(moment: datetime | None) -> datetime | None:

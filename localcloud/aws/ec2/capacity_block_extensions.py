@@ -51,7 +51,11 @@ def describe_capacity_block_extension_offerings(call: Call) -> dict[str, Any]:
     backend, hours = call.backend, call.params["CapacityBlockExtensionDurationHours"]
     reservation, end = _extensible(backend, call.params["CapacityReservationId"])
     if hours not in sold.DURATIONS or end + timedelta(hours=hours) - reservation.start > LONGEST:
-        raise invalid_value(hours, "CapacityBlockExtensionDurationHours", "It must be whole days, and 182 days in all.")
+        raise invalid_value(
+            hours,
+            "CapacityBlockExtensionDurationHours",
+            "It must be 1 to 14 days or 3 to 26 weeks, in hours. The block can last at most 182 days in total.",
+        )
     end_dry_run(call)
     identifier = hashlib.sha256(f"{reservation.id} {end} {hours}".encode()).hexdigest()[:16]
     extension = Extension(f"cbe-0{identifier}", reservation, end, hours)
@@ -91,7 +95,7 @@ def _extensible(backend: Any, reservation_id: str) -> tuple[CapacityReservation,
         raise AwsError("InvalidState", f"The capacity reservation '{reservation_id}' is in the {reservation.state} state.")
     left = reservation.end - clock.now()
     if not LATEST <= left <= EARLIEST:
-        raise AwsError("InvalidState", "A Capacity Block can be extended from 56 days until 1 hour before its end.")
+        raise AwsError("InvalidState", "A Capacity Block can be extended between 56 days and 1 hour before it ends.")
     pending = state_of(backend, Extensions).by_id.values()
     if any(one.reservation is reservation and one.bought and one.status == "payment-pending" for one in pending):
         raise AwsError("InvalidState", f"The capacity reservation '{reservation_id}' has an extension that is payment-pending.")

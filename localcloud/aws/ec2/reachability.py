@@ -110,13 +110,15 @@ def _service_problem(origin: Origin, service: str) -> str:
     missing = f"{origin.vpc.id} has no endpoint for {service}"
     unused = next((one for one in _endpoints(origin, service) if one.vpc_endpoint_type == INTERFACE), None)
     if unused is not None:
-        missing = f"private DNS names are off for {unused.id}, or {origin.vpc.id} does not enable DNS support and DNS hostnames"
+        missing = (
+            f"private DNS names are disabled for {unused.id}, or {origin.vpc.id} does not enable DNS support and DNS hostnames"
+        )
     reason = _internet_problem(origin)
     return f"{missing}, and {reason}" if reason else ""
 
 
 def _dns_problem(origin: Origin) -> str:
-    return "" if origin.vpc.enable_dns_support else f"DNS support of {origin.vpc.id} is off, so no name can be resolved"
+    return "" if origin.vpc.enable_dns_support else f"DNS support is disabled in {origin.vpc.id}, so no name can be resolved"
 
 
 def _endpoints(origin: Origin, service: str) -> list[Any]:

@@ -97,7 +97,7 @@ def _hour(moment: datetime) -> datetime:
 def get_spot_placement_scores(call: Call) -> dict[str, Any]:
     params, names = call.params, call.params.get("InstanceTypes", [])
     if "InstanceRequirementsWithMetadata" in params:
-        raise AwsError("NotImplementedInLocalCloud", "The local cloud scores InstanceTypes, not InstanceRequirements.")
+        raise AwsError("NotImplementedInLocalCloud", "The local cloud scores only InstanceTypes, not InstanceRequirements.")
     if not names:
         raise missing("InstanceTypes")
     if unknown := [name for name in names if instance_types.facts(name) is None]:

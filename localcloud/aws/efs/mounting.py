@@ -65,11 +65,13 @@ def _check_mount_target(efs: Any, ec2: Any, file_system: Any, client: Any) -> No
     here = [one for one in targets if one.availability_zone_name == zone and one.vpc_id == client.vpc_id]
     ready = [one for one in here if one.life_cycle_state == "available"]
     if not ready:
-        state = f"the mount target there is {here[0].life_cycle_state}" if here else f"its mount targets are in {_zones(targets)}"
-        raise MountRefused(
-            f"Failed to resolve {name}.efs.{ec2.region_name}.amazonaws.com: file system {name} has no mount target "
-            f"in {zone} of the node's VPC; {state}"
-        )
+        if here:
+            reason = f"the mount target of file system {name} in {zone} is {here[0].life_cycle_state}, not available"
+        else:
+            reason = (
+                f"file system {name} has no mount target in {zone} of the node's VPC; its mount targets are in {_zones(targets)}"
+            )
+        raise MountRefused(f"Failed to resolve {name}.efs.{ec2.region_name}.amazonaws.com: {reason}")
     if not can_connect(ec2, ready[0].security_groups, client, NFS_PORT):
         raise MountRefused(
             f"mount.nfs4: Connection timed out: no security group of mount target {ready[0].mount_target_id} "

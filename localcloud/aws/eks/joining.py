@@ -137,7 +137,7 @@ def _before_registration(cluster: Cluster, origin: Origin, role_arn: str) -> Ite
 
 def _before_ready(cluster: Cluster, origin: Origin, role_arn: str) -> Iterator[str]:
     if not cluster.self_managed_addons and "vpc-cni" not in cluster.addons:
-        yield "the cluster has no pod network; install add-on vpc-cni"
+        yield "the cluster has no pod network; install the add-on vpc-cni"
     registry = host(cluster.region, "ecr.dkr")
     for problem in (*_pulls(cluster, origin, role_arn, registry), *_layers(cluster, origin)):
         yield f"aws-node and kube-proxy: ErrImagePull: {problem}"
@@ -169,7 +169,7 @@ def _cni_credentials(cluster: Cluster, origin: Origin, role_arn: str) -> Iterato
     association = next((one for one in list(cluster.associations.values()) if _account_of(one) == _CNI), None)
     if association is not None:
         if _AGENT not in cluster.addons:
-            yield f"no credentials; add-on {_AGENT} is not installed"
+            yield f"no credentials; the add-on {_AGENT} is not installed"
         yield from _pod_identity(cluster, origin, role_arn)
         yield from _lacks(cluster, association["roleArn"], ADDRESSES, interface)
     elif addon is not None and (own_role := addon.record.get("serviceAccountRoleArn")):

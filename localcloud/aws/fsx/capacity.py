@@ -55,7 +55,9 @@ def _check_version(deployment: str, version: str | None) -> None:
 
 def check_upgrade(old: str, new: str) -> None:
     if new not in _VERSIONS or new <= old:
-        raise bad_request(f"FileSystemTypeVersion {new} is not valid: the file system has {old}, and versions never decrease.")
+        raise bad_request(
+            f"FileSystemTypeVersion {new} is not valid: the file system has {old}, and FSx only allows newer versions."
+        )
 
 
 def check_growth(old: int, new: int) -> None:

@@ -32,7 +32,7 @@ def check(call: Call) -> None:
             try:
                 reason = decisions.refusal(call, request, resource_policies.of(call, request))
             except UnknownPolicyElement as error:  # be at least as strict as AWS: an unsupported element never allows a request
-                reason = f"because the local cloud does not support an element of a policy: {error}"
+                reason = f"because a policy contains an element that the local cloud does not support: {error}"
             if reason:
                 raise denials.denied(call, request, need, reason)
     for need in needed:

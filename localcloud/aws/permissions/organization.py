@@ -25,7 +25,7 @@ def policies() -> tuple[Policy, ...]:
 def deny(action: str) -> None:
     """Deny an action, such as `ec2:CreateVpc` or `eks:*`, until the next reset."""
     if not _ACTION.fullmatch(action):
-        raise ValueError(f"{action} is not an action. Write it like ec2:CreateVpc or eks:*")
+        raise ValueError(f"{action} is not an action. Use a form such as ec2:CreateVpc or eks:*")
     _denied[action] = None
 
 

@@ -27,8 +27,7 @@ class OperationFailed(Exception):
 
 
 class InitializationFailed(Exception):
-    """The resource exists but was not fully initialized. The engine records `id` and `state` and retries at the next
-    update."""
+    """The resource exists but was not fully initialized. The engine records `id` and `state`. See `Partial`."""
 
     def __init__(self, id: str, state: State, reason: str) -> None:
         super().__init__(reason)

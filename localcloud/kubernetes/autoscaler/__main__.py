@@ -21,7 +21,7 @@ MAXIMUM_INACTIVITY_SECONDS = 600.0
 def main() -> int:
     options = flags.parse(sys.argv[1:])
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
-    log.info("cluster-autoscaler emulator of the local cloud: scales by unschedulable pods and Auto Scaling group tags")
+    log.info("cluster-autoscaler emulator of the local cloud: scales tagged Auto Scaling groups for unschedulable pods")
     if options.ignored:
         log.info("ignored flags: %s", ", ".join(f"--{name}" for name in options.ignored))
     if shortened := shortened_delay(options.gpu_pod_delay):

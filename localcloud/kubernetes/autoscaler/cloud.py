@@ -117,7 +117,7 @@ class AwsCloud:
             try:
                 found = self._call(self._ec2.describe_instance_types, InstanceTypes=[name])["InstanceTypes"][0]
             except AwsRefused as refused:
-                self._types_refused = AwsRefused(f"the size of {name} is unknown, so no group can grow: {refused}")
+                self._types_refused = AwsRefused(f"the size of {name} is unknown, so no group can be scaled up: {refused}")
                 raise self._types_refused from None
             architecture = found["ProcessorInfo"]["SupportedArchitectures"][0]
             self._types[name] = InstanceType(

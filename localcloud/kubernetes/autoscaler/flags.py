@@ -142,7 +142,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--kubeconfig", type=Path)
     add("--aws-region", help="AWS region; default: AWS_REGION")
     add("--address", default=":8085", help="listen address of the health check")
-    add("--local-gpu-pod-delay", type=seconds, default=GPU_POD_DELAY, help="only in this emulator: a shorter delay, for tests")
+    add(
+        "--local-gpu-pod-delay",
+        type=seconds,
+        default=GPU_POD_DELAY,
+        help="emulator only: how long new pods with GPUs wait for more pods",
+    )
     add("--expander", choices=sorted(EXPANDERS), default="least-waste")
     for name, default in (
         ("scan-interval", 10.0),

@@ -131,7 +131,7 @@ def new_place(group: Group, daemons: Iterable[Pod]) -> FilledNode:
 def why_pending(pod: Pod, groups: Sequence[Group], daemons: Sequence[Pod], paused: Mapping[str, str]) -> str:
     """Return a one-sentence reason why a pod stays pending."""
     if not groups:
-        return "no Auto Scaling group has the tags of --node-group-auto-discovery"
+        return "no Auto Scaling group has the tags given in --node-group-auto-discovery"
     templates = [group.template for group in groups]
     missing = [
         name

@@ -101,4 +101,4 @@ def _holds(expression: Json, labels: Labels) -> bool:
             return key in labels
         case "DoesNotExist":
             return key not in labels
-    raise ValueError(f"unknown operator of a label selector: {expression['operator']}")
+    raise ValueError(f"unknown label selector operator: {expression['operator']}")

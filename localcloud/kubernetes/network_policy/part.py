@@ -21,7 +21,9 @@ ADDON = "vpc-cni"
 NAME = "network-policy-agent"
 MODE = "NETWORK_POLICY_ENFORCING_MODE"
 ENFORCED = "enforced"
-NOT_ENABLED = f"not enforced: the add-on {ADDON} does not set enableNetworkPolicy, so EKS would not enforce them either"
+NOT_ENABLED = (
+    f"not enforced: the add-on {ADDON} does not set enableNetworkPolicy, so EKS would not enforce NetworkPolicies either"
+)
 
 
 class NetworkPolicies(Part):

@@ -16,7 +16,7 @@ RESET = f"run `aws ec2 reset-ebs-default-kms-key-id --region {REGION}`."
 HOW = "https://docs.aws.amazon.com/autoscaling/ec2/userguide/key-policy-requirements-EBS-encryption.html"
 
 CLOSED = {"network": {"natGateways": "none", "interfaceEndpoints": True, "zones": [A, B]}}
-NAT = "Replace interfaceEndpoints by natGateways: one"
+NAT = "Replace interfaceEndpoints with natGateways: one"
 
 
 def ebs_key(*statements: dict[str, Any], state: str = "Enabled", grants: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -53,7 +53,7 @@ BLIND = replace(
     network_cards=tuple(replace(card, efa=None) for card in instance_type("p6-b300.48xlarge").network_cards),
 )
 SCALE = (
-    f"EKS must upgrade such a pool at size 0. First run `aws eks update-nodegroup-config --region {REGION} "
+    f"EKS can upgrade such a pool only at size 0. First run `aws eks update-nodegroup-config --region {REGION} "
     "--cluster-name gpumpi-test --nodegroup-name g-1 --scaling-config minSize=0,desiredSize=0`."
 )
 IN_BLOCK = [pool(instance_type="p5.48xlarge", capacity=BLOCK)]
@@ -66,7 +66,7 @@ CASES: dict[str, FactsCase] = {
         {"instance_types": {"p6-b300.48xlarge": BLIND, "m7i.large": instance_type("m7i.large")}},
         [
             "pools[0].efa: EC2 does not report which of the 17 network cards of p6-b300.48xlarge support EFA (InterfaceTypes is "
-            "missing). Install the boto3 of requirements.lock, choose another type, or set efa: false."
+            "missing). Install the boto3 version in requirements.lock, choose another type, or set efa: false."
         ],
     ),
     "network cards that EC2 does not describe, without EFA": (

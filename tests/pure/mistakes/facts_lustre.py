@@ -86,7 +86,7 @@ CASES: dict[str, FactsCase] = {
         {"bucket_region": "eu-west-1"},
         [
             "storage.fsx.dataRepository.path: bucket sets is in eu-west-1; automatic import and export need a bucket in "
-            f"{REGION}. Use one there."
+            f"{REGION}. Use a bucket in that Region."
         ],
     ),
     "Lustre key that does not exist": (

@@ -97,8 +97,8 @@ CASES: dict[str, FactsCase] = {
         [pool(maxSize=20, zone=B)],
         {"subnets": subnets(subnet("a"), subnet("b", free_addresses=200))},
         [
-            "network.subnetIds: have 200 free addresses in us-west-2b, but its nodes, at most 3 of system and 20 of "
-            "train, need 299 (13 each). Use larger subnets, or lower maxSize."
+            "network.subnetIds: have 200 free addresses in us-west-2b, but its nodes (at most 3 of system and 20 of "
+            "train) need 299 (13 each). Use larger subnets, or lower maxSize."
         ],
     ),
     "new CIDR too small": (
@@ -106,8 +106,8 @@ CASES: dict[str, FactsCase] = {
         [pool(maxSize=20)],
         {},
         [
-            "network.cidr: 10.0.0.0/20 gives us-west-2a 251 addresses, but its nodes, at most 3 of system and 20 of "
-            "train, need 299 (13 each). Use a larger CIDR, or lower maxSize."
+            "network.cidr: 10.0.0.0/20 gives us-west-2a 251 addresses, but its nodes (at most 3 of system and 20 of "
+            "train) need 299 (13 each). Use a larger CIDR, or lower maxSize."
         ],
     ),
     # existing file system

@@ -13,7 +13,7 @@ IN_ENV = (
 REFUSED: list[tuple[dict[str, Any], str]] = [
     (
         {"rankPrefix": True, "command": ["mpirun", "-np", "2", "a"]},
-        "rankPrefix: has no effect, because the command starts the ranks. Remove it, or add --tag-output there.",
+        "rankPrefix: has no effect, because the command starts the ranks. Remove it, or add --tag-output to the command.",
     ),
     # more than the pool can ever hold
     (
@@ -51,7 +51,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (  # p4d.24xlarge: 8 GPUs, 4 EFA interfaces
         {"pool": "train", "gpusPerWorker": 1},
         "resources.efa: a worker with 1 of 8 GPUs gets none of the node's 4 EFA interfaces. Use larger workers, or set "
-        "resources.efa: 1; set it to 0 to use TCP.",
+        "resources.efa to 1, or to 0 to use TCP.",
     ),
     (
         {"resources": {"sharedMemoryMib": 200000}},
@@ -149,11 +149,11 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"env": {"A": ""}, "secretEnv": {"A": {"name": "a", "key": "b"}}}, "secretEnv.A: is also in env. Remove one."),
     (
         {"env": {"HF_TOKEN": "abc"}},
-        f"env.HF_TOKEN: holds a secret (by its name) {IN_ENV}",
+        f"env.HF_TOKEN: holds a secret (judging by the key's name) {IN_ENV}",
     ),
-    ({"env": {"WANDB_KEY": "0a1b2c"}}, f"env.WANDB_KEY: holds a secret (by its name) {IN_ENV}"),
-    ({"env": {"DB_PASS": "x"}}, f"env.DB_PASS: holds a secret (by its name) {IN_ENV}"),
-    ({"env": {"DB_PWD": "x"}}, f"env.DB_PWD: holds a secret (by its name) {IN_ENV}"),
+    ({"env": {"WANDB_KEY": "0a1b2c"}}, f"env.WANDB_KEY: holds a secret (judging by the key's name) {IN_ENV}"),
+    ({"env": {"DB_PASS": "x"}}, f"env.DB_PASS: holds a secret (judging by the key's name) {IN_ENV}"),
+    ({"env": {"DB_PWD": "x"}}, f"env.DB_PWD: holds a secret (judging by the key's name) {IN_ENV}"),
     (
         {"env": {"DATABASE": "postgres://ada:hunter2@db.example.com/runs"}},
         f"env.DATABASE: holds a URL with a password {IN_ENV}",
@@ -171,8 +171,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"podOverrides": {"worker": {"labels": {"a b": "c"}}}},
-        "podOverrides.worker.labels.a b: is not a valid label key. Use letters, digits, -, _ and ., at most 63, with a prefix "
-        "such as example.com/.",
+        "podOverrides.worker.labels.a b: is not a valid label key. Use at most 63 letters, digits, -, _ and ., "
+        "optionally after a prefix such as example.com/.",
     ),
     (
         {"podOverrides": {"worker": {"labels": {"a": "b c"}}}},
@@ -215,7 +215,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (
         {"podOverrides": {"worker": {"volumes": [{"name": "A", "mountPath": "/a", "emptyDir": {}}]}}},
         'podOverrides.worker.volumes[0].name: "A" is not a valid name. Use lowercase letters, digits and inner hyphens, and '
-        "a prefix other than gpumpi-.",
+        "do not begin with gpumpi-.",
     ),
     (
         {"podOverrides": {"worker": {"volumes": [{"name": "a", "mountPath": "/dev/shm", "emptyDir": {}}]}}},
@@ -225,7 +225,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         {"podOverrides": {"worker": {"volumes": [{"name": "a", "mountPath": "/usr/bin", "emptyDir": {}}]}}},
         'podOverrides.worker.volumes[0].mountPath: "/usr/bin" is a system directory. Use a path such as /data.',
     ),
-    ({"envFrom": [{"prefix": "A_"}]}, "envFrom[0]: has no source, or two. Set exactly one of configMapRef, secretRef."),
+    ({"envFrom": [{"prefix": "A_"}]}, "envFrom[0]: must have exactly one source. Set configMapRef or secretRef."),
     ({"workingDir": "code"}, 'workingDir: "code" is not an absolute path. Use one such as /shared/code.'),
     (
         {"workingDir": "/shared/code", "workdir": "."},
@@ -258,7 +258,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"launcher": "standalone", "keyExchange": "volume", "volumes": [{"name": "shared", "readOnly": True}]},
-        "keyExchange: volume needs a volume that the job can write to, and the job has none. List a ReadWriteMany "
+        "keyExchange: volume needs a writable volume, but the job has none. List a ReadWriteMany "
         "volume under volumes, or use secret.",
     ),
     (
@@ -273,7 +273,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"launcher": "standalone", "keyExchange": "volume", "cleanPodPolicy": "None"},
-        "cleanPodPolicy: None leaves the key on the volume, because remaining workers need it. Use Running, or "
+        "cleanPodPolicy: None leaves the key on the volume, because the remaining workers need it. Use Running, or "
         "keyExchange: secret.",
     ),
     (

@@ -175,7 +175,7 @@ CASES: dict[str, OfflineCase] = {
     "key of another Region": (
         {"storage": {"fsx": {"kmsKeyArn": f"arn:aws:kms:eu-west-1:{'1' * 12}:key/1"}}},
         [],
-        "storage.fsx.kmsKeyArn: the key is in eu-west-1; FSx needs one in us-west-2. Use a key there.",
+        "storage.fsx.kmsKeyArn: the key is in eu-west-1, but the file system is in us-west-2. Use a key in that Region.",
     ),
     "Lustre mounted below the shared file system": (
         {"storage": {"fsx": {"mountPath": "/shared/fsx"}}},

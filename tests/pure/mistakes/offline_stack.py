@@ -36,7 +36,7 @@ CASES: dict[str, OfflineCase] = {
     "version with a patch": (
         {"target": {"kubernetesVersion": "1.35.2"}},
         [],
-        'target.kubernetesVersion: "1.35.2" is not an EKS version. Use major and minor, such as "1.35".',
+        'target.kubernetesVersion: "1.35.2" is not an EKS version. Use the major and minor version, such as "1.35".',
     ),
     "version that this program does not support": (
         {"target": {"kubernetesVersion": "1.21"}},
@@ -106,8 +106,8 @@ CASES: dict[str, OfflineCase] = {
         {"platform": {"install": None}},
         [],
         "warning: platform.install: is not set: the Kubernetes API has no public endpoint, so `pulumi up` does not "
-        "install the platform and jobs cannot run. List your address in target.endpointAccess.publicCidrs, set true "
-        "and run `pulumi up` inside the network, or set false.",
+        "install the platform and jobs cannot run. List your address in target.endpointAccess.publicCidrs; or set "
+        "true and run `pulumi up` from inside the network; or set false.",
     ),
     "bits of the host": (
         {"target": {"endpointAccess": {"publicCidrs": ["203.0.113.5/24"]}}},
@@ -223,13 +223,13 @@ CASES: dict[str, OfflineCase] = {
     "registry with a scheme": (
         {"platform": {"imageRegistry": "https://mirror.example.com"}},
         [],
-        'platform.imageRegistry: "https://mirror.example.com" is not a valid prefix of image names. Use host and path '
+        'platform.imageRegistry: "https://mirror.example.com" is not a valid prefix of image names. Use a host and path '
         "without a scheme, such as mirror.example.com/all.",
     ),
     "registry with a trailing slash": (
         {"platform": {"imageRegistry": "mirror.example.com/all/"}},
         [],
-        'platform.imageRegistry: "mirror.example.com/all/" is not a valid prefix of image names. Use host and path '
+        'platform.imageRegistry: "mirror.example.com/all/" is not a valid prefix of image names. Use a host and path '
         "without a scheme, such as mirror.example.com/all.",
     ),
     "repository with a scheme": (

@@ -30,7 +30,7 @@ def encoded(instance: Any) -> str | None:
 
 def refusal(cluster: str, found: UserData, image_name: str) -> str:
     if image_name.startswith(_WITHOUT_NODEADM):
-        return f"its AMI {image_name} has no nodeadm. Use an EKS AMI or one built from it"
+        return f"its AMI {image_name} has no nodeadm. Use an EKS AMI, or an AMI built from one"
     if found.cluster is None and found.runs_bootstrap_script:
         return "its user data runs /etc/eks/bootstrap.sh, which AL2023 AMIs do not have. Use a NodeConfig"
     if found.cluster is None:

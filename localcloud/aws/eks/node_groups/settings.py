@@ -137,7 +137,9 @@ def changed_taints(wanted: Record, current: list[Record]) -> list[Record]:
 def _check_key(what: str, key: str) -> None:
     domain, _, name = key.rpartition("/")
     if not _LABEL_NAME.fullmatch(name) or ("/" in key and not _DOMAIN.fullmatch(domain)):
-        raise invalid_parameter(f"{what} key {key!r} is not valid. Use an optional DNS name and /, then at most 63 characters")
+        raise invalid_parameter(
+            f"{what} key {key!r} is not valid. Use at most 63 characters, optionally preceded by a DNS name and /"
+        )
 
 
 def _is_reserved(domain: str) -> bool:
