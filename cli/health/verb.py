@@ -106,4 +106,5 @@ def _one(seen: _Seen, wanted: str, now: datetime, *, as_json: bool) -> int:
 def _missing(wanted: str, seen: _Seen) -> str:
     names = sorted(str(one["metadata"]["name"]) for one in seen.nodes)
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return f"{wanted}: no such node; name one of: {', '.join(names[:NAMED]) or 'none, the cluster has no nodes'}{more}"
+    fix = f"Choose one of: {', '.join(names[:NAMED])}{more}" if names else "The cluster has no nodes."
+    return f"{wanted}: no such node. {fix}"

@@ -303,7 +303,7 @@ def _other_volume(draft: Draft, role: str, mount: Source, volume: Source) -> Non
     elif kind not in KINDS:
         mount.take("mountPath")
         whys = {
-            "hostPath": f"Pod Security forbids it. Mount a claim at {path}, or set writableRoot and create it in the container"
+            "hostPath": f"Pod Security forbids it. Mount a claim at {path}, or set writableRoot and create {path} in the container"
         }
         volume.drop(kind, why=whys.get(kind, f"put the files of {path} into the image or on a claim"))
     elif any(one["name"] == name for one in known):

@@ -44,7 +44,7 @@ def test_it_needs_exactly_one_fault(home: Path, faults: list[str]) -> None:
 
 def test_a_missing_node_or_gpu_is_one_sentence(home: Path) -> None:
     done = local_break(home, "other", "--kubelet")
-    assert (done.exit_code, done.stderr) == (4, f"cluster local break: other: no such node; name one of: {NODE}\n")
+    assert (done.exit_code, done.stderr) == (4, f"cluster local break: other: no such node. Choose one of: {NODE}\n")
     done = local_break(home, NODE, "--ecc", "--gpu", "1")
     assert (done.exit_code, done.stderr) == (4, f"cluster local break: {NODE}: no GPU 1; the node has GPUs 0 to 0\n")
 
@@ -143,7 +143,7 @@ class Ranks:
     def post(self, path: str, body: Any) -> Any:
         self.asked.append((path, body))
         if body.get("rank", 0) > 1:
-            raise ControlError("train: no rank 2; name one of: 0, 1")
+            raise ControlError("train: no rank 2. Choose one of: 0, 1")
         return {"ranks": [0, 1] if "train" in path else []}
 
 
@@ -171,6 +171,6 @@ def test_a_rank_of_a_job_hangs_and_is_restored(home: Path, ranks: Ranks) -> None
 
 def test_a_missing_rank_or_job_is_one_sentence(home: Path, ranks: Ranks) -> None:
     done = local_break(home, "train", "--hang", "2")
-    assert (done.exit_code, done.stderr) == (3, "cluster local break: train: no rank 2; name one of: 0, 1\n")
+    assert (done.exit_code, done.stderr) == (3, "cluster local break: train: no rank 2. Choose one of: 0, 1\n")
     done = local_break(home, "other", "--restore")
-    assert (done.exit_code, done.stderr) == (4, f"cluster local break: other: no such node; name one of: {NODE}\n")
+    assert (done.exit_code, done.stderr) == (4, f"cluster local break: other: no such node. Choose one of: {NODE}\n")

@@ -138,7 +138,7 @@ def test_break_names_the_nodes_and_gpus_that_there_are(tmp_path: Path) -> None:
     (own / "etc/hostname").write_text("ip-10-0-1-7\n")
     gpus.write(NODE, own / gpus.FOLDER)
     (own / kernel_log.FILE).parent.mkdir(parents=True)
-    with pytest.raises(finding.NoSuchNode, match="ip-10-0-9-9: no such node; name one of: ip-10-0-1-7"):
+    with pytest.raises(finding.NoSuchNode, match=r"ip-10-0-9-9: no such node\. Choose one of: ip-10-0-1-7"):
         finding.find(tmp_path, "ip-10-0-9-9")
     found = finding.find(tmp_path, "i-0a")
     assert found == finding.find(tmp_path, "ip-10-0-1-7")

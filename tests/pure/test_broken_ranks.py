@@ -57,9 +57,9 @@ def test_a_slow_rank_stops_and_goes_on_again_and_again(two_ranks: dict[int, psut
 
 @pytest.mark.usefixtures("two_ranks")
 def test_a_missing_rank_is_one_sentence() -> None:
-    with pytest.raises(ranks.NoSuchRank, match=r"^train: no rank 2; name one of: 0, 1$"):
+    with pytest.raises(ranks.NoSuchRank, match=r"^train: no rank 2\. Choose one of: 0, 1$"):
         ranks.BrokenRanks().hang(found(), "train", 2)
-    with pytest.raises(ranks.NoSuchRank, match=r"^gone: no rank 0; name one of: none, the job has no running rank$"):
+    with pytest.raises(ranks.NoSuchRank, match=r"^gone: no rank 0\. The job has no running rank\.$"):
         ranks.BrokenRanks().slow({}, "gone", 0)
 
 

@@ -264,7 +264,7 @@ def test_a_node_is_found_by_its_instance(seen: Cluster) -> None:
 def test_a_node_that_is_gone_still_has_a_history_and_an_unknown_one_is_an_error(seen: Cluster) -> None:
     assert json.loads(run("gone", "--json").stdout)["state"] == "gone"
     done = run("other")
-    assert (done.exit_code, done.stderr) == (4, "cluster health: other: no such node; name one of: a, b\n")
+    assert (done.exit_code, done.stderr) == (4, "cluster health: other: no such node. Choose one of: a, b\n")
 
 
 def test_without_permission_for_events_and_jobs_the_nodes_are_shown(seen: Cluster) -> None:

@@ -31,5 +31,5 @@ def find(clusters: Path, node: str) -> RunningNode:
     for one in found:
         if node in (one.name, one.instance):
             return one
-    names = ", ".join(sorted(one.name for one in found)) or "none, no node is running"
-    raise NoSuchNode(f"{node}: no such node; name one of: {names}")
+    names = ", ".join(sorted(one.name for one in found))
+    raise NoSuchNode(f"{node}: no such node. {f'Choose one of: {names}' if names else 'No node is running.'}")

@@ -77,8 +77,9 @@ class BrokenRanks:
 
 def _wanted(ranks: Ranks, job: str, rank: int) -> Sequence[psutil.Process]:
     if rank not in ranks:
-        names = ", ".join(map(str, sorted(ranks))) or "none, the job has no running rank"
-        raise NoSuchRank(f"{job}: no rank {rank}; name one of: {names}")
+        names = ", ".join(map(str, sorted(ranks)))
+        fix = f"Choose one of: {names}" if names else "The job has no running rank."
+        raise NoSuchRank(f"{job}: no rank {rank}. {fix}")
     return ranks[rank]
 
 
